@@ -1,0 +1,112 @@
+"""The kernel of deep agents on Pydantic AI: it finds plugins, checks them, orders them and builds one agent.
+
+Public names are loaded on first use, so that importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .agent_config import AgentConfig
+    from .context import AgentContext
+    from .contributions import (
+        Allow,
+        Ask,
+        BackendFactory,
+        Contribution,
+        Deny,
+        Processor,
+        PromptSection,
+        SkillLoader,
+        SkillMeta,
+        StateSlot,
+        ToolCall,
+        Without,
+    )
+    from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
+    from .events import RunEvent
+    from .explain import Explanation
+    from .expressions import FromPlugin, Prefix, Tag, ToolExpression, ToolName
+    from .index import PluginRecord
+    from .kernel import Kernel, create_deep_agent
+    from .markers import hookimpl, hookspec
+    from .plugin_options import PluginOptions
+    from .state import DeepAgentDeps, SessionState, create_default_deps
+    from .workspace import BackendProtocol, SandboxProtocol
+
+_HOMES = {
+    "agent_config": ["AgentConfig"],
+    "context": ["AgentContext"],
+    "contributions": [
+        "Allow", "Ask", "BackendFactory", "Contribution", "Deny", "Processor", "PromptSection",
+        "SkillLoader", "SkillMeta", "StateSlot", "ToolCall", "Without",
+    ],
+    "errors": ["ConfigError", "MissingExtra", "PluginError", "PluginWarning"],
+    "events": ["RunEvent"],
+    "explain": ["Explanation"],
+    "expressions": ["FromPlugin", "Prefix", "Tag", "ToolExpression", "ToolName"],
+    "index": ["PluginRecord"],
+    "kernel": ["Kernel", "create_deep_agent"],
+    "markers": ["hookimpl", "hookspec"],
+    "plugin_options": ["PluginOptions"],
+    "state": ["DeepAgentDeps", "SessionState", "create_default_deps"],
+    "workspace": ["BackendProtocol", "SandboxProtocol"],
+}  # fmt: skip
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AgentConfig",
+    "AgentContext",
+    "Allow",
+    "Ask",
+    "BackendFactory",
+    "BackendProtocol",
+    "ConfigError",
+    "Contribution",
+    "DeepAgentDeps",
+    "Deny",
+    "Explanation",
+    "FromPlugin",
+    "Kernel",
+    "MissingExtra",
+    "PluginError",
+    "PluginOptions",
+    "PluginRecord",
+    "PluginWarning",
+    "Prefix",
+    "Processor",
+    "PromptSection",
+    "RunEvent",
+    "SandboxProtocol",
+    "SessionState",
+    "SkillLoader",
+    "SkillMeta",
+    "StateSlot",
+    "Tag",
+    "ToolCall",
+    "ToolExpression",
+    "ToolName",
+    "Without",
+    "create_deep_agent",
+    "create_default_deps",
+    "hookimpl",
+    "hookspec",
+]
+
+
+def __getattr__(name: str) -> object:
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module 'deep_core' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,570 @@
+"""Assemble: from what the plugins contribute to one `pydantic_ai.Agent`."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from pydantic import ValidationError
+from pydantic_ai import Agent, DeferredToolRequests
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
+from pydantic_ai.toolsets._dynamic import DynamicToolset
+
+from .agent_config import AgentConfig, parse_agent_config
+from .calls import Incidents
+from .capability import DeepCapability, Parts
+from .config import Config, ConfigLayer, PluginSettings
+from .context import AgentContext
+from .contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
+from .errors import ConfigError, PluginError, PluginWarning, clash_message, suggest
+from .events import RunEvent
+from .expressions import ToolExpression, as_expression
+from .kernel import unknown_keyword
+from .plugin_options import PluginOptions
+from .policy import InterruptOn, Policy, PolicyCapability, approves, vet
+from .state import DeepAgentDeps
+from .tools import PluginToolset, Toolbox, ToolRules, check_rule
+from .workspace import Workspaces
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+__all__ = ["assemble"]
+
+T = TypeVar("T")
+PHASES = (
+    "deep_backends",
+    "deep_toolsets",
+    "deep_history_processors",
+    "deep_skill_loaders",
+    "deep_prompt_sections",
+    "deep_capabilities",
+)
+"""The order in which contributions are collected; a hook's context can read those of the phases before it."""
+OWN = {
+    *("output_type", "instructions", "tools", "toolsets", "history_processors", "capabilities", "backend"),
+    *("interrupt_on", "tool_filter", "plugins", "approvers", "native_tools", "config", "strict", "name"),
+    *("model_settings", "depth"),
+}
+"""Parameters of `create_deep_agent` that are handled here."""
+PASSED_ON = frozenset(inspect.signature(Agent.__init__).parameters) - {"self", "model", "deps_type", *OWN}
+"""Parameters of `pydantic_ai.Agent` that are handed through as they are."""
+
+
+@dataclass
+class Request:
+    """What the caller asked for, sorted into what is ours, what is Pydantic AI's, and what is a plugin's."""
+
+    own: dict[str, Any]
+    passed_on: dict[str, Any]
+    options: dict[str, PluginOptions | Mapping[str, Any]] = field(default_factory=dict[str, Any])
+    without: set[str] = field(default_factory=set[str])
+    named: set[str] = field(default_factory=set[str])
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """One of our own parameters."""
+        return self.own.get(key, default)
+
+
+def assemble(kernel: Kernel, model: Any, keywords: Mapping[str, Any]) -> Agent[Any, Any]:
+    """Make the agent. See `create_deep_agent`."""
+    return _Assembly(kernel, model, keywords).agent()
+
+
+class _Assembly:
+    def __init__(self, kernel: Kernel, model: Any, keywords: Mapping[str, Any]) -> None:
+        self.kernel = kernel
+        self.keywords = keywords
+        self.caller = kernel._caller  # pyright: ignore[reportPrivateUsage]
+        self.dropped: set[str] = set()
+        self.strict = bool(keywords.get("strict")) or kernel.strict
+        self.incidents = Incidents(self.strict, kernel._incidents.latest)  # pyright: ignore[reportPrivateUsage]
+        self.request = self._sort(keywords)
+        self.config, self.agent_config = self._configure(self.request.get("config"))
+        self.plugins = tuple(name for name in kernel.active if name not in self.request.without)
+        self.options = self._options()
+        self.contexts = {name: self._context(name) for name in (*self.plugins, "app")}
+        self.collected: dict[str, list[Contribution[Any]]] = {}
+        self.model = model
+
+    # -- what was asked ------------------------------------------------------------------------------------------
+
+    def _sort(self, keywords: Mapping[str, Any]) -> Request:
+        names = set(self.kernel.plugins)
+        request = Request({}, {})
+        for key, value in keywords.items():
+            plugin = key.removeprefix("include_")
+            if key in OWN:
+                request.own[key] = value
+            elif key in PASSED_ON:
+                request.passed_on[key] = value
+            elif plugin in names and (plugin == key or isinstance(value, bool)):
+                self._short(request, plugin, value)
+            else:
+                raise unknown_keyword(key, names | set(OWN) | PASSED_ON | {"kernel", "model"})
+        for item in request.get("plugins", ()):
+            if isinstance(item, Without):
+                if item.plugin not in names:
+                    raise PluginError(f"Without({item.plugin!r}): no such plugin.{suggest(item.plugin, names)}")
+                request.without.add(item.plugin)
+            elif isinstance(item, PluginOptions):
+                self._typed(request, item)
+            else:
+                raise TypeError(
+                    f"plugins= takes options instances and Without(…), not {item!r}. Modules and objects are given to "
+                    "a kernel: create_deep_agent(kernel=Kernel(plugins=[…]))."
+                )
+        for name in request.named:
+            self._must_be_active(name)
+        return request
+
+    def _short(self, request: Request, plugin: str, value: object) -> None:
+        if value is False:
+            request.without.add(plugin)
+            return
+        request.named.add(plugin)
+        if isinstance(value, PluginOptions | Mapping):
+            request.options[plugin] = cast("PluginOptions | Mapping[str, Any]", value)
+        elif value is not True:
+            raise TypeError(f"{plugin}= takes a mapping of options, an options instance, True or False, not {value!r}")
+
+    def _typed(self, request: Request, options: PluginOptions) -> None:
+        for contribution in self._models().values():
+            if type(options) is contribution.value:
+                request.options[contribution.plugin] = options
+                request.named.add(contribution.plugin)
+                return
+        raise PluginError(
+            f"plugins=[{type(options).__name__}(…)]: no active plugin has these options; is the plugin installed and "
+            f"active? `deep plugins list` tells. Active: {', '.join(self.kernel.active) or 'none'}"
+        )
+
+    def _models(self) -> dict[str, Contribution[type[PluginOptions]]]:
+        found = self.caller.collect("deep_options", lambda plugin: {}, among=self.kernel.active, drop=self._drop)
+        for contribution in found:
+            model: object = contribution.value
+            if not (isinstance(model, type) and issubclass(model, PluginOptions)):
+                error = PluginError(f"expected a subclass of PluginOptions, got {model!r}", plugin=contribution.plugin)
+                self._drop(contribution.plugin, "hook deep_options", error)
+        return {c.plugin: c for c in found if c.plugin not in self.dropped}
+
+    def _must_be_active(self, name: str) -> None:
+        record = self.kernel.plugins[name]
+        if record.status != "active":
+            raise PluginError(
+                f"plugin {record.label} is {record.status}: {record.reason}", plugin=name
+            ) from record.error
+
+    def _configure(self, given: object) -> tuple[Config, AgentConfig]:
+        config = self.kernel.config
+        if isinstance(given, AgentConfig):
+            layer = ConfigLayer("code", {"agent": given.model_dump(exclude_unset=True)})
+            config = Config((layer, *config.layers), config.ignored)
+        elif given is not None:
+            from .config import load_config
+
+            explicit = load_config(cast("Any", given), files=False)
+            config = Config((*explicit.layers[:1], *config.layers), config.ignored)
+        return config, parse_agent_config(*config.agent())
+
+    def _options(self) -> dict[str, PluginOptions]:
+        models = self._models()
+        out: dict[str, PluginOptions] = {}
+        for name in self.plugins:
+            settings = self.config.plugin(name)
+            given = self.request.options.get(name)
+            if name not in models:
+                if given or settings.options:
+                    where = settings.sources.get(f"options.{next(iter(settings.options), '')}", "code")
+                    raise ConfigError(f"{where}: plugin {self.kernel.label(name)} takes no options", plugin=name)
+                continue
+            out[name] = self._validate(name, models[name].value, settings, given)
+        return out
+
+    def _validate(
+        self,
+        name: str,
+        model: type[PluginOptions],
+        settings: PluginSettings,
+        given: PluginOptions | Mapping[str, Any] | None,
+    ) -> PluginOptions:
+        data = dict(settings.options)
+        for key, source in settings.untrusted_options.items():
+            extra: Any = model.model_fields[key].json_schema_extra if key in model.model_fields else None
+            if isinstance(extra, dict) and cast("dict[str, Any]", extra).get("trusted"):
+                del data[key]
+                warnings.warn(
+                    f"{source}: ignored plugins.{name}.options.{key}: a project's file is trusted only after "
+                    "`deep config trust`",
+                    PluginWarning,
+                    stacklevel=2,
+                )
+        if isinstance(given, PluginOptions):
+            if not data:
+                return given
+            data.update({key: getattr(given, key) for key in given.model_fields_set})
+        elif given is not None:
+            data.update(given)
+        try:
+            return model.model_validate(data)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            path = ".".join(str(part) for part in first["loc"])
+            key = str(first["loc"][0]) if first["loc"] else ""
+            in_code = isinstance(given, Mapping) and key in given
+            where = "code" if in_code else settings.sources.get(f"options.{key}", "code")
+            message = first["msg"]
+            if first["type"] == "extra_forbidden":
+                message = f"unknown option.{suggest(key, model.model_fields)} Known: {', '.join(model.model_fields)}"
+            raise ConfigError(f"{where}: plugins.{name}.options.{path}: {message}", plugin=name) from None
+
+    # -- collect -------------------------------------------------------------------------------------------------
+
+    def _context(self, plugin: str) -> AgentContext:
+        return AgentContext(
+            plugin,
+            config=self.agent_config,
+            config_files=self.config.files,
+            options=self.options,
+            collect=self._collected,
+            on_close=self.kernel.on_close,
+            create_agent=self._child,
+            depth=self.request.get("depth", 0),
+        )
+
+    def _child(self, model: Any = None, *, depth: int, **changes: Any) -> Agent[Any, Any]:
+        inherited = {k: v for k, v in self.keywords.items() if k not in ("output_type", "instructions", "name")}
+        return assemble(
+            self.kernel, model if model is not None else self.model, {**inherited, **changes, "depth": depth}
+        )
+
+    def _collected(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
+        if hook in self.collected:
+            return tuple(c for c in self.collected[hook] if c.plugin not in self.dropped)
+        owner = self.kernel.hooks.get(hook, "")
+        if owner != plugin:
+            why = "is collected in a later phase" if hook in PHASES else "is not a hook of this plugin"
+            raise PluginError(f"plugin {plugin}: context.collect({hook!r}): it {why}", plugin=plugin)
+        found = self.caller.collect(hook, self._arguments, among=self.plugins, drop=self._drop)
+        return tuple(c for c in found if c.plugin not in self.dropped)
+
+    def _arguments(self, plugin: str) -> dict[str, Any]:
+        return {"context": self.contexts[plugin]}
+
+    def _drop(self, plugin: str, where: str, error: BaseException) -> None:
+        """A plugin failed to contribute: nothing of it is used, never half."""
+        self.dropped.add(plugin)
+        if plugin in self.request.named if hasattr(self, "request") else False:
+            raise PluginError(f"plugin {self.kernel.label(plugin)}, {where}: {error}", plugin=plugin) from error
+        if self.strict and not self.kernel.strict:
+            raise error
+        self.kernel.drop(plugin, where, error)
+
+    def _all(self, hook: str) -> list[Contribution[Any]]:
+        return [c for c in self.collected[hook] if c.plugin not in self.dropped]
+
+    def _collect(self) -> None:
+        for hook in PHASES:
+            among = [name for name in self.plugins if name not in self.dropped]
+            self.collected[hook] = self.caller.collect(hook, self._arguments, among=among, drop=self._drop)
+            if hook == "deep_capabilities":
+                self._vet(self.collected[hook])
+            if hook == "deep_history_processors":
+                self.collected[hook] = self._processors(self.collected[hook])
+
+    def _processors(self, found: Sequence[Contribution[Any]]) -> list[Contribution[Any]]:
+        out: list[Contribution[Any]] = []
+        for item in found:
+            try:
+                value = item.value
+                if not isinstance(value, Processor):
+                    value = Processor(_name_of(value), value)
+                out.append(Contribution(item.plugin, value))
+            except (TypeError, ValueError) as error:
+                self._drop(item.plugin, "hook deep_history_processors", error)
+        return out
+
+    def _vet(self, capabilities: Iterable[Contribution[Any]]) -> None:
+        approvers = {*self.request.get("approvers", ()), *self.agent_config.approvers}
+        unknown = approvers - set(self.kernel.plugins)
+        if unknown:
+            name = min(unknown)
+            raise PluginError(f"approvers: no plugin {name!r}.{suggest(name, self.kernel.plugins)}")
+        for item in capabilities:
+            try:
+                vet(
+                    item.value,
+                    self.kernel.label(item.plugin),
+                    approver=item.plugin in approvers,
+                    native_tools=self._native_tools(),
+                )
+            except PluginError as error:
+                self._drop(item.plugin, "hook deep_capabilities", error)
+
+    def _native_tools(self) -> frozenset[str]:
+        return frozenset({*self.request.get("native_tools", ()), *self.agent_config.native_tools})
+
+    # -- build ---------------------------------------------------------------------------------------------------
+
+    def agent(self) -> Agent[Any, Any]:
+        self._collect()
+        # Everything is collected before anything is built: a plugin that failed late has nothing in what follows.
+        policy = self._policy()
+        toolbox = self._toolbox(policy)
+        workspaces = self._workspaces()
+        plugin_capabilities = self._capabilities()
+        own = self._own_capabilities()
+        listening = self.caller.plugins("deep_run_event", self._kept())
+        deep = DeepCapability(
+            Parts(
+                kernel=self.kernel,
+                toolbox=toolbox,
+                workspaces=workspaces,
+                static=self._sections(live=False),
+                live=self._sections(live=True),
+                processors=[*self._all("deep_history_processors"), *self._own_processors()],
+                emit=self._emit if listening else None,
+                resolve_model=self._resolve if self.caller.plugins("deep_resolve_model", self._kept()) else None,
+                incidents=self.incidents,
+                strict=self.strict,
+            )
+        )
+        policy.on_decision = deep.decided if listening else None
+        named = [cast("AbstractCapability[Any]", cap) for cap in own if isinstance(cap, AbstractCapability)]
+        gate = PolicyCapability(
+            id="deep.policy",
+            policy=policy,
+            native_tools=self._native_tools() | _native_kinds(named),
+            approvers=frozenset(_approver_types([*named, *(cap for _, cap in plugin_capabilities)])),
+            owners={cap.id or "": plugin for plugin, cap in plugin_capabilities},
+            on_refused=self._refused_native,
+        )
+        self._check_rules(
+            policy, toolbox, [*named, *(cap for _, cap in plugin_capabilities)], dynamic=len(named) < len(own)
+        )
+        passed_on: dict[str, Any] = {"description": self.agent_config.identity.description, **self.request.passed_on}
+        agent: Agent[Any, Any] = Agent(
+            self._model(),
+            output_type=self._output_type(policy),
+            instructions=self.request.get("instructions", self.agent_config.instructions),
+            deps_type=DeepAgentDeps,
+            name=self.request.get("name") or self.agent_config.identity.name,
+            model_settings={**self.agent_config.model.settings(), **(self.request.get("model_settings") or {})} or None,  # type: ignore[arg-type]
+            capabilities=[gate, deep, *(cap for _, cap in plugin_capabilities), *own],
+            **passed_on,
+        )
+        self.caller.notify_now(
+            "deep_agent_created", lambda p: {"agent": agent, "context": self.contexts[p]}, among=self._kept()
+        )
+        return agent
+
+    def _kept(self) -> tuple[str, ...]:
+        return tuple(name for name in self.plugins if name not in self.dropped)
+
+    def _model(self) -> Any:
+        model = self.model if self.model is not None else self.agent_config.model.id
+        if isinstance(model, str):
+            return self._resolve(model) or model
+        return model
+
+    def _resolve(self, model_id: str) -> Any:
+        return self.caller.first("deep_resolve_model", {"model_id": model_id}, among=self._kept())
+
+    def _output_type(self, policy: Policy) -> Any:
+        given = self.request.get("output_type", str)
+        if not policy.asks:
+            return given
+        outputs = list(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else [given]
+        return outputs if DeferredToolRequests in outputs else [*outputs, DeferredToolRequests]
+
+    def _policy(self) -> Policy:
+        config = self.agent_config.tools_policy
+        shown: list[ToolExpression] = []
+        for rule in (self.request.get("tool_filter"), self.agent_config.tool_filter, config.allow_list):
+            if rule is not None:
+                shown.append(as_expression(rule))
+        narrowing: list[InterruptOn] = []
+        ask = config.require_approval_by_default
+        off = not config.enabled
+        for source, section in self.config.narrowing():
+            # Validated like any other: a project cannot say what the model forbids either.
+            parsed = parse_agent_config(section, dict.fromkeys(section, source))
+            shown += [as_expression(r) for r in (parsed.tool_filter, parsed.tools_policy.allow_list) if r is not None]
+            off = off or not parsed.tools_policy.enabled
+            ask = ask or parsed.tools_policy.require_approval_by_default
+            if parsed.interrupt_on:
+                narrowing.append(cast("InterruptOn", parsed.interrupt_on))
+        if off:
+            shown.append(as_expression([]))
+        interrupt_on = self.request.get("interrupt_on")
+        return Policy(
+            interrupt_on=cast("InterruptOn", self.agent_config.interrupt_on) if interrupt_on is None else interrupt_on,
+            shown=tuple(shown),
+            ask_by_default=ask,
+            narrowing=tuple(narrowing),
+            check_call=self._check_call if self.caller.plugins("deep_check_call", self._kept()) else None,
+        )
+
+    async def _check_call(self, call: ToolCall) -> Verdict:
+        return await self.caller.strictest(
+            "deep_check_call", lambda p: {"call": call, "context": self.contexts[p]}, among=self._kept()
+        )
+
+    async def _emit(self, event: RunEvent) -> None:
+        await self.caller.notify(
+            "deep_run_event", lambda p: {"event": event, "context": self.contexts[p]}, among=self._kept()
+        )
+
+    def _toolbox(self, policy: Policy) -> Toolbox:
+        hidden = self._replacements(policy)
+        toolsets: list[AbstractToolset[Any]] = []
+        for item in self._all("deep_toolsets"):
+            toolsets.append(PluginToolset(item.value, item.plugin, self._rules(item.plugin, hidden), policy))
+        app = ToolRules("the application")
+        if tools := self.request.get("tools"):
+            toolsets.append(PluginToolset(FunctionToolset(list(tools), id="app"), "app", app, policy))
+        for given in self.request.get("toolsets") or ():
+            toolset: Any = cast("Any", given) if isinstance(given, AbstractToolset) else DynamicToolset[Any](given)
+            toolsets.append(PluginToolset(toolset, "app", app, policy))
+        for member in cast("list[PluginToolset]", toolsets):
+            for definition in member.static_names() or ():
+                if (definition.metadata or {})["original"] in member.rules.hidden:
+                    policy.replaced(member.plugin, definition)
+        return Toolbox(toolsets)
+
+    def _rules(self, plugin: str, hidden: Mapping[str, set[str]]) -> ToolRules:
+        settings = self.config.plugin(plugin)
+
+        def expression(key: str, value: str | bool | None) -> Any:
+            if not isinstance(value, str):
+                return value
+            try:
+                return as_expression(value)
+            except ValueError as error:
+                where = settings.sources.get(key, "code")
+                raise ConfigError(f"{where}: plugins.{plugin}.{key}: {error}", plugin=plugin) from error
+
+        return ToolRules(
+            label=self.kernel.label(plugin),
+            prefix=settings.prefix,
+            offered=expression("tools", settings.tools),
+            approve=expression("approve", settings.approve),
+            defer=expression("defer", settings.defer),
+            hidden=frozenset(hidden.get(plugin, ())),
+        )
+
+    def _replacements(self, policy: Policy) -> dict[str, set[str]]:
+        hidden: dict[str, set[str]] = {}
+        for plugin in self._kept():
+            settings = self.config.plugin(plugin)
+            pairs: list[tuple[str, str]] = []
+            for entry in settings.replaces:
+                other, colon, tool = entry.partition(":")
+                if not colon or other not in self.kernel.plugins:
+                    hint = suggest(other, self.kernel.plugins)
+                    where = settings.sources.get("replaces", "code")
+                    raise ConfigError(
+                        f'{where}: plugins.{plugin}.replaces: {entry!r} is not "plugin:tool" of an installed '
+                        f"plugin.{hint}",
+                        plugin=plugin,
+                    )
+                hidden.setdefault(other, set()).add(tool)
+                pairs.append((other, tool))
+            policy.replacing(plugin, pairs)
+        return hidden
+
+    def _check_rules(
+        self, policy: Policy, toolbox: Toolbox, capabilities: Sequence[AbstractCapability[Any]], *, dynamic: bool
+    ) -> None:
+        definitions, complete = toolbox.static()
+        for toolset in cast("list[PluginToolset]", toolbox.toolsets):
+            own = toolset.static_names()
+            siblings = [t for t in cast("list[PluginToolset]", toolbox.toolsets) if t.plugin == toolset.plugin]
+            if own is not None and len(siblings) == 1:
+                for key, rule in (
+                    ("tools", toolset.rules.offered),
+                    ("approve", toolset.rules.approve),
+                    ("defer", toolset.rules.defer),
+                ):
+                    check_rule(rule, own, f"plugins.{toolset.plugin}.{key}")
+        if policy.has_rules and complete and not dynamic and all(cap.get_toolset() is None for cap in capabilities):
+            policy.check_names(definitions)
+
+    def _workspaces(self) -> Workspaces:
+        provided: dict[str, Any] = {}
+        owners: dict[str, str] = {}
+        for item in self._all("deep_backends"):
+            name, factory = item.value
+            if name in owners:
+                pair = [(p, self.kernel.label(p)) for p in (owners[name], item.plugin)]
+                raise PluginError(clash_message("backend", name, pair))
+            owners[name] = item.plugin
+            provided[name] = (factory, self.contexts[item.plugin])
+        chosen = self.request.get("backend") or self.agent_config.runtime_policy.profile
+        return Workspaces(chosen, provided, self.contexts["app"])
+
+    def _sections(self, *, live: bool) -> list[Contribution[PromptSection]]:
+        owners: dict[str, Contribution[PromptSection]] = {}
+        for item in self._all("deep_prompt_sections"):
+            other = owners.setdefault(item.value.name, item)
+            if other is not item:
+                pair = [(c.plugin, self.kernel.label(c.plugin)) for c in (other, item)]
+                raise PluginError(clash_message("prompt section", item.value.name, pair))
+        found = [c for c in self._all("deep_prompt_sections") if (c.value.fn is not None) == live]
+        return sorted(found, key=lambda c: c.value.order)  # stable: plugin order within one order
+
+    def _own_processors(self) -> list[Contribution[Any]]:
+        given = self.request.get("history_processors") or ()
+        return [Contribution("app", p if isinstance(p, Processor) else Processor(_name_of(p), p)) for p in given]
+
+    def _capabilities(self) -> list[tuple[str, AbstractCapability[Any]]]:
+        out: list[tuple[str, AbstractCapability[Any]]] = []
+        counts: dict[str, int] = {}
+        for item in self._all("deep_capabilities"):
+            capability: AbstractCapability[Any] = item.value
+            if capability.id is None:
+                # A stable id attributes its tools and instructions, and durable engines need one.
+                counts[item.plugin] = counts.get(item.plugin, 0) + 1
+                capability = copy.copy(capability)
+                capability.id = f"{item.plugin}.{type(capability).__name__}.{counts[item.plugin]}"
+            out.append((item.plugin, capability))
+        return out
+
+    def _own_capabilities(self) -> list[Any]:
+        given: list[Any] = list(self.request.get("capabilities") or ())
+        for capability in given:
+            if isinstance(capability, type):  # Pydantic AI would call the class with the run context
+                raise TypeError(f"capabilities=[{capability.__name__}]: give an instance, {capability.__name__}(…)")
+        return given
+
+    def _refused_native(self, kind: str) -> None:
+        error = PluginError(f"the provider's own tool {kind!r} was refused; to allow it: native_tools = [{kind!r}]")
+        self.incidents.record("app", "request", error, "the request went without it")
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", type(function).__name__)
+    return name.lower()
+
+
+def _native_kinds(capabilities: Sequence[AbstractCapability[Any]]) -> frozenset[str]:
+    """Kinds of native tools that the application's own capabilities add: named by code."""
+    kinds = [
+        getattr(tool, "kind", "") for cap in capabilities for leaf in _leaves(cap) for tool in leaf.get_native_tools()
+    ]
+    return frozenset(filter(None, kinds))
+
+
+def _approver_types(capabilities: Sequence[AbstractCapability[Any]]) -> list[type]:
+    return [type(leaf) for cap in capabilities for leaf in (cap, *_leaves(cap)) if approves(leaf)]
+
+
+def _leaves(capability: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:
+    leaves: list[AbstractCapability[Any]] = []
+    capability.apply(leaves.append)
+    return leaves

@@ -1,0 +1,201 @@
+"""Collect: call a hook implementation by implementation, each inside containment, results checked at the boundary."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from .contributions import Allow, Ask, Contribution, Deny, Verdict
+from .errors import PluginError
+from .registry import Registry
+
+__all__ = ["Caller", "Incident", "Incidents"]
+
+logger = logging.getLogger("deep_core")
+
+
+@dataclass(frozen=True)
+class Incident:
+    """Something a plugin did wrong at run time, and what became of it."""
+
+    plugin: str
+    where: str
+    error: BaseException
+    effect: str
+
+    def __str__(self) -> str:
+        return f"plugin {self.plugin}, {self.where}: {type(self.error).__name__}: {self.error} ({self.effect})"
+
+
+@dataclass
+class Incidents:
+    """The last hundred incidents of a kernel; `strict` raises instead."""
+
+    strict: bool = False
+    latest: deque[Incident] = field(default_factory=lambda: deque[Incident](maxlen=100))
+
+    def record(self, plugin: str, where: str, error: BaseException, effect: str) -> None:
+        """Log it once and keep it; with `strict`, raise it."""
+        if self.strict:
+            raise error
+        self.note(plugin, where, error, effect)
+
+    def note(self, plugin: str, where: str, error: BaseException, effect: str) -> None:
+        """Log it once and keep it."""
+        incident = Incident(plugin, where, error, effect)
+        self.latest.append(incident)
+        # One line for the terminal; the traceback for whoever turns on debugging.
+        logger.warning("%s", incident, exc_info=error if logger.isEnabledFor(logging.DEBUG) else None)
+
+
+class Caller:
+    """Calls hooks for one kernel."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        order: Callable[[str, str], int],
+        incidents: Incidents,
+        label: Callable[[str], str],
+    ) -> None:
+        self._registry = registry
+        self._order = order
+        self._incidents = incidents
+        self._label = label
+
+    def plugins(self, hook: str, among: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The plugins that implement a hook, first to last."""
+        return tuple(impl.plugin_name for impl in self._impls(hook, among))
+
+    def _impls(self, hook: str, among: Iterable[str] | None) -> list[Any]:
+        impls = self._registry.implementations(hook, lambda plugin: self._order(plugin, hook))
+        if among is None:
+            return list(impls)
+        allowed = set(among)
+        return [impl for impl in impls if impl.plugin_name in allowed]
+
+    def _call(self, impl: Any, hook: str, arguments: Mapping[str, Any]) -> Any:
+        try:
+            return impl.function(*(arguments[name] for name in impl.argnames))
+        except BaseException as error:
+            error.add_note(f"plugin {self._label(impl.plugin_name)}, hook {hook}")
+            raise
+
+    def collect(
+        self,
+        hook: str,
+        arguments: Callable[[str], Mapping[str, Any]],
+        *,
+        among: Iterable[str] | None,
+        drop: Callable[[str, str, BaseException], None],
+    ) -> list[Contribution[Any]]:
+        """What the plugins contribute, in order. One that raises, or returns the wrong thing, contributes nothing.
+
+        Args:
+            hook: its policy is `collect` or `one`.
+            arguments: plugin name -> the hook's arguments.
+            among: the plugins to ask; None means all.
+            drop: called with (plugin, where, error) for a plugin that failed.
+        """
+        policy = self._registry.policy(hook)
+        out: list[Contribution[Any]] = []
+        for impl in self._impls(hook, among):
+            plugin = impl.plugin_name
+            try:
+                result = self._call(impl, hook, arguments(plugin))
+                items = self._items(hook, plugin, result, mapping=policy.mapping, one=policy.policy == "one")
+                for item in items:
+                    self._check(hook, plugin, item[1] if policy.mapping else item, policy.item)
+            except (Exception, SystemExit) as error:
+                drop(plugin, f"hook {hook}", error)
+                continue
+            out.extend(Contribution(plugin, item) for item in items)
+        return out
+
+    def _items(self, hook: str, plugin: str, result: object, *, mapping: bool, one: bool) -> list[Any]:
+        if result is None:
+            return []
+        if one:
+            return [result]
+        where = f"plugin {self._label(plugin)}, hook {hook}"
+        if mapping:
+            if not isinstance(result, Mapping):
+                raise PluginError(f"{where}: expected a mapping of names, got {type(result).__name__}", plugin=plugin)
+            return list(cast("Mapping[str, Any]", result).items())
+        if isinstance(result, (str, bytes, Mapping)) or not isinstance(result, Iterable):
+            raise PluginError(f"{where}: expected a list, got {type(cast('object', result)).__name__}", plugin=plugin)
+        return list(cast("Iterable[Any]", result))  # a generator runs here, inside containment
+
+    def _check(self, hook: str, plugin: str, item: object, expected: str | None) -> None:
+        if expected is None:
+            return
+        module, _, name = expected.partition(":")
+        kind = getattr(importlib.import_module(module), name)
+        if not isinstance(item, kind):
+            what = cast("Any", item)
+            is_class = isinstance(what, type) and issubclass(what, kind)
+            got = f"the class {what.__name__}; return an instance" if is_class else type(what).__name__
+            raise PluginError(f"plugin {self._label(plugin)}, hook {hook}: expected {name}s, got {got}", plugin=plugin)
+
+    def first(self, hook: str, arguments: Mapping[str, Any], *, among: Iterable[str] | None) -> Any:
+        """The first result that is not None. A plugin that raises is passed over and recorded."""
+        for impl in self._impls(hook, among):
+            try:
+                result = self._call(impl, hook, arguments)
+            except Exception as error:
+                self._incidents.record(impl.plugin_name, f"hook {hook}", error, "passed over")
+                continue
+            if result is not None:
+                return result
+        return None
+
+    async def notify(
+        self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Iterable[str] | None
+    ) -> None:
+        """Tell every plugin; exceptions are recorded, results ignored."""
+        for impl in self._impls(hook, among):
+            try:
+                result = self._call(impl, hook, arguments(impl.plugin_name))
+                if inspect.isawaitable(result):
+                    await result
+            except Exception as error:
+                self._incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
+
+    def notify_now(self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Iterable[str]) -> None:
+        """`notify` from code that is not async; a coroutine from a plugin is refused."""
+        for impl in self._impls(hook, among):
+            try:
+                result = self._call(impl, hook, arguments(impl.plugin_name))
+                if inspect.iscoroutine(result):
+                    result.close()
+                    raise TypeError(f"{hook} cannot be async: it is called while the agent is made")
+            except Exception as error:
+                self._incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
+
+    async def strictest(
+        self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Iterable[str] | None
+    ) -> Verdict:
+        """The strictest of all answers: Deny over Ask over Allow. An exception or a wrong answer denies."""
+        answer: Verdict = Allow()
+        for impl in self._impls(hook, among):
+            plugin = impl.plugin_name
+            try:
+                result = self._call(impl, hook, arguments(plugin))
+                if inspect.isawaitable(result):
+                    result = await result
+                if result is not None and not isinstance(result, Allow | Ask | Deny):
+                    raise PluginError(f"expected Allow, Ask, Deny or None, got {type(result).__name__}", plugin=plugin)
+            except Exception as error:
+                self._incidents.record(plugin, f"hook {hook}", error, "the call was denied")
+                return Deny(f"the check of plugin {plugin} failed ({type(error).__name__}), so the call is denied")
+            if isinstance(result, Deny):
+                return result
+            if isinstance(result, Ask) and not isinstance(answer, Ask):
+                answer = result
+        return answer

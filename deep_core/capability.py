@@ -1,0 +1,281 @@
+"""Run: the one capability, id `deep`, through which every plugin reaches the agent."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_ai import InstructionPart, ToolDefinition
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, UserError
+from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.tools import RunContext
+from pydantic_ai.toolsets import AbstractToolset
+from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
+
+from .calls import Incidents
+from .contributions import Contribution, Processor, PromptSection, ToolCall
+from .events import (
+    ApprovalEvent,
+    CompactionEvent,
+    RequestEvent,
+    RunEndEvent,
+    RunEvent,
+    RunStartEvent,
+    ToolEvent,
+)
+from .history import History
+from .state import DeepAgentDeps
+from .tools import Toolbox
+from .workspace import Workspaces
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model, ModelRequestContext, ModelResolutionContext
+    from pydantic_ai.run import AgentRunResult
+
+    from .kernel import Kernel
+
+__all__ = ["DeepCapability", "Parts"]
+
+_TOOL = re.compile(r"\{tool:([A-Za-z0-9_.-]+)\}")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Everything that was collected for one agent.
+
+    Attributes:
+        kernel: who made it.
+        toolbox: all tools.
+        workspaces: all backends.
+        static: the static sections, in order.
+        live: the live sections, in order.
+        processors: the history processors, in plugin order.
+        emit: sends an event to the plugins that listen; None where none does.
+        resolve_model: asks the plugins for a model; None where none can tell.
+        incidents: where failures are recorded.
+        strict: let a tool's exception through.
+    """
+
+    kernel: Kernel
+    toolbox: Toolbox
+    workspaces: Workspaces
+    static: Sequence[Contribution[PromptSection]]
+    live: Sequence[Contribution[PromptSection]]
+    processors: Sequence[Contribution[Processor]]
+    emit: Callable[[RunEvent], Awaitable[None]] | None
+    resolve_model: Callable[[str], Model | None] | None
+    incidents: Incidents
+    strict: bool
+
+
+def session(ctx: RunContext[Any]) -> DeepAgentDeps[Any]:
+    """The run's session.
+
+    Raises:
+        UserError: the run was started without one; the message has the line to add.
+    """
+    deps: object = ctx.deps
+    if isinstance(deps, DeepAgentDeps):
+        return cast("DeepAgentDeps[Any]", deps)
+    raise UserError(
+        f"this agent needs a session as deps, and got {type(deps).__name__}. Add: "
+        "agent.run(…, deps=deep_core.create_default_deps())  (your own object goes in: create_default_deps(app=…))"
+    )
+
+
+class DeepCapability(AbstractCapability[Any]):
+    """Fans out to every plugin: their tools, sections, processors, backends and events."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.id = "deep"
+        self.description = None
+        self.defer_loading = False
+        self.parts = parts
+        self._history = History(parts.processors, parts.live, parts.incidents, self._compacted)
+        self._needs = {
+            f"{s.plugin}.{s.value.name}": s.value
+            for s in parts.static
+            if s.value.needs or _TOOL.search(s.value.text or "")
+        }
+        needs_offered = bool(self._needs) or any(section.value.needs for section in parts.live)
+        self._needs_offered = needs_offered
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """Not made from a spec: it belongs to its kernel."""
+        return None
+
+    # -- contributions -------------------------------------------------------------------------------------------
+
+    def get_instructions(self) -> list[InstructionPart]:  # type: ignore[override]
+        """The static sections, each under its plugin's name."""
+        return [InstructionPart(s.value.text or "", name=f"{s.plugin}.{s.value.name}") for s in self.parts.static]
+
+    def get_toolset(self) -> AbstractToolset[Any]:
+        """All plugins' tools."""
+        return self.parts.toolbox
+
+    @property
+    def has_resolve_model_id(self) -> bool:
+        """Only where a plugin can tell: otherwise every model id would take a detour."""
+        return self.parts.resolve_model is not None
+
+    async def resolve_model_id(self, ctx: ModelResolutionContext[Any], *, model_id: str) -> Model | None:
+        """What the plugins make of a model id given at run time."""
+        return self.parts.resolve_model(model_id) if self.parts.resolve_model is not None else None
+
+    def get_workspace(self, ctx: RunContext[Any], *, ref: WorkspaceRef | None) -> WorkspaceBackend | None:
+        """The session's backend."""
+        deps = session(ctx)
+        deps.state.bind(self.parts.kernel)
+        return self.parts.workspaces.for_session(deps, ref)
+
+    # -- the run -------------------------------------------------------------------------------------------------
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
+        """Check the session, and tell listeners of the run's start and end."""
+        session(ctx).state.bind(self.parts.kernel)
+        if self.parts.emit is None:
+            return await handler()
+        await self.parts.emit(RunStartEvent(**_run(ctx)))
+        error: BaseException | None = None
+        try:
+            return await handler()
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            text = None if error is None else f"{type(error).__name__}: {error}"
+            await self.parts.emit(RunEndEvent(**_run(ctx), error=text))
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Sections that the offered tools call for; processors; live sections."""
+        offered = frozenset[str]()
+        if self._needs_offered:
+            definitions = request_context.model_request_parameters.function_tools
+            names = {(d.metadata or {}).get("original", d.name): d.name for d in definitions}
+            offered = frozenset(names) | frozenset(names.values())
+            if self._needs:
+                self._fit_sections(request_context, offered, names)
+        if self.parts.live or self.parts.processors:
+            await self._history.prepare(ctx, request_context, offered)
+        return request_context
+
+    def _fit_sections(self, request: ModelRequestContext, offered: frozenset[str], names: Mapping[str, str]) -> None:
+        parameters = request.model_request_parameters
+        parts: list[InstructionPart] = []
+        for part in parameters.instruction_parts or []:
+            section = self._needs.get(part.name or "")
+            if section is None or "capability:deep" not in str(part.id):
+                parts.append(part)
+            elif offered.issuperset(section.needs):
+                content = _TOOL.sub(lambda match: names.get(match[1], match[1]), part.content)
+                parts.append(part if content == part.content else replace(part, content=content))
+        request.model_request_parameters = replace(parameters, instruction_parts=parts)
+
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """Tell listeners what was used."""
+        if self.parts.emit is not None:
+            usage = response.usage
+            await self.parts.emit(
+                RequestEvent(
+                    **_run(ctx),
+                    model=response.model_name or "",
+                    input_tokens=usage.input_tokens,
+                    output_tokens=usage.output_tokens,
+                )
+            )
+        return response
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Awaitable[Any]],
+    ) -> Any:
+        """Tell listeners of a call's start and end."""
+        emit = self.parts.emit
+        if emit is None:
+            return await handler(args)
+        about: dict[str, Any] = {
+            **_run(ctx),
+            "tool": tool_def.name,
+            "plugin": _plugin(tool_def),
+            "call_id": call.tool_call_id,
+            "args": args,
+        }
+        await emit(ToolEvent(**about, outcome="started"))
+        began = time.perf_counter()
+        try:
+            result = await handler(args)
+        except (ApprovalRequired, CallDeferred):
+            raise
+        except Exception as error:
+            outcome = "retried" if isinstance(error, ModelRetry) or "Retry" in type(error).__name__ else "failed"
+            await emit(ToolEvent(**about, outcome=outcome, milliseconds=_since(began), error=str(error)))
+            raise
+        await emit(ToolEvent(**about, outcome="success", milliseconds=_since(began)))
+        return result
+
+    async def on_tool_execute_error(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        error: Exception,
+    ) -> Any:
+        """A plugin's tool that raised becomes a failed result, not the end of the run; the application's own raises."""
+        plugin = _plugin(tool_def)
+        if plugin == "app" or self.parts.strict:
+            raise error
+        error.add_note(f"plugin {plugin}, tool {tool_def.name}")
+        self.parts.incidents.record(plugin, f"tool {tool_def.name}", error, "the model was told that the call failed")
+        text = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise ToolFailed(f"{text} (plugin {plugin})") from error
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    async def decided(self, ctx: RunContext[Any], call: ToolCall, decision: str, reason: str) -> None:
+        """Tell listeners what the policy decided about a call."""
+        if self.parts.emit is not None:
+            about: dict[str, Any] = {"tool": call.tool, "plugin": call.plugin, "call_id": call.call_id}
+            await self.parts.emit(ApprovalEvent(**_run(ctx), **about, decision=decision, reason=reason))  # type: ignore[arg-type]
+
+    async def _compacted(
+        self, ctx: RunContext[Any], processor: Contribution[Processor], before: int, after: int
+    ) -> None:
+        if self.parts.emit is not None:
+            event = CompactionEvent(
+                **_run(ctx),
+                plugin=processor.plugin,
+                processor=processor.value.name,
+                messages_before=before,
+                messages_after=after,
+            )
+            await self.parts.emit(event)
+
+
+def _run(ctx: RunContext[Any]) -> dict[str, Any]:
+    deps = session(ctx)
+    return {"run_id": ctx.run_id or "", "session_id": deps.session_id, "depth": deps.depth}
+
+
+def _plugin(definition: ToolDefinition) -> str:
+    return (definition.metadata or {}).get("plugin", "app")
+
+
+def _since(began: float) -> float:
+    return (time.perf_counter() - began) * 1000

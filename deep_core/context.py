@@ -1,0 +1,107 @@
+"""What a hook receives: its plugin's options, folders, logger, and what earlier phases contributed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .contributions import Contribution
+from .errors import PluginError
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+
+    from .agent_config import AgentConfig
+    from .plugin_options import PluginOptions
+
+__all__ = ["AgentContext"]
+
+Options = TypeVar("Options", bound="PluginOptions")
+
+
+class AgentContext:
+    """One plugin's view of the agent that is being made.
+
+    Attributes:
+        plugin: the plugin's name.
+        config: what the agent is and may do.
+        config_files: the configuration files that were read; nothing should write to them.
+        depth: 0 for the agent, 1 for a subagent, and so on.
+        logger: `deep.<plugin>`.
+    """
+
+    def __init__(
+        self,
+        plugin: str,
+        *,
+        config: AgentConfig,
+        config_files: tuple[Path, ...],
+        options: Mapping[str, PluginOptions],
+        collect: Callable[[str, str], tuple[Contribution[Any], ...]],
+        on_close: Callable[[str, Callable[[], object]], None],
+        create_agent: Callable[..., Agent[Any, Any]],
+        depth: int = 0,
+    ) -> None:
+        self.plugin = plugin
+        self.config = config
+        self.config_files = config_files
+        self.depth = depth
+        self.logger = logging.getLogger(f"deep.{plugin}")
+        self._options = options
+        self._collect = collect
+        self._on_close = on_close
+        self._create_agent = create_agent
+
+    def options(self, model: type[Options]) -> Options:
+        """The plugin's validated options.
+
+        Raises:
+            PluginError: `model` is not what the plugin's `deep_options` returned.
+        """
+        options = self._options.get(self.plugin)
+        if options is None:
+            return model()
+        if not isinstance(options, model):
+            raise PluginError(
+                f"plugin {self.plugin} asked for {model.__name__}, but its deep_options returned "
+                f"{type(options).__name__}",
+                plugin=self.plugin,
+            )
+        return options
+
+    @property
+    def data_dir(self) -> Path:
+        """A folder for the plugin's lasting data, made on first use."""
+        from platformdirs import user_data_path
+
+        return self._folder(user_data_path("deep"))
+
+    @property
+    def cache_dir(self) -> Path:
+        """A folder for what can be made again, made on first use."""
+        from platformdirs import user_cache_path
+
+        return self._folder(user_cache_path("deep"))
+
+    def _folder(self, base: Path) -> Path:
+        folder = base / "plugins" / self.plugin
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def on_close(self, function: Callable[[], object]) -> None:
+        """Run `function` when the kernel is closed; the last one registered runs first."""
+        self._on_close(self.plugin, function)
+
+    def collect(self, hook: str) -> tuple[Contribution[Any], ...]:
+        """What was contributed to a hook: one of an earlier phase, or one that this plugin owns.
+
+        Raises:
+            PluginError: the hook is of a later phase, of another plugin, or unknown.
+        """
+        return self._collect(self.plugin, hook)
+
+    def create_agent(self, *args: Any, **kwargs: Any) -> Agent[Any, Any]:
+        """Make an agent with the same kernel and policy, one level deeper. At run time only, not in a hook."""
+        return self._create_agent(*args, depth=self.depth + 1, **kwargs)

@@ -1,0 +1,258 @@
+"""What a plugin hands to the kernel: small frozen values that check themselves when they are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+if TYPE_CHECKING:
+    from pydantic_ai import RunContext
+    from pydantic_ai._history_processor import HistoryProcessor
+    from pydantic_ai.workspaces import WorkspaceBackend
+
+    from .context import AgentContext
+    from .state import DeepAgentDeps
+
+__all__ = [
+    "Allow",
+    "Ask",
+    "BackendFactory",
+    "Contribution",
+    "Deny",
+    "Processor",
+    "PromptSection",
+    "SkillLoader",
+    "SkillMeta",
+    "StateSlot",
+    "ToolCall",
+    "Verdict",
+    "Without",
+]
+
+T = TypeVar("T")
+NAME = re.compile(r"^[a-z][a-z0-9_]{0,39}$")
+"""A plugin's, section's and slot's name (contract, section 3)."""
+
+BackendFactory: TypeAlias = "Callable[[AgentContext], WorkspaceBackend]"
+"""Makes one session's backend. Called once a session, without I/O: a backend connects on first use."""
+
+LiveText: TypeAlias = "Callable[[RunContext[DeepAgentDeps[Any]]], str | None | Awaitable[str | None]]"
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise ValueError(f"{kind} name {name!r} must be lower-case letters, digits and _ (at most 40), a letter first")
+
+
+@dataclass(frozen=True)
+class Contribution(Generic[T]):
+    """One contributed value and the plugin it came from."""
+
+    plugin: str
+    value: T
+
+
+@dataclass(frozen=True)
+class StateSlot(Generic[T]):
+    """A named piece of session state that a plugin owns, kept in `deps.state`.
+
+    Attributes:
+        name: unique among the plugins of a kernel.
+        type: what the value is, for validation when a session is loaded: a type, or a function that returns it (so
+            that the plugin module need not import it).
+        default: makes the value of a new session.
+        child: what a subagent sees: its own `fresh` value, or the parent's (`share`).
+        persist: whether `deps.dump()` includes it.
+        version: of the data. A stored value of another version goes through `migrate`.
+        migrate: (stored JSON value, stored version) -> a JSON value of this version.
+    """
+
+    name: str
+    type: type[T] | Callable[[], type[T]]
+    default: Callable[[], T]
+    child: Literal["fresh", "share"] = "fresh"
+    persist: bool = True
+    version: int = 1
+    migrate: Callable[[Any, int], T] | None = None
+
+    def __post_init__(self) -> None:
+        _check_name("slot", self.name)
+
+
+@dataclass(frozen=True)
+class PromptSection:
+    """A part of the prompt. Make one with `PromptSection.static` or `PromptSection.live`.
+
+    Attributes:
+        name: unique within its plugin.
+        text: the fixed text, or None for a live section.
+        fn: makes the live text, or None for a static section.
+        order: lower first among the sections; ties by plugin order, then name.
+        locked: kept when the application's base prompt is replaced.
+        needs: tools (by original or final name) without which the section is left out.
+    """
+
+    name: str
+    text: str | None = None
+    fn: LiveText | None = None
+    order: int = 100
+    locked: bool = False
+    needs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_name("section", self.name)
+        if (self.text is None) == (self.fn is None):
+            raise ValueError(f"section {self.name!r} needs a text or a function, not both")
+
+    @classmethod
+    def static(
+        cls,
+        name: str,
+        text: str | Callable[[], str],
+        *,
+        order: int = 100,
+        locked: bool = False,
+        needs: Sequence[str] = (),
+    ) -> PromptSection:
+        """A section whose text never changes. `{tool:NAME}` in it becomes that tool's final name.
+
+        `text` may be a function: it is called once, now.
+        """
+        return cls(name, text=text if isinstance(text, str) else text(), order=order, locked=locked, needs=tuple(needs))
+
+    @classmethod
+    def live(
+        cls,
+        name: str,
+        fn: LiveText,
+        *,
+        order: int = 100,
+        locked: bool = False,
+        needs: Sequence[str] = (),
+    ) -> PromptSection:
+        """A section that may change during a conversation.
+
+        `fn(ctx)`, plain or async, returns the current text, or None for nothing to say. The text is appended to the
+        conversation when it differs from what was last sent; what was sent is never rewritten.
+        """
+        return cls(name, fn=fn, order=order, locked=locked, needs=tuple(needs))
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A history processor with a place in the chain.
+
+    Attributes:
+        name: unique within its plugin.
+        fn: any form that Pydantic AI takes: sync or async, with or without the run context.
+        phase: `redact` runs first, then `reduce`, then `annotate`.
+        persist: whether the result replaces the stored history, or only shapes the request being sent.
+        on_error: `keep` leaves the history as it was and goes on; `stop` ends the run. A `redact` processor always
+            stops: what it should have hidden must not be sent.
+    """
+
+    name: str
+    fn: HistoryProcessor[Any]
+    phase: Literal["redact", "reduce", "annotate"] = "reduce"
+    persist: bool = True
+    on_error: Literal["keep", "stop"] = "keep"
+
+    def __post_init__(self) -> None:
+        if not callable(self.fn):
+            raise TypeError(f"processor {self.name!r}: fn must be callable, not {type(self.fn).__name__}")
+        if self.phase not in ("redact", "reduce", "annotate"):
+            raise ValueError(f"processor {self.name!r}: phase is redact, reduce or annotate, not {self.phase!r}")
+
+    @property
+    def stops(self) -> bool:
+        """Whether an error in it ends the run."""
+        return self.on_error == "stop" or self.phase == "redact"
+
+
+@dataclass(frozen=True)
+class SkillMeta:
+    """What is known of a skill before it is loaded (agentskills.io frontmatter, and where it was found)."""
+
+    name: str
+    description: str
+    source: str
+    path: str
+    license: str | None = None
+    compatibility: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    allowed_tools: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class SkillLoader(Protocol):
+    """A source of skills. Precedence by `source`: project > user > package."""
+
+    source: str
+
+    async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
+        """The skills, from frontmatter alone."""
+        ...
+
+    async def read(self, ctx: RunContext[Any], name: str) -> str:
+        """The instructions of one skill. Raises KeyError for an unknown one."""
+        ...
+
+    async def resource(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
+        """A file of the skill. Raises KeyError, or FileNotFoundError; never leaves the skill's directory."""
+        ...
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One call as policy sees it.
+
+    Attributes:
+        tool: the name the model calls it by.
+        original: the name its author gave it.
+        plugin: the plugin it comes from; `app` for the application's own tools.
+        tags: its tags, the default included.
+        args: the validated arguments.
+        call_id: the id the provider gave the call.
+        depth: 0 in the agent, 1 in a subagent, and so on.
+    """
+
+    tool: str
+    original: str
+    plugin: str
+    tags: frozenset[str]
+    args: Mapping[str, Any]
+    call_id: str
+    depth: int = 0
+
+
+@dataclass(frozen=True)
+class Allow:
+    """No objection to the call."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A person decides about the call."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Deny:
+    """The call is refused; the model reads the reason."""
+
+    reason: str = "denied by policy"
+
+
+Verdict: TypeAlias = Allow | Ask | Deny
+
+
+@dataclass(frozen=True)
+class Without:
+    """In `plugins=[…]` of an agent: leave this plugin out."""
+
+    plugin: str

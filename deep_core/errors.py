@@ -1,0 +1,64 @@
+"""What can go wrong with a plugin or a configuration, and how it is said: what, where, what to type next."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+__all__ = ["ConfigError", "MissingExtra", "PluginError", "PluginWarning", "clash_message", "suggest"]
+
+
+class PluginError(Exception):
+    """A plugin that the caller named (or every plugin, with `strict=True`) could not be used.
+
+    Attributes:
+        plugin: the plugin's name, or None where several are concerned.
+    """
+
+    def __init__(self, message: str, *, plugin: str | None = None) -> None:
+        super().__init__(message)
+        self.plugin = plugin
+
+
+class ConfigError(PluginError):
+    """A configuration key or value is wrong. The message has the file, the path in it and a suggestion."""
+
+
+class PluginWarning(UserWarning):
+    """A plugin was left out or misbehaved, and the application goes on without it."""
+
+
+class MissingExtra(ImportError):
+    """Raised by a plugin whose optional dependency is not installed.
+
+    Args:
+        extra: the distribution's extra that brings it, without the `deep-` prefix: `"skills[pdf]"`. Anything that
+            `pip install` takes is accepted too.
+    """
+
+    def __init__(self, extra: str) -> None:
+        self.extra = extra
+        self.requirement = extra if extra.startswith("deep-") else f"deep-{extra}"
+        super().__init__(f"needs an optional dependency: pip install '{self.requirement}'")
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """`" Did you mean 'x'?"` for the nearest of `known`, or an empty string."""
+    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def clash_message(kind: str, name: str, owners: Sequence[tuple[str, str]]) -> str:
+    """Name both owners with versions, then the ways out that exist for that kind."""
+    who = "\n".join(f"  {label}" for _, label in owners)
+    plugin = next((p for p, _ in reversed(owners) if p != "app"), "app")
+    other = next((p for p, _ in owners if p != plugin), plugin)
+    ways = [f"[plugins.{plugin}] enabled = false"]
+    if kind == "tool":
+        ways = [
+            f'[plugins.{plugin}] prefix = "{plugin}"',
+            f'[plugins.{plugin}] tools = "~name:{name}"',
+            f'[plugins.{plugin}] replaces = ["{other}:{name}"]',
+            *ways,
+        ]
+    return f"two plugins have a {kind} {name!r}:\n{who}\nChoose one way out:\n" + "\n".join(f"  {way}" for way in ways)

@@ -1,0 +1,82 @@
+"""What happens in a run, as plugins hear it through `deep_run_event`. Frozen, typed, and few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["ApprovalEvent", "CompactionEvent", "RequestEvent", "RunEndEvent", "RunEvent", "RunStartEvent", "ToolEvent"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEvent:
+    """The base of all events.
+
+    Attributes:
+        run_id: the run's id.
+        session_id: the session's id.
+        depth: 0 in the agent, 1 in a subagent, and so on.
+    """
+
+    run_id: str
+    session_id: str
+    depth: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStartEvent(RunEvent):
+    """A run has begun."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEndEvent(RunEvent):
+    """A run is over. `error` is the exception that ended it, as text, or None."""
+
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestEvent(RunEvent):
+    """A model has answered. Tokens as the provider counted them."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolEvent(RunEvent):
+    """A tool call is about to run (`started`) or has ended.
+
+    `outcome`: `started`, `success`, `failed` (an error result), `retried` (the model was asked to try again).
+    """
+
+    tool: str
+    plugin: str
+    call_id: str
+    args: Mapping[str, Any]
+    outcome: Literal["started", "success", "failed", "retried"]
+    milliseconds: float = 0.0
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalEvent(RunEvent):
+    """A call waits for a person (`asked`), was let through by one (`approved`), or was refused (`denied`)."""
+
+    tool: str
+    plugin: str
+    call_id: str
+    decision: Literal["asked", "approved", "denied"]
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionEvent(RunEvent):
+    """A processor made the history shorter."""
+
+    plugin: str
+    processor: str
+    messages_before: int
+    messages_after: int

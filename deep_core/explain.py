@@ -1,0 +1,231 @@
+"""Explain: the agent as assembled, measured on the request that it would send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import Agent, ToolDefinition
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, SystemPromptPart, TextPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from .capability import DeepCapability
+from .history import PHASES
+from .policy import PolicyCapability
+from .state import create_default_deps
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+__all__ = ["Explanation", "SectionCost", "ToolCost", "explain"]
+
+CHARS_PER_TOKEN = 4
+"""The estimate that the budgets of the contract are written in (section 7)."""
+
+
+def tokens(chars: int) -> int:
+    """Characters as tokens, by the contract's estimate."""
+    return -(-chars // CHARS_PER_TOKEN)
+
+
+@dataclass(frozen=True)
+class SectionCost:
+    """A part of the prompt: whose it is and what it costs."""
+
+    name: str
+    plugin: str
+    chars: int
+    tokens: int
+    live: bool
+    locked: bool
+
+
+@dataclass(frozen=True)
+class ToolCost:
+    """A tool as the model is shown it: whose it is, what it costs, and whether a person is asked."""
+
+    name: str
+    plugin: str
+    tokens: int
+    approval: str
+    deferred: bool
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What every plugin puts in front of the model.
+
+    Attributes:
+        sections: of the prompt, in the order in which they are sent.
+        tools: offered to the model, `approval` being `always`, `never` or `depends` (on the arguments).
+        history_processors: in the order in which they run: name, plugin, phase.
+        capabilities: outermost first: id, plugin.
+        prompt: the prompt as it would be sent.
+        chars: characters of prompt and tools in one request.
+    """
+
+    sections: tuple[SectionCost, ...]
+    tools: tuple[ToolCost, ...]
+    history_processors: tuple[dict[str, str], ...]
+    capabilities: tuple[dict[str, str | None], ...]
+    prompt: str
+    chars: int
+
+    @property
+    def tokens(self) -> int:
+        """Estimated tokens of prompt and tools in one request."""
+        return tokens(self.chars)
+
+    def by_plugin(self) -> dict[str, int]:
+        """Estimated tokens a request, by plugin."""
+        out: dict[str, int] = {}
+        for item in (*self.sections, *self.tools):
+            out[item.plugin] = out.get(item.plugin, 0) + item.tokens
+        return dict(sorted(out.items()))
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented JSON form (contract, section 10)."""
+        return {
+            "schema": 1,
+            "sections": [asdict(section) for section in self.sections],
+            "tools": [{**asdict(tool), "tags": list(tool.tags)} for tool in self.tools],
+            "history_processors": list(self.history_processors),
+            "capabilities": list(self.capabilities),
+            "totals": {"chars": self.chars, "tokens": self.tokens},
+        }
+
+
+def explain(kernel: Kernel, agent: Agent[Any, Any]) -> Explanation:
+    """Send one request to a stand-in model and read off what it was shown. Works inside a running event loop too.
+
+    Raises:
+        ValueError: `agent` was not made by this kernel.
+    """
+    leaves: list[Any] = []
+    agent.root_capability.apply(leaves.append)
+    deep = next((leaf for leaf in leaves if isinstance(leaf, DeepCapability)), None)
+    policy = next((leaf for leaf in leaves if isinstance(leaf, PolicyCapability)), None)
+    if deep is None or policy is None or deep.parts.kernel is not kernel:
+        raise ValueError("explain() needs an agent that this kernel made")
+    messages, shown = _request(agent, kernel)
+    sections = _sections(deep, messages, shown)
+    offered = [d for d in shown.function_tools if (d.metadata or {}).get("plugin")]
+    tools = tuple(
+        ToolCost(
+            name=d.name,
+            plugin=(d.metadata or {})["plugin"],
+            tokens=tokens(schema_chars(d)),
+            approval=policy.policy.asks_statically(d),
+            deferred=d.defer_loading,
+            tags=tuple((d.metadata or {})["tags"]),
+        )
+        for d in offered
+    )
+    chars = sum(s.chars for s in sections) + sum(schema_chars(d) for d in offered if not d.defer_loading)
+    processors = sorted(deep.parts.processors, key=lambda p: PHASES.index(p.value.phase))
+    return Explanation(
+        sections=sections,
+        tools=tools,
+        history_processors=tuple(
+            {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in processors
+        ),
+        capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, policy)} for leaf in leaves),
+        prompt=_prompt(messages, shown),
+        chars=chars,
+    )
+
+
+def schema_chars(definition: ToolDefinition) -> int:
+    """Characters of a tool on the wire: name, description and parameters as compact JSON."""
+    shown = {"name": definition.name, "description": definition.description or ""}
+    return len(json.dumps({**shown, "parameters": definition.parameters_json_schema}, separators=(",", ":")))
+
+
+def _owner(leaf: Any, policy: PolicyCapability) -> str | None:
+    if leaf.id in ("deep", "deep.policy"):
+        return "deep_core"
+    return policy.owners.get(leaf.id or "") or (
+        "pydantic_ai" if type(leaf).__module__.startswith("pydantic_ai.") else "app"
+    )
+
+
+def _request(agent: Agent[Any, Any], kernel: Kernel) -> tuple[list[ModelMessage], ModelRequestParameters]:
+    seen: list[tuple[list[ModelMessage], ModelRequestParameters]] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append((messages, info.model_request_parameters))
+        return ModelResponse(parts=[TextPart("ok")])
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        seen.append((messages, info.model_request_parameters))
+        yield "ok"
+
+    model = FunctionModel(answer, stream_function=stream, model_name="explain")
+
+    async def run() -> None:
+        await agent.run("…", model=model, deps=create_default_deps(kernel=kernel), output_type=str)
+
+    _run_anywhere(run)
+    return seen[0]
+
+
+def _run_anywhere(main: Any) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(main())
+        return
+    failure: list[BaseException] = []
+
+    def in_thread() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
+            failure.append(error)
+
+    thread = threading.Thread(target=in_thread)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+
+
+def _sections(
+    deep: DeepCapability, messages: list[ModelMessage], shown: ModelRequestParameters
+) -> tuple[SectionCost, ...]:
+    static = {f"{c.plugin}.{c.value.name}": c for c in deep.parts.static}
+    out: list[SectionCost] = []
+    for part in shown.instruction_parts or []:
+        contribution = static.get(part.name or "")
+        plugin, name = ("app", part.name or "instructions") if contribution is None else (part.name or "").split(".", 1)
+        if contribution is None and part.id is not None and "capability:" in str(part.id):
+            plugin = str(part.id).split(":")[1].split(".")[0]
+        locked = contribution is not None and contribution.value.locked
+        out.append(SectionCost(name, plugin, len(part.content), tokens(len(part.content)), live=False, locked=locked))
+    texts = _live_texts(messages)
+    for contribution in deep.parts.live:
+        text = texts.get(f"{contribution.plugin}.{contribution.value.name}", "")
+        name, locked = contribution.value.name, contribution.value.locked
+        out.append(SectionCost(name, contribution.plugin, len(text), tokens(len(text)), live=True, locked=locked))
+    return tuple(out)
+
+
+def _live_texts(messages: list[ModelMessage]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for message in messages:
+        for part in message.parts if isinstance(message, ModelRequest) else ():
+            if isinstance(part, SystemPromptPart) and part.content.startswith('<context id="'):
+                texts[part.content.split('"')[1]] = part.content
+    return texts
+
+
+def _prompt(messages: list[ModelMessage], shown: ModelRequestParameters) -> str:
+    parts = [part.content for part in shown.instruction_parts or []]
+    parts += list(_live_texts(messages).values())
+    return "\n\n".join(parts)

@@ -1,0 +1,496 @@
+"""Tool expressions: which tools a rule is about, as a value, as a callable and as one line of text.
+
+    read & ~network             every tool tagged `read` but not `network`
+    name:execute | ^db_         the tool `execute`, and every tool whose name starts with `db_`
+    plugin:skills & "a b"       tools of the plugin `skills` that carry the tag `a b`
+
+`~` binds tighter than `&`, `&` tighter than `|`; parentheses group. A bare word is a tag: ASCII letters, digits and
+`_ - . /`. ASCII only, because these lines are policy: a look-alike letter would select other tools than the eye reads.
+Everything else goes in double quotes, whose only escapes are `\\"` and `\\\\`. `` `x` `` is a name, without escapes;
+`^x` is `prefix:x`; after `name:`, `prefix:`, `plugin:` and `^` comes a word or a quoted form. Whatever can be built can
+be written and read again: the limit on nesting holds for expressions made in Python too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_ai.tools import ToolDefinition
+    from pydantic_core import CoreSchema
+
+MAX_NESTING = 50  # how many `(` and `~` may be open at one place (E7); it bounds every recursion over an expression
+_OR, _AND, _UNARY = 1, 2, 3  # how tightly a written form binds
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSubject:
+    """What an expression sees of one tool: its final name, then the original one where it differs; either matches."""
+
+    names: tuple[str, ...]
+    plugin: str | None = None  # None for a tool of the application
+    tags: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, tool_def: ToolDefinition) -> ToolSubject:
+        """Read a tool definition: its name, and `original`, `plugin` and `tags` in its metadata, all optional.
+
+        Raises `TypeError` for metadata of another type: a tool whose tags cannot be read must not pass `~network`.
+        """
+        data = tool_def.metadata or {}
+        original, plugin, tags = data.get("original"), data.get("plugin"), data.get("tags") or ()
+        labels = list(cast("Sequence[object]", tags if isinstance(tags, list | tuple | AbstractSet) else (None,)))
+        if not all(isinstance(label, str) for label in (original or "", plugin or "", *labels)):
+            wrong = f"original={original!r}, plugin={plugin!r}, tags={tags!r}"
+            raise TypeError(f"tool {tool_def.name!r}: metadata takes strings and a list of tags, not {wrong}")
+        names = (tool_def.name, original) if original and original != tool_def.name else (tool_def.name,)
+        return cls(names, plugin or None, frozenset(cast("list[str]", labels)))
+
+
+class ToolExpression:
+    """Selects tools; an immutable, hashable value compared by structure, and a Pydantic AI tool selector.
+
+    Combine with `&`, `|` and `~`. The classes of this module are all there are: one of your own has no text form.
+    As a pydantic field it takes an expression, a string (parsed) or a list of tool names, and is dumped as its text.
+    """
+
+    _binding: int = _UNARY
+    _nesting: int = 0
+
+    def matches(self, subject: ToolSubject) -> bool:
+        """Say whether the tool is selected. The whole meaning of expressions is here."""
+        match self:
+            case Tag():
+                return self.name in subject.tags
+            case ToolName():
+                return self.name != "" and self.name in subject.names
+            case FromPlugin():
+                return self.name == subject.plugin
+            case Prefix():
+                return any(name.startswith(self.prefix) for name in subject.names)
+            case Not():
+                return not self.operand.matches(subject)
+            case And():
+                return all(operand.matches(subject) for operand in self.operands)
+            case Or():
+                return any(operand.matches(subject) for operand in self.operands)
+            case _:
+                raise NotImplementedError(f"{type(self).__name__} is not one of deep_core's tool expressions")
+
+    @staticmethod
+    def parse(text: str) -> ToolExpression:
+        """Read the text form. Raises `ExpressionParseError` with the place and, where one is known, a way out."""
+        return _Parser(text).parse()
+
+    def to_dsl(self) -> str:
+        """Write the text form with as few parentheses as it can have; `parse` reads it back to an equal expression."""
+        return _write(self, _OR, _dsl)
+
+    def __call__(self, ctx: object, tool_def: ToolDefinition) -> bool:
+        """Be a `pydantic_ai.tools.ToolSelectorFunc`: fits `toolset.filtered(…)` and `tools=` of capabilities."""
+        return self.matches(ToolSubject.of(tool_def))
+
+    def __and__(self, other: ToolExpression) -> ToolExpression:
+        return And(self, other)
+
+    def __or__(self, other: ToolExpression) -> ToolExpression:
+        return Or(self, other)
+
+    def __invert__(self) -> ToolExpression:
+        return Not(self)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a tool expression is neither true nor false: use & | ~, not and, or, not; ask `is None`")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable")  # dataclasses guard their own fields only
+
+    __str__ = to_dsl
+
+    def __repr__(self) -> str:
+        return _write(self, _OR, lambda atom: f"{type(atom).__name__}({_value(atom)!r})")
+
+    def _settle(self, operands: Sequence[object], own: int) -> int:
+        """Check operands; return how deep the text nests, with `own` level and the parentheses that operands need."""
+        nesting = own
+        for operand in operands:
+            if not isinstance(operand, ToolExpression):
+                hint = f"; write Tag({operand!r}) or ToolName({operand!r})" if isinstance(operand, str) else ""
+                raise TypeError(f"{type(self).__name__} takes tool expressions, not {type(operand).__name__}{hint}")
+            nesting = max(nesting, own + operand._nesting + (operand._binding < self._binding))
+        if nesting > MAX_NESTING:
+            raise ValueError(f"a tool expression nests at most {MAX_NESTING} deep")
+        return nesting
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        def validate(value: Any) -> ToolExpression:
+            try:
+                expression = as_expression(value)
+            except TypeError as error:  # pydantic reports a ValueError with its place and lets a TypeError escape
+                raise ValueError(str(error)) from error
+            if not isinstance(expression, cls):
+                raise ValueError(f"{_clip(str(expression))} is not a {cls.__name__}")
+            return expression
+
+        string = core_schema.str_schema()
+        return core_schema.no_info_plain_validator_function(
+            validate,
+            json_schema_input_schema=core_schema.union_schema([string, core_schema.list_schema(string)]),
+            serialization=core_schema.plain_serializer_function_ser_schema(str, return_schema=string),
+        )
+
+
+def _check(owner: ToolExpression, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(owner).__name__} takes a string, not {type(value).__name__} {value!r}")
+    if not value and not isinstance(owner, ToolName):
+        raise ValueError(f'{type(owner).__name__} needs a non-empty string; every tool is ~name:"", none is name:""')
+
+
+@dataclass(frozen=True, repr=False)
+class _Named(ToolExpression):
+    name: str
+
+    def __post_init__(self) -> None:
+        _check(self, self.name)
+
+
+class Tag(_Named):
+    """Tools that carry this tag, compared case-sensitively. Raises `ValueError` for the empty string."""
+
+
+class ToolName(_Named):
+    """The tool whose final or original name is this one. The empty name selects no tool: see `NOTHING`."""
+
+
+class FromPlugin(_Named):
+    """Tools that this plugin contributed. Raises `ValueError` for the empty string."""
+
+
+@dataclass(frozen=True, repr=False)
+class Prefix(ToolExpression):
+    """Tools one of whose names starts with this. Raises `ValueError` for the empty string: it would be every tool."""
+
+    prefix: str
+
+    def __post_init__(self) -> None:
+        _check(self, self.prefix)
+
+
+_Atom: TypeAlias = Tag | ToolName | FromPlugin | Prefix
+
+NOTHING: ToolExpression = ToolName("")
+"""Selects no tool and is written `name:""`; what an empty list of names means. `~NOTHING` selects every tool."""
+
+
+@dataclass(frozen=True, repr=False)
+class Not(ToolExpression):
+    """Every tool that the operand does not select."""
+
+    operand: ToolExpression
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_nesting", self._settle((self.operand,), 1))
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class _Join(ToolExpression):
+    operands: tuple[ToolExpression, ...]
+
+    def __init__(self, *operands: ToolExpression) -> None:
+        object.__setattr__(self, "_nesting", self._settle(operands, 0))
+        flat: list[ToolExpression] = []
+        for operand in operands:
+            flat.extend(operand.operands if isinstance(operand, _Join) and type(operand) is type(self) else (operand,))
+        if len(flat) < 2:
+            raise ValueError(f"{type(self).__name__} joins two or more expressions, not {len(flat)}")
+        object.__setattr__(self, "operands", tuple(flat))
+
+
+class And(_Join):
+    """Tools that every operand selects. `a & (b & c)`, `(a & b) & c` and `And(a, b, c)` are one and the same value."""
+
+    _binding = _AND
+
+
+class Or(_Join):
+    """Tools that at least one operand selects. Nested `Or`s become one, as in `And`."""
+
+    _binding = _OR
+
+
+def TagSet(*tags: str) -> ToolExpression:
+    """Tools that carry any of these tags: `Tag(a) | Tag(b) | …`. Raises `ValueError` when there are none."""
+    if not tags:
+        raise ValueError("a set of tags needs at least one tag")
+    return _any(list(map(Tag, dict.fromkeys(tags))))
+
+
+def TagNotSet(*tags: str) -> ToolExpression:
+    """Tools that carry none of these tags: `~(Tag(a) | Tag(b) | …)`. Raises `ValueError` when there are none."""
+    return Not(TagSet(*tags))
+
+
+def _any(expressions: Sequence[ToolExpression]) -> ToolExpression:
+    return Or(*expressions) if len(expressions) > 1 else expressions[0]
+
+
+def _write(expression: ToolExpression, outer: int, leaf: Callable[[_Atom], str]) -> str:
+    """Write with as few parentheses as can be. Python's operators bind as ours do: only the leaves of `repr` differ."""
+    if isinstance(expression, Not):
+        return "~" + _write(expression.operand, _UNARY, leaf)
+    if isinstance(expression, And | Or):
+        own, symbol = (_AND, " & ") if isinstance(expression, And) else (_OR, " | ")
+        text = symbol.join(_write(operand, own, leaf) for operand in expression.operands)
+        return f"({text})" if own < outer else text
+    return leaf(cast("_Atom", expression))
+
+
+def _dsl(atom: _Atom) -> str:
+    value = _value(atom)
+    if not re.fullmatch(_WORD, value):
+        value = '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+    return _KINDS[type(atom)][0] + value
+
+
+def _value(atom: _Atom) -> str:
+    return atom.prefix if isinstance(atom, Prefix) else atom.name
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+class ExpressionParseError(ValueError):
+    """Text that is no tool expression: `message`, `line` and `column` (from 1), and `context`, the line itself."""
+
+    def __init__(self, message: str, line: int, column: int, context: str) -> None:
+        super().__init__(message, line, column, context)  # all four, so that it can be pickled
+        self.message, self.line, self.column, self.context = message, line, column, context
+
+    def __str__(self) -> str:
+        start = max(0, self.column - 60)  # a window, so that a long line fits a terminal with its caret
+        # The text may come from a file that a model wrote: no control character reaches the terminal.
+        shown = "".join(
+            char if char.isprintable() else "\ufffd" for char in self.context.rstrip("\r")[start : start + 76]
+        )
+        return f"line {self.line}, column {self.column}: {self.message}\n  {shown}\n{'^':>{self.column - start + 2}}"
+
+
+_WORD = r"[A-Za-z0-9_\-./]+"
+_ATOM = re.compile(rf'(name:|prefix:|plugin:|\^)?(?:({_WORD})|"((?:[^"\\]|\\["\\])*)"|`([^`]*)`)')
+_TOKEN = re.compile(rf"{_WORD}|.", re.DOTALL)
+# How a kind is written, how a message says that there is none, and what it calls the others.
+_KINDS: dict[type[_Atom], tuple[str, str, str]] = {
+    Tag: ("", "no tool tagged", "tags"),
+    ToolName: ("name:", "no tool named", "tools"),
+    FromPlugin: ("plugin:", "no tool from plugin", "plugins"),
+    Prefix: ("prefix:", "no tool name starts with", "tools"),
+}
+_LEADS: dict[str, type[_Atom]] = {"name:": ToolName, "prefix:": Prefix, "^": Prefix, "plugin:": FromPlugin}
+_HINTS = {
+    "and": "use &",
+    "or": "use |",
+    "not": "use ~",
+    "!": "use ~",
+    "&&": "one & is enough",
+    "||": "one | is enough",
+    ",": "use | for either, & for both",
+    "-": "use & ~ for but not",
+    "*": "there are no wildcards: ^x selects names that start with x",
+    "'": "use double quotes",
+}
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.depth = text, 0, 0
+        self.last = (0, "")  # where the last atom began, and its text
+
+    def parse(self) -> ToolExpression:
+        if not self.peek():
+            self.fail('empty expression: write a tag, or name:"" for no tool', 0)
+        expression = self.union()
+        if self.peek():
+            self.fail_after("& or |")
+        return expression
+
+    def union(self) -> ToolExpression:
+        return self.joined(Or, "|", lambda: self.joined(And, "&", self.unary))
+
+    def joined(self, kind: type[And | Or], symbol: str, operand: Callable[[], ToolExpression]) -> ToolExpression:
+        terms = [operand()]
+        while self.peek() == symbol:
+            self.at += 1
+            terms.append(operand())
+        return kind(*terms) if len(terms) > 1 else terms[0]
+
+    def unary(self) -> ToolExpression:
+        opened = self.peek()
+        if opened not in ("~", "("):
+            return self.atom()
+        if self.depth == MAX_NESTING:
+            self.fail(f"nested more than {MAX_NESTING} deep", self.at)
+        self.depth, self.at = self.depth + 1, self.at + 1
+        inner = Not(self.unary()) if opened == "~" else self.union()
+        if opened == "(":
+            if self.peek() != ")":
+                self.fail_after("& or | or )")
+            self.at += 1
+        self.depth -= 1
+        return inner
+
+    def atom(self) -> ToolExpression:
+        start = self.at
+        found = _ATOM.match(self.text, start)
+        if found is None or self.text[start : found.end() + 1] in _LEADS:
+            self.fail_atom(start)
+        if self.text.startswith(":", found.end()):
+            self.fail(
+                "only name:, prefix: and plugin: come before a colon; any other goes in double quotes", found.end()
+            )
+        self.at, self.last = found.end(), (start, found[0])
+        lead, word, quoted, ticked = found.groups()
+        kind = _LEADS.get(lead or "", Tag if ticked is None else ToolName)
+        value = word or ticked or re.sub(r"\\(.)", r"\1", quoted or "")
+        if not value and kind is not ToolName:
+            self.fail('nothing between the quotes; every tool is ~name:"", none is name:""', start)
+        return kind(value)
+
+    def peek(self) -> str:
+        """Skip blanks; return the next character, or nothing at the end."""
+        while self.text[self.at : self.at + 1] in (" ", "\t", "\r", "\n"):
+            self.at += 1
+        return self.text[self.at : self.at + 1]
+
+    def fail_atom(self, at: int) -> NoReturn:
+        """Say why no atom can be read here."""
+        begin = next((at + len(lead) for lead in _LEADS if self.text.startswith(lead, at)), at)
+        if self.text[begin : begin + 1] in ('"', "`") and begin < len(self.text):
+            self.fail('the quote opened here is not closed, or holds a backslash that is neither \\\\ nor \\"', begin)
+        self.fail_at(begin, "a tag" if begin == at else "a word or a quoted text right here")
+
+    def fail_after(self, expected: str) -> NoReturn:
+        """Say what to do about something that follows a complete operand and cannot."""
+        began, before = self.last
+        if before.lower() in ("and", "or", "not"):
+            self.fail(f"{before!r} is read as a tag here: {_HINTS[before.lower()]}", began)
+        bare = re.fullmatch(_WORD, before)
+        self.fail_at(self.at, expected, f'a tag with a space is written "{_clip(before)} …"' if bare else "")
+
+    def fail_at(self, at: int, expected: str, between_words: str = "") -> NoReturn:
+        token = _TOKEN.match(self.text, at)
+        if token is None:
+            self.fail(f"expected {expected}, found the end", at)
+        hint = between_words if re.match(_WORD, token[0]) else _HINTS.get(self.text[max(0, at - 1) : at + 1], "")
+        hint = _HINTS.get(token[0].lower(), hint)
+        if not token[0].isascii():
+            hint = f"U+{ord(token[0]):04X} stands in double quotes only, and those are the plain ones"
+        self.fail(f"expected {expected}, found {_clip(token[0])!r}" + (f": {hint}" if hint else ""), at)
+
+    def fail(self, message: str, at: int) -> NoReturn:
+        begin = self.text.rfind("\n", 0, at) + 1
+        line = self.text[begin:].split("\n", 1)[0]
+        raise ExpressionParseError(message, self.text.count("\n", 0, at) + 1, at - begin + 1, line)
+
+
+def as_expression(value: ToolExpression | str | Sequence[str] | AbstractSet[str]) -> ToolExpression:
+    """Convert what a user may write where tools are chosen.
+
+    An expression is returned as it is, a string is parsed, and a list, tuple or set of strings means tool names; an
+    empty one is `NOTHING`. Raises `ExpressionParseError`, `ValueError` for an empty name, `TypeError` for all else.
+    """
+    if isinstance(value, ToolExpression):
+        return value
+    if isinstance(value, str):
+        return ToolExpression.parse(value)
+    if not isinstance(value, list | tuple | AbstractSet):
+        raise TypeError(f"tools are chosen by an expression, a string or a list of names, not {type(value).__name__}")
+    # A set has no order of its own, and the text must not change between processes.
+    atoms = [ToolName(name) for name in dict.fromkeys(sorted(value) if isinstance(value, AbstractSet) else value)]
+    if NOTHING in atoms:
+        raise ValueError("a tool name in the list is empty; no tool at all is the empty list")
+    return _any(atoms or [NOTHING])
+
+
+@dataclass(frozen=True, slots=True)
+class UnmatchedAtom:
+    """An atom that no tool matches, whether it stands under an odd number of `~`, and the problem in words."""
+
+    atom: ToolExpression
+    negated: bool
+    problem: str
+
+
+class UnmatchedExpression(ValueError):
+    """An `expression` that selects no tool, `where` it was given, and the `atoms` of it that no tool matches."""
+
+    def __init__(self, where: str, expression: ToolExpression, atoms: tuple[UnmatchedAtom, ...]) -> None:
+        super().__init__(where, expression, atoms)
+        self.where, self.expression, self.atoms = where, expression, atoms
+
+    def __str__(self) -> str:
+        problems = [part.problem for part in self.atoms if not part.negated]
+        if problems and self.atoms[0].atom == self.expression:
+            return f"{self.where}: {problems[0]}"
+        why = "; ".join(problems[:5]) or "its parts match tools, but no tool matches the whole"
+        return f"{self.where}: {_clip(str(self.expression))} matches no tool: {why}"
+
+
+def check_matches(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
+    """Raise `UnmatchedExpression` when no tool matches the whole; `where` names the setting. `NOTHING` passes."""
+    if expression != NOTHING and not any(expression.matches(subject) for subject in subjects):
+        raise UnmatchedExpression(where, expression, unmatched_atoms(expression, subjects))
+
+
+def unmatched_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject]) -> tuple[UnmatchedAtom, ...]:
+    """Return the atoms that no tool matches, from left to right, each once, with a suggestion; never `NOTHING`."""
+    return tuple(
+        UnmatchedAtom(atom, negated, _problem(atom, subjects))
+        for atom, negated in dict.fromkeys(_atoms(expression, negated=False))
+        if atom != NOTHING and not any(atom.matches(subject) for subject in subjects)
+    )
+
+
+def _atoms(expression: ToolExpression, *, negated: bool) -> Iterator[tuple[_Atom, bool]]:
+    if isinstance(expression, Not):
+        yield from _atoms(expression.operand, negated=not negated)
+    elif isinstance(expression, And | Or):
+        for operand in expression.operands:
+            yield from _atoms(operand, negated=negated)
+    else:
+        yield cast("_Atom", expression), negated
+
+
+def _problem(atom: _Atom, subjects: Sequence[ToolSubject]) -> str:
+    from difflib import get_close_matches
+
+    value, own = _value(atom), type(atom)
+    names = list(dict.fromkeys(name for subject in subjects for name in subject.names))
+    known: dict[type[_Atom], list[str]] = {
+        Tag: sorted({tag for subject in subjects for tag in subject.tags}),
+        ToolName: names,
+        FromPlugin: sorted({subject.plugin for subject in subjects if subject.plugin}),
+    }
+    _, says, plural = _KINDS[own]
+    lack = f"{says} {value!r}"
+    if meant := [kind(value) for kind, values in known.items() if value in values]:
+        return f"{lack}; did you mean {meant[0]}?"
+    # A near miss of its own kind comes first. 0.7: difflib's default of 0.6 pairs unrelated short words.
+    near = {own: [name[: len(value)] for name in names] if own is Prefix else known[own]} | known
+    for kind, values in near.items():
+        folded = {candidate.casefold(): candidate for candidate in values}
+        if close := get_close_matches(value.casefold(), folded, n=1, cutoff=0.7):
+            found = folded[close[0]]
+            return f"{lack}; did you mean {repr(found) if kind is own else kind(found)}?"
+    listed = known.get(own, names)
+    more = ", …" if len(listed) > 5 else ""
+    return f"{lack}; {plural}: {', '.join(map(repr, listed[:5])) or 'none'}{more}"

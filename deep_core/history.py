@@ -1,0 +1,170 @@
+"""Run, history: processors in their chain, and live sections appended where their text has changed.
+
+Both happen in one place, before each request, because they depend on each other: what is appended must be redacted
+too, and what a reducer cut away must be said again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_ai.capabilities import ProcessHistory
+from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart
+from pydantic_ai.tools import RunContext
+
+from .calls import Incidents
+from .contributions import Contribution, Processor, PromptSection, StateSlot
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import ModelRequestContext
+
+__all__ = ["LIVE", "History", "LiveSent"]
+
+LIVE_LIMIT = 8_000
+"""Most characters of one live text in the conversation: what files and users wrote must not flood it."""
+PHASES = ("redact", "reduce", "annotate")
+_MARKER = re.compile(r'<context id="([a-z0-9_.]+)">\n(.*)\n</context>', re.S)
+
+
+@dataclass
+class LiveSent:
+    """What this run has last said for each live section, by `plugin.section`."""
+
+    run_id: str | None = None
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+
+
+LIVE: StateSlot[LiveSent] = StateSlot("deep_live", LiveSent, LiveSent, persist=False)
+"""Not persisted: the first request of a run reads it off the history, which is the truth also after a fork."""
+
+
+def sanitised(text: str) -> str:
+    """A live text as it is sent: bounded, without control characters, and unable to close its own frame."""
+    text = "".join(c for c in text if c in "\n\t" or c.isprintable())
+    text = text.replace("</context", "<\\/context").replace("<context ", "<\\context ")
+    if len(text) > LIVE_LIMIT:
+        text = text[:LIVE_LIMIT] + f"\n… ({len(text) - LIVE_LIMIT} more characters)"
+    return text.strip()
+
+
+@dataclass(frozen=True)
+class History:
+    """The processors and live sections of one agent.
+
+    Attributes:
+        processors: in plugin order; the phases are sorted here.
+        sections: the live ones, in their order.
+        incidents: where failures are recorded.
+        compacted: told (ctx, processor, messages before, messages after).
+    """
+
+    processors: Sequence[Contribution[Processor]]
+    sections: Sequence[Contribution[PromptSection]]
+    incidents: Incidents
+    compacted: Callable[[RunContext[Any], Contribution[Processor], int, int], Awaitable[None]]
+
+    async def prepare(self, ctx: RunContext[Any], request: ModelRequestContext, offered: frozenset[str]) -> None:
+        """Change the request's messages, and the stored ones, before it is sent."""
+        added = await self._speak(ctx, offered, request.messages, again=False)
+        if added is None and not self.processors:
+            return
+        stored, sent = [*ctx.messages], [*request.messages]
+        if added is not None:
+            stored.append(added)
+            sent.append(added)
+        for phase in PHASES:
+            before = sent
+            for processor in self.processors:
+                if processor.value.phase == phase:
+                    stored, sent = await self._process(ctx, request, processor, stored, sent)
+            if phase == "reduce" and self.sections and _cut(before, sent):
+                # What was said of the state is gone with the messages: say it again.
+                added = await self._speak(ctx, offered, sent, again=True)
+                if added is not None:
+                    stored.append(added)
+                    sent = [*sent, added]
+                    for processor in self.processors:
+                        if processor.value.phase == "redact":
+                            stored, sent = await self._process(ctx, request, processor, stored, sent)
+        ctx.messages[:] = stored
+        request.messages = sent
+
+    async def _process(
+        self,
+        ctx: RunContext[Any],
+        request: ModelRequestContext,
+        processor: Contribution[Processor],
+        stored: list[ModelMessage],
+        sent: list[ModelMessage],
+    ) -> tuple[list[ModelMessage], list[ModelMessage]]:
+        rule = processor.value
+        try:
+            # ProcessHistory knows every form of a processor; it gets copies, so a failure changes nothing.
+            own = replace(ctx, messages=[*sent])
+            result = await ProcessHistory[Any](rule.fn).before_model_request(own, replace(request, messages=[*sent]))
+            messages = result.messages
+            if not messages:
+                raise ValueError("a history processor returned no messages")
+        except Exception as error:
+            error.add_note(f"plugin {processor.plugin}, processor {rule.name}")
+            if rule.stops:
+                raise
+            self.incidents.record(processor.plugin, f"processor {rule.name}", error, "the history stays as it was")
+            return stored, sent
+        if len(messages) < len(sent):
+            await self.compacted(ctx, processor, len(sent), len(messages))
+        return ([*messages] if rule.persist else stored), messages
+
+    async def _speak(
+        self, ctx: RunContext[Any], offered: frozenset[str], messages: Sequence[ModelMessage], *, again: bool
+    ) -> ModelRequest | None:
+        if not self.sections:
+            return None
+        said = cast("LiveSent", ctx.deps.state[LIVE])
+        if again or said.run_id != ctx.run_id:
+            said.run_id, said.texts = ctx.run_id, _last_said(messages)
+        parts: list[SystemPromptPart] = []
+        for section in self.sections:
+            name = f"{section.plugin}.{section.value.name}"
+            text = await self._text(ctx, section, offered)
+            if text is not None and text != said.texts.get(name, ""):
+                said.texts[name] = text
+                parts.append(SystemPromptPart(f'<context id="{name}">\n{text}\n</context>'))
+        if not parts:
+            return None
+        return ModelRequest(parts=parts, run_id=ctx.run_id, conversation_id=ctx.conversation_id)
+
+    async def _text(
+        self, ctx: RunContext[Any], section: Contribution[PromptSection], offered: frozenset[str]
+    ) -> str | None:
+        """The current text, "" for nothing to say, None where it cannot be told (what was last sent stays)."""
+        rule = section.value
+        if rule.fn is None or not offered.issuperset(rule.needs):
+            return ""
+        try:
+            returned: Any = rule.fn(ctx)
+            text: Any = await returned if inspect.isawaitable(returned) else returned
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"a live section returns text or None, not {type(text).__name__}")
+        except Exception as error:
+            self.incidents.record(section.plugin, f"section {rule.name}", error, "what was last sent stays")
+            return None
+        return sanitised(text or "")
+
+
+def _last_said(messages: Sequence[ModelMessage]) -> dict[str, str]:
+    said: dict[str, str] = {}
+    for message in messages:
+        if isinstance(message, ModelRequest):
+            for part in message.parts:
+                if isinstance(part, SystemPromptPart) and (match := _MARKER.fullmatch(part.content)):
+                    said[match[1]] = match[2]
+    return said
+
+
+def _cut(before: Sequence[ModelMessage], after: Sequence[ModelMessage]) -> bool:
+    return len(after) < len(before) or any(a is not b for a, b in zip(before, after, strict=False))

@@ -1,0 +1,255 @@
+"""Discover: which plugins are installed, told from distribution metadata alone. No plugin is imported here.
+
+Only the interpreter's site directories are read, never the current directory and never `sys.path`'s `''`, so a file
+that somebody (the model, say) put into the working directory cannot become a plugin.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["GROUP", "Candidate", "PluginRecord", "Status", "origin_problem", "scan", "site_directories"]
+
+GROUP = "deep"
+"""The entry-point group that plugins stand in."""
+
+Status = Literal["active", "disabled", "blocked", "incompatible", "needs-plugin", "needs-extra", "failed"]
+
+
+@dataclass
+class PluginRecord:
+    """What is known of one plugin: always listed, whatever became of it.
+
+    Attributes:
+        name: the plugin's name (its entry point's).
+        distribution: the distribution that installed it, None for one given by hand.
+        version: that distribution's version, "" for one given by hand.
+        path: where it is installed: the folder of its dist-info, or the editable project.
+        status: `active` means "would load" before loading and "did load" after it.
+        reason: for any other status, why, and what to type.
+        error: the exception, with its traceback, of a plugin that failed.
+        import_ms: how long the import took, in milliseconds; None while not imported.
+        hooks: the hooks it implements; None while not imported.
+        editable: whether it is an editable install.
+    """
+
+    name: str
+    distribution: str | None
+    version: str
+    path: str
+    status: Status = "active"
+    reason: str = ""
+    error: BaseException | None = field(default=None, repr=False)
+    import_ms: float | None = None
+    hooks: tuple[str, ...] | None = None
+    editable: bool = False
+
+    @property
+    def label(self) -> str:
+        """`weather 0.1.0 (acme-weather)`, as errors name it."""
+        dist = f" ({self.distribution})" if self.distribution else " (given by hand)"
+        return f"{self.name} {self.version}".rstrip() + dist
+
+    def fail(self, status: Status, reason: str, error: BaseException | None = None) -> None:
+        """Take the plugin out of use, saying why."""
+        self.status, self.reason, self.error = status, reason, error
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One entry point of group `deep`, with what its distribution's metadata says.
+
+    Attributes:
+        record: the plugin's record, shared with the kernel.
+        value: the entry point's value, `module` or `module:object`.
+        dist_info: the dist-info folder.
+        core_range: the deep-core versions it accepts, as a specifier ("" for any).
+        requires: distributions it needs, canonical names.
+        missing: those of them that are not installed.
+        roots: folders that its modules may come from.
+        listed: whether a file below the site directory belongs to the distribution is told by its RECORD.
+    """
+
+    record: PluginRecord
+    value: str
+    dist_info: Path
+    core_range: str
+    requires: tuple[str, ...]
+    missing: tuple[str, ...]
+    roots: tuple[str, ...]
+    listed: bool
+
+    @property
+    def module(self) -> str:
+        """The module that the entry point names."""
+        return self.value.partition(":")[0].strip()
+
+
+def site_directories() -> list[str]:
+    """The interpreter's site directories, real paths, in the order of `sys.path` where they stand in it."""
+    import site
+    import sysconfig
+
+    found = [*site.getsitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    if site.ENABLE_USER_SITE:
+        found.append(site.getusersitepackages())
+    real = dict.fromkeys(os.path.realpath(path) for path in found if os.path.isdir(path))
+    rank = {os.path.realpath(path): i for i, path in enumerate(sys.path) if path}
+    return sorted(real, key=lambda path: rank.get(path, len(rank)))
+
+
+def scan(directories: Sequence[str] | None = None) -> list[Candidate]:
+    """Every plugin that is installed, in the order of name, then distribution.
+
+    Args:
+        directories: where to look; None means `site_directories()`.
+    """
+    paths: dict[str, str] = {}
+    for directory in site_directories() if directories is None else directories:
+        for name, path in _dist_infos(directory):
+            paths.setdefault(name, path)  # the first on the path shadows the later, as for import
+    found: list[Candidate] = []
+    for path in paths.values():
+        if _declares_plugins(path):
+            found.extend(_candidates(path, paths))
+    return sorted(found, key=lambda c: (c.record.name, c.record.distribution or ""))
+
+
+def _dist_infos(directory: str) -> Iterator[tuple[str, str]]:
+    try:
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if entry.name.endswith(".dist-info"):
+            yield _canonical(entry.name.removesuffix(".dist-info").partition("-")[0]), entry.path
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _declares_plugins(dist_info: str) -> bool:
+    # A plain look into the text first: parsing the metadata of a thousand distributions costs 100 ms.
+    try:
+        with open(os.path.join(dist_info, "entry_points.txt"), encoding="utf-8") as file:
+            return re.search(rf"^\[\s*{GROUP}\s*\]", file.read(), re.M) is not None
+    except OSError:
+        return False
+
+
+def _candidates(path: str, installed: dict[str, str]) -> Iterator[Candidate]:
+    import importlib_metadata
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    dist: Any = importlib_metadata.Distribution.at(path)  # its type hints are partial
+    core_range, requires = "", list[str]()
+    for text in dist.requires or ():
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        if _canonical(requirement.name) == "deep-core":
+            core_range = str(requirement.specifier)
+        else:
+            requires.append(_canonical(requirement.name))
+    site_directory = os.path.dirname(os.path.realpath(path))
+    editable = _editable_root(dist.read_text("direct_url.json"))
+    for entry in dist.entry_points.select(group=GROUP):
+        yield Candidate(
+            record=PluginRecord(
+                name=entry.name,
+                distribution=dist.name,
+                version=dist.version,
+                path=editable or site_directory,
+                editable=editable is not None,
+            ),
+            value=entry.value,
+            dist_info=Path(path),
+            core_range=core_range,
+            requires=tuple(requires),
+            missing=tuple(name for name in requires if name not in installed),
+            roots=(editable, site_directory) if editable else (site_directory,),
+            listed=editable is None,
+        )
+
+
+def _editable_root(direct_url: str | None) -> str | None:
+    if not direct_url:
+        return None
+    try:
+        raw: object = json.loads(direct_url)
+    except ValueError:
+        return None
+    if not isinstance(raw, dict):
+        return None
+    data = cast("dict[str, Any]", raw)
+    if not isinstance(data.get("url"), str) or not data.get("dir_info", {}).get("editable"):
+        return None
+    url = urlsplit(str(data["url"]))
+    return os.path.realpath(unquote(url.path)) if url.scheme == "file" else None
+
+
+def origin_problem(candidate: Candidate) -> str | None:
+    """Why the candidate's module must not be imported, or None: it would come from where its distribution put it.
+
+    Nothing is imported to find out: the finders are asked level by level, as `import` would.
+    """
+    search: Iterable[str] | None = None
+    parts = candidate.module.split(".")
+    for depth in range(len(parts)):
+        name = ".".join(parts[: depth + 1])
+        spec = _find_spec(name, None if search is None else list(search))
+        if spec is None:
+            return f"its module {name!r} is not there; reinstall {candidate.record.distribution}"
+        if spec.origin is not None and spec.has_location:
+            problem = _outside(candidate, name, os.path.realpath(spec.origin))
+            if problem:
+                return problem
+        search = spec.submodule_search_locations
+        if search is None and depth + 1 < len(parts):
+            return f"its module {candidate.module!r} is not there: {name!r} is no package"
+    return None
+
+
+def _find_spec(name: str, path: list[str] | None) -> Any:
+    loaded = sys.modules.get(name)
+    spec = getattr(loaded, "__spec__", None)
+    if spec is not None:
+        return spec
+    for finder in sys.meta_path:
+        spec = finder.find_spec(name, path)
+        if spec is not None:
+            return spec
+    return None
+
+
+def _outside(candidate: Candidate, name: str, origin: str) -> str | None:
+    for root in candidate.roots:
+        if not origin.startswith(root.rstrip(os.sep) + os.sep):
+            continue
+        if not candidate.listed or _in_record(candidate, os.path.relpath(origin, root)):
+            return None
+    return (
+        f"module {name!r} would come from {origin}, which {candidate.record.distribution} did not install; "
+        "rename that file, or start Python with -P so that the working directory is not searched"
+    )
+
+
+def _in_record(candidate: Candidate, relative: str) -> bool:
+    try:
+        record = (candidate.dist_info / "RECORD").read_text(encoding="utf-8")
+    except OSError:
+        return True  # a system package manager may not ship RECORD; the folder is still the interpreter's own
+    wanted = relative.replace(os.sep, "/")
+    return any(line.startswith((wanted + ",", f'"{wanted}",')) for line in record.splitlines())

@@ -1,0 +1,399 @@
+"""The kernel as an object: which plugins there are, what they loaded as, and the agents that are made of them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from . import __version__
+from .calls import Caller, Incident, Incidents
+from .config import Config, load_config
+from .contributions import Contribution, StateSlot
+from .errors import PluginError, PluginWarning, clash_message, suggest
+from .index import Candidate, PluginRecord, scan
+from .load import Lists, by_hand, gate, load
+from .outcomes import recall, remember
+from .registry import Registry
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent, DeferredToolRequests
+    from pydantic_ai.agent import AgentRetries
+    from pydantic_ai.capabilities import AgentCapability
+    from pydantic_ai.models import Model
+    from pydantic_ai.output import OutputSpec
+    from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.tools import Tool, ToolFuncEither
+    from pydantic_ai.toolsets import AgentToolset
+    from pydantic_ai.workspaces import WorkspaceBackend
+    from typing_extensions import TypeVar
+
+    from .agent_config import AgentConfig
+    from .contributions import BackendFactory, Processor, Without
+    from .explain import Explanation
+    from .expressions import ToolExpression
+    from .plugin_options import PluginOptions
+    from .policy import InterruptOn
+    from .state import DeepAgentDeps
+
+    Output = TypeVar("Output", default=str)
+
+__all__ = ["Kernel", "Survey", "create_deep_agent", "default_kernel", "survey"]
+
+ConfigSource = str | os.PathLike[str] | Mapping[str, Any]
+
+RESERVED_NAMES = {
+    *("model", "instructions", "output_type", "tools", "toolsets", "history_processors", "capabilities", "backend"),
+    *("interrupt_on", "tool_filter", "plugins", "config", "kernel", "strict", "name", "model_settings", "retries"),
+    *("approvers", "native_tools", "app", "depth", "system_prompt", "deps_type", "description", "metadata"),
+    *("validation_context", "defer_model_check", "end_strategy", "tool_timeout", "max_concurrency"),
+}
+"""Names that a plugin cannot have: they are parameters of `create_deep_agent`, or of `pydantic_ai.Agent`."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What there is before anything is imported.
+
+    Attributes:
+        candidates: every plugin with its status.
+        config: the configuration.
+        warnings: what to tell the user once.
+    """
+
+    candidates: tuple[Candidate, ...]
+    config: Config
+    lists: Lists
+    warnings: tuple[str, ...]
+
+    @property
+    def records(self) -> tuple[PluginRecord, ...]:
+        """The plugins' records, by name."""
+        return tuple(candidate.record for candidate in self.candidates)
+
+
+def survey(
+    *,
+    plugins: Sequence[object] = (),
+    discover: bool = True,
+    allow: Iterable[str] | None = None,
+    disable: Iterable[str] = (),
+    require: Iterable[str] = (),
+    config: ConfigSource | None = None,
+    remembered: bool = True,
+) -> Survey:
+    """Find the plugins and decide which may load, importing none.
+
+    Args:
+        plugins: modules and objects given by hand.
+        discover: whether installed plugins, configuration files and the environment are looked for.
+        allow: a closed list; None means what the configuration says.
+        disable: left out, besides what the configuration says.
+        require: must be active, besides what the configuration says.
+        config: a file or mapping that code names.
+        remembered: whether an active plugin is shown with the outcome of its last load.
+    """
+    settings = load_config(config, files=discover)
+    found = scan() if discover else []
+    hand = [by_hand(plugin) for plugin in plugins]
+    lists = Lists.of(settings, allow=allow, disable=disable, require=require)
+    candidates = sorted([*found, *hand], key=lambda c: (c.record.name, c.record.distribution or ""))
+    messages = gate(candidates, lists, settings, __version__, RESERVED_NAMES)
+    if remembered:
+        recall(candidates)
+    return Survey(tuple(candidates), settings, lists, tuple(messages))
+
+
+class Kernel:
+    """Finds plugins, checks them, orders them, and makes agents of what they contribute.
+
+    Args:
+        plugins: modules or objects with hook implementations, besides the installed ones.
+        discover: False looks for no installed plugin, no configuration file and no environment variable.
+        allow: only these plugins may load (names of plugins or distributions).
+        disable: these are left out, before import.
+        require: these must load, or nothing starts.
+        config: a configuration file or mapping, trusted as code is.
+        strict: every plugin that fails raises, at load and at run time.
+
+    Raises:
+        PluginError: a plugin given by hand or required did not load, or two plugins claim one state slot.
+        ConfigError: a configuration key, value or listed name is wrong.
+    """
+
+    def __init__(
+        self,
+        *,
+        plugins: Sequence[object] = (),
+        discover: bool = True,
+        allow: Iterable[str] | None = None,
+        disable: Iterable[str] = (),
+        require: Iterable[str] = (),
+        config: ConfigSource | None = None,
+        strict: bool = False,
+    ) -> None:
+        self._closed = False
+        self._closers: list[tuple[str, Callable[[], object]]] = []
+        self._lock = threading.RLock()
+        self._incidents = Incidents(strict)
+        self.strict = strict
+        found = survey(
+            plugins=plugins,
+            discover=discover,
+            allow=allow,
+            disable=disable,
+            require=require,
+            config=config,
+            remembered=False,
+        )
+        self.config = found.config
+        self.records = found.records
+        self._labels = {record.name: record.label for record in found.records}
+        self._settings = {record.name: found.config.plugin(record.name) for record in found.records}
+        self._given = {by_hand(plugin).record.name: plugin for plugin in plugins}
+        self._named = set(self._given) | {name for name, _ in found.lists.require}
+        for message in found.warnings:
+            warnings.warn(message, PluginWarning, stacklevel=2)
+        self._registry = Registry()
+        self._caller = Caller(
+            self._registry, order=self._order, incidents=self._incidents, label=lambda p: self._labels.get(p, p)
+        )
+        for record in found.records:
+            if record.status not in ("active", "disabled", "blocked") or self._is_named(record):
+                self._report(record)
+        loaded = load(found.candidates, self._given, self._registry, self._report)
+        self.plugins: Mapping[str, PluginRecord] = MappingProxyType(_by_name(found.records))
+        self._active = tuple(plugin.record.name for plugin in loaded)
+        self.slots: Mapping[str, StateSlot[Any]] = MappingProxyType(self._collect_slots())
+        remember(found.candidates)
+
+    # -- plugins -------------------------------------------------------------------------------------------------
+
+    def _order(self, plugin: str, hook: str) -> int:
+        return self._settings[plugin].order_in(hook)
+
+    def _is_named(self, record: PluginRecord) -> bool:
+        return record.name in self._named or (record.distribution or "") in self._named
+
+    def _report(self, record: PluginRecord) -> None:
+        """A plugin that will not be used: raise where it was asked for by name, else warn once."""
+        if record.status == "active":
+            return
+        message = f"plugin {record.label} is {record.status}: {record.reason}"
+        if (self.strict and record.status not in ("disabled", "blocked")) or self._is_named(record):
+            raise PluginError(message, plugin=record.name) from record.error
+        if record.status not in ("disabled", "blocked"):
+            warnings.warn(message, PluginWarning, stacklevel=4)
+
+    def _collect_slots(self) -> dict[str, StateSlot[Any]]:
+        found = self._caller.collect("deep_state", lambda plugin: {}, among=self.active, drop=self.drop)
+        owners: dict[str, Contribution[StateSlot[Any]]] = {}
+        for slot in found:
+            other = owners.setdefault(slot.value.name, slot)
+            if other is not slot:
+                pair = [(c.plugin, self.label(c.plugin)) for c in (other, slot)]
+                raise PluginError(clash_message("state slot", slot.value.name, pair))
+        return {name: slot.value for name, slot in owners.items()}
+
+    def drop(self, plugin: str, where: str, error: BaseException) -> None:
+        """Take a plugin out of use because a contribution hook failed. Raises where it was named, or `strict`."""
+        from .load import explain_failure
+
+        record = self.plugins[plugin]
+        reason = f"{where}: {explain_failure(record, error)}" if not isinstance(error, PluginError) else str(error)
+        record.fail("failed", reason, error)
+        self._report(record)
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The plugins in use, by name."""
+        return tuple(name for name in self._active if self.plugins[name].status == "active")
+
+    @property
+    def incidents(self) -> tuple[Incident, ...]:
+        """What plugins did wrong at run time, the last hundred."""
+        return tuple(self._incidents.latest)
+
+    @property
+    def hooks(self) -> Mapping[str, str | None]:
+        """Every hook, and the plugin that owns it (None: the kernel)."""
+        return self._registry.hooks
+
+    def label(self, plugin: str) -> str:
+        """A plugin as errors name it: `weather 0.1.0 (acme-weather)`."""
+        return self._labels.get(plugin, "the application" if plugin == "app" else plugin)
+
+    # -- agents --------------------------------------------------------------------------------------------------
+
+    def create_agent(self, model: Model | str | None = None, **as_create_deep_agent: Any) -> Agent[Any, Any]:
+        """Make an agent of this kernel's plugins. Takes what `create_deep_agent` takes, but `kernel`.
+
+        Raises:
+            PluginError: a named plugin failed, two plugins clash, or the kernel is closed.
+            TypeError: an unknown keyword, with a suggestion.
+        """
+        from .assemble import assemble
+
+        if self._closed:
+            raise PluginError("this kernel is closed; make a new one")
+        return assemble(self, model, as_create_deep_agent)
+
+    def explain(self, agent: Agent[Any, Any] | None = None) -> Explanation:
+        """What every plugin puts in front of the model, and what it costs. Runs one request with a stand-in model."""
+        from .explain import explain
+
+        return explain(self, agent if agent is not None else self.create_agent())
+
+    def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None, app: Any = None) -> DeepAgentDeps[Any]:
+        """A session from what `DeepAgentDeps.dump()` wrote."""
+        from .state import DeepAgentDeps
+
+        return DeepAgentDeps[Any].load(text, backend=backend, kernel=self, app=app)
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def on_close(self, plugin: str, function: Callable[[], object]) -> None:
+        """Register what `close` runs."""
+        with self._lock:
+            self._closers.append((plugin, function))
+
+    def close(self) -> None:
+        """Run what plugins registered with `on_close`, the last one first, and let everything go. Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            closers, self._closers = self._closers[::-1], []
+        failed: Exception | None = None
+        for plugin, function in closers:
+            try:
+                function()
+            except Exception as error:
+                failed = failed or error
+                self._incidents.note(plugin, "on_close", error, "closing went on")
+        self._registry.clear()
+        if failed is not None and self.strict:
+            raise failed
+
+    def __enter__(self) -> Kernel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Kernel({', '.join(self.active) or 'no plugins'})"
+
+
+def _by_name(records: Sequence[PluginRecord]) -> dict[str, PluginRecord]:
+    """Records by name; of two distributions with one plugin name, both, as `name@distribution`."""
+    names = [record.name for record in records]
+    return {
+        (record.name if names.count(record.name) == 1 else f"{record.name}@{record.distribution or 'hand'}"): record
+        for record in records
+    }
+
+
+_default: Kernel | None = None
+_default_lock = threading.Lock()
+
+
+def default_kernel() -> Kernel:
+    """The process's kernel: every installed plugin, made once on first use."""
+    global _default
+    with _default_lock:
+        if _default is None or _default._closed:  # pyright: ignore[reportPrivateUsage]
+            _default = Kernel()
+        return _default
+
+
+@overload
+def create_deep_agent(
+    model: Model | str | None = None,
+    *,
+    interrupt_on: Literal[False],
+    output_type: OutputSpec[Output] = ...,  # pyright: ignore[reportInvalidTypeVarUse]  # unsolved is str, its default
+    instructions: Any = ...,
+    tools: Sequence[Tool[Any] | ToolFuncEither[Any, ...]] = ...,
+    toolsets: Sequence[AgentToolset[Any]] = ...,
+    history_processors: Sequence[Processor | Callable[..., Any]] = ...,
+    capabilities: Sequence[AgentCapability[Any]] = ...,
+    backend: str | WorkspaceBackend | BackendFactory | None = ...,
+    tool_filter: str | ToolExpression | None = ...,
+    plugins: Sequence[PluginOptions | Without] = ...,
+    approvers: Sequence[str] = ...,
+    native_tools: Sequence[str] = ...,
+    config: AgentConfig | ConfigSource | None = ...,
+    kernel: Kernel | None = ...,
+    strict: bool = ...,
+    name: str | None = ...,
+    model_settings: ModelSettings | None = ...,
+    retries: int | AgentRetries | None = ...,
+    **more: Any,
+) -> Agent[DeepAgentDeps[Any], Output]: ...
+@overload
+def create_deep_agent(
+    model: Model | str | None = None,
+    *,
+    interrupt_on: InterruptOn | None = ...,
+    output_type: OutputSpec[Output] = ...,  # pyright: ignore[reportInvalidTypeVarUse]  # unsolved is str, its default
+    instructions: Any = ...,
+    tools: Sequence[Tool[Any] | ToolFuncEither[Any, ...]] = ...,
+    toolsets: Sequence[AgentToolset[Any]] = ...,
+    history_processors: Sequence[Processor | Callable[..., Any]] = ...,
+    capabilities: Sequence[AgentCapability[Any]] = ...,
+    backend: str | WorkspaceBackend | BackendFactory | None = ...,
+    tool_filter: str | ToolExpression | None = ...,
+    plugins: Sequence[PluginOptions | Without] = ...,
+    approvers: Sequence[str] = ...,
+    native_tools: Sequence[str] = ...,
+    config: AgentConfig | ConfigSource | None = ...,
+    kernel: Kernel | None = ...,
+    strict: bool = ...,
+    name: str | None = ...,
+    model_settings: ModelSettings | None = ...,
+    retries: int | AgentRetries | None = ...,
+    **more: Any,
+) -> Agent[DeepAgentDeps[Any], Output | DeferredToolRequests]: ...
+def create_deep_agent(
+    model: Model | str | None = None,
+    *,
+    kernel: Kernel | None = None,
+    config: AgentConfig | ConfigSource | None = None,
+    **settings: Any,
+) -> Agent[DeepAgentDeps[Any], Any]:
+    """Make an agent of the installed plugins. The result is a plain `pydantic_ai.Agent`.
+
+    Args:
+        model: `"anthropic:claude-sonnet-4-5"`, a Pydantic AI model, or None for what the configuration says.
+        kernel: whose plugins; None means the process's default kernel.
+        config: an `AgentConfig`, or a file or mapping that is trusted as code is.
+        **settings: `output_type`, `instructions`, `tools`, `toolsets`, `history_processors`, `capabilities`: the
+            application's own, beside the plugins'. `backend`: a name, a factory or an instance. `interrupt_on`: tool
+            name -> True, False or a predicate on the call; or a tool expression; False un-asks all. `tool_filter`: a
+            tool expression, held when tools are shown and again when they are executed. `plugins`: options instances
+            and `Without("name")`. `approvers`: plugins whose capabilities may answer approvals. `native_tools`: kinds
+            of provider-run tools that are let through. `strict`: nothing a plugin does wrong is contained.
+            `name`, `model_settings`, `retries` and every other parameter of `pydantic_ai.Agent`. A plugin's name:
+            a mapping of its options, an options instance, or False to leave it out.
+
+    Raises:
+        PluginError: a plugin that was named failed, or two plugins clash.
+        ConfigError: a configuration key or value is wrong.
+        TypeError: an unknown keyword, with a suggestion.
+    """
+    if kernel is None and isinstance(config, str | os.PathLike | Mapping):
+        kernel, config = Kernel(config=config), None
+    return (kernel or default_kernel()).create_agent(model, config=config, **settings)
+
+
+def unknown_keyword(keyword: str, known: Iterable[str]) -> TypeError:
+    """The error for a keyword that is neither a parameter nor a plugin."""
+    return TypeError(
+        f"create_deep_agent() got an unexpected keyword {keyword!r}: no parameter and no installed plugin has that "
+        f"name.{suggest(keyword, known)}"
+    )

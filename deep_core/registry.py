@@ -1,0 +1,203 @@
+"""Check and order: plugins' hook implementations, registered with pluggy and kept in the order of the contract.
+
+pluggy knows specs, checks arguments and gives deprecation warnings. Calling is ours (`calls.py`): one implementation
+at a time, inside containment.
+"""
+
+from __future__ import annotations
+
+import heapq
+import inspect
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, cast
+
+import pluggy
+from pluggy._hooks import varnames  # how pluggy itself reads a signature
+
+from . import hookspecs
+from .errors import PluginError, suggest
+from .markers import HookOrder, HookPolicy
+
+__all__ = ["Registry"]
+
+PROJECT = "deep"
+ASYNC_POLICIES = ("notify", "deny")
+"""Hooks whose implementations may be async: they are called while a run is going on."""
+
+
+class _Manager(pluggy.PluginManager):
+    """A pluggy manager that finds implementations without running code: lazy modules and properties stay asleep."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+        function = _static(plugin, name)
+        return getattr(function, "deep_impl", None) if inspect.isroutine(function) else None
+
+    def parse_hookspec_opts(self, module_or_class: object, name: str) -> Any:
+        function = _static(module_or_class, name)
+        return getattr(function, "deep_spec", None) if inspect.isroutine(function) else None
+
+
+def _static(owner: object, name: str) -> Any:
+    value: Any = inspect.getattr_static(owner, name, None)
+    return cast("Any", value).__func__ if isinstance(value, (staticmethod, classmethod)) else value
+
+
+class Registry:
+    """The hooks of one kernel and who implements them."""
+
+    def __init__(self) -> None:
+        self._manager = _Manager(PROJECT)
+        self._policies: dict[str, HookPolicy] = {}
+        self._owners: dict[str, str | None] = {}
+        self._order: dict[str, tuple[pluggy.HookImpl, ...]] = {}
+        self._add(hookspecs, None)
+
+    def policy(self, hook: str) -> HookPolicy:
+        """How a hook is called. Raises KeyError for an unknown one."""
+        return self._policies[hook]
+
+    @property
+    def hooks(self) -> Mapping[str, str | None]:
+        """Every hook and the plugin that owns it (None: the kernel)."""
+        return self._owners
+
+    def add_specs(self, plugin: str, module: ModuleType) -> None:
+        """Add a plugin's own hooks.
+
+        Raises:
+            PluginError: a hook that is already declared.
+        """
+        for name in _specs(module):
+            if name in self._policies:
+                owner = self._owners[name] or "deep_core"
+                raise PluginError(f"plugin {plugin} declares hook {name}, which {owner} owns; rename it", plugin=plugin)
+        self._add(module, plugin)
+
+    def _add(self, module: ModuleType, owner: str | None) -> None:
+        self._manager.add_hookspecs(module)
+        for name, function in _specs(module).items():
+            self._policies[name] = function.deep_policy
+            self._owners[name] = owner
+
+    def check(self, plugin: str, obj: object) -> tuple[str, ...]:
+        """The hooks that `obj` implements, checked; nothing is registered.
+
+        Raises:
+            PluginError: a misspelt hook, a wrong argument, an async contribution hook, a wrapper.
+        """
+        found: list[str] = []
+        for name in dir(obj):
+            function = _static(obj, name)
+            options = getattr(function, "deep_impl", None) if inspect.isroutine(function) else None
+            if options is None:
+                continue
+            hook = options.get("specname") or name
+            order: HookOrder = getattr(function, "deep_order", HookOrder())
+            where = f"plugin {plugin}, hook {hook} ({_place(function)})"
+            if options.get("wrapper") or options.get("hookwrapper"):
+                raise PluginError(f"{where}: wrapper=True is not supported; hooks are called one by one", plugin=plugin)
+            if hook not in self._policies:
+                if order.of is not None and order.of not in self._owners.values():
+                    continue  # dormant: its owner is not here
+                owner = f" of plugin {order.of}" if order.of else ""
+                hint = suggest(hook, self._policies) or f" Hooks: {', '.join(sorted(self._policies))}."
+                raise PluginError(f"{where}: there is no such hook{owner}.{hint}", plugin=plugin)
+            if inspect.iscoroutinefunction(function) and self._policies[hook].policy not in ASYNC_POLICIES:
+                raise PluginError(f"{where}: must be a plain function, not async; do I/O at run time", plugin=plugin)
+            self._check_arguments(where, plugin, hook, function)
+            found.append(hook)
+        return tuple(sorted(found))
+
+    def _check_arguments(self, where: str, plugin: str, hook: str, function: Callable[..., Any]) -> None:
+        known: tuple[str, ...] = getattr(self._manager.hook, hook).spec.argnames
+        given, _ = varnames(function)
+        for argument in given:
+            if argument not in known:
+                hint = suggest(argument, known) or f" It takes ({', '.join(known)})."
+                raise PluginError(f"{where}: unknown argument {argument!r}.{hint}", plugin=plugin)
+
+    def register(self, plugin: str, obj: object) -> None:
+        """Register a checked plugin under its name."""
+        self._manager.register(obj, plugin)
+        self._order.clear()
+
+    def unregister(self, plugin: str) -> None:
+        """Take a plugin's implementations out."""
+        if self._manager.get_plugin(plugin) is not None:
+            self._manager.unregister(name=plugin)
+            self._order.clear()
+
+    def clear(self) -> None:
+        """Take everything out."""
+        for name, _ in self._manager.list_name_plugin():
+            self._manager.unregister(name=name)
+        self._order.clear()
+
+    def implementations(self, hook: str, order: Callable[[str], int]) -> tuple[pluggy.HookImpl, ...]:
+        """The implementations of a hook, first to last.
+
+        Order: what the application says (`order`, lower first), then authors' before and after, then tryfirst and
+        trylast, then the plugin's name.
+
+        Raises:
+            PluginError: `before` and `after` contradict each other; the cycle is printed.
+        """
+        if hook not in self._order:
+            caller = getattr(self._manager.hook, hook)
+            self._order[hook] = tuple(_sorted(hook, caller.get_hookimpls(), order))
+        return self._order[hook]
+
+
+def _specs(module: ModuleType) -> dict[str, Any]:
+    return {n: f for n, f in vars(module).items() if inspect.isfunction(f) and hasattr(f, "deep_policy")}
+
+
+def _place(function: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
+
+
+def _sorted(hook: str, impls: list[pluggy.HookImpl], order: Callable[[str], int]) -> list[pluggy.HookImpl]:
+    by_name = {impl.plugin_name: impl for impl in impls}
+    said = {
+        name: cast("HookOrder", getattr(impl.function, "deep_order", HookOrder())) for name, impl in by_name.items()
+    }
+    followers: dict[str, set[str]] = {name: set() for name in by_name}
+    for name, wish in said.items():
+        for other in wish.before:
+            if other in by_name and order(other) == order(name):
+                followers[name].add(other)
+        for other in wish.after:
+            if other in by_name and order(other) == order(name):
+                followers[other].add(name)
+    waiting = {name: sum(name in f for f in followers.values()) for name in by_name}
+
+    def rank(name: str) -> tuple[int, int, str]:
+        impl = by_name[name]
+        return order(name), (0 if impl.tryfirst else 2 if impl.trylast else 1), name
+
+    ready = [rank(name) for name, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    out: list[pluggy.HookImpl] = []
+    while ready:
+        name = heapq.heappop(ready)[2]
+        out.append(by_name[name])
+        for follower in followers[name]:
+            waiting[follower] -= 1
+            if waiting[follower] == 0:
+                heapq.heappush(ready, rank(follower))
+    if len(out) < len(by_name):
+        raise PluginError(f"hook {hook}: the plugins' before/after go round in a circle: {_cycle(followers, waiting)}")
+    return out
+
+
+def _cycle(followers: Mapping[str, set[str]], waiting: Mapping[str, int]) -> str:
+    stuck = {name for name, count in waiting.items() if count > 0}
+    # Every stuck node has a stuck predecessor; walk backwards until one repeats.
+    path = [min(stuck)]
+    while True:
+        previous = min(name for name in stuck if path[-1] in followers[name])
+        if previous in path:
+            return " -> ".join([previous, *reversed(path[path.index(previous) :])])
+        path.append(previous)

@@ -1,0 +1,243 @@
+"""What one session is: its backend, the application's own object, and a slot of state for every plugin that asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+
+from .contributions import StateSlot
+from .errors import suggest
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from pydantic_ai.workspaces import WorkspaceBackend
+
+    from .kernel import Kernel
+
+__all__ = ["DeepAgentDeps", "SessionState", "create_default_deps"]
+
+T = TypeVar("T")
+App = TypeVar("App")
+FORMAT = 1
+"""Version of the text that `DeepAgentDeps.dump` writes."""
+
+
+class SessionState:
+    """The slots of one session, by slot (`state[TODOS]`, typed) or by name (`state["todos"]`).
+
+    A value is made from the slot's default on first use. What was loaded for a slot that no plugin claims, or that
+    no longer validates, is kept as it was and written out again.
+    """
+
+    def __init__(self, *, stored: Mapping[str, Any] | None = None, parent: SessionState | None = None) -> None:
+        self._values: dict[str, Any] = {}
+        self._slots: dict[str, StateSlot[Any]] = {}
+        self._stored: dict[str, Any] = dict(stored or {})
+        self._parent = parent
+        self._kernel: Kernel | None = None
+        self._lock = threading.RLock()  # tools run in threads too; a default must be made once
+        self.invalid: dict[str, str] = {}
+        """Slots whose stored data did not validate, and why."""
+
+    def bind(self, kernel: Kernel) -> None:
+        """Tell which kernel knows the slots by name. The first one stays."""
+        if self._kernel is None:
+            self._kernel = kernel
+
+    @overload
+    def __getitem__(self, key: StateSlot[T]) -> T: ...
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    def __getitem__(self, key: StateSlot[Any] | str) -> Any:
+        name = key if isinstance(key, str) else key.name
+        try:
+            return self._values[name]
+        except KeyError:
+            return self._make(self._known(key) if isinstance(key, str) else key)
+
+    def __setitem__(self, key: StateSlot[Any] | str, value: Any) -> None:
+        slot = self._known(key) if isinstance(key, str) else key
+        if slot.child == "share" and self._parent is not None:
+            self._parent[slot] = value
+            return
+        with self._lock:
+            self._slots[slot.name] = slot
+            self._values[slot.name] = value
+
+    def __contains__(self, key: object) -> bool:
+        name = key.name if isinstance(key, StateSlot) else key
+        return name in self._values or name in self._stored or name in self._registry()
+
+    def get(self, key: StateSlot[T] | str, default: Any = None) -> Any:
+        """The slot's value, or `default` where no plugin owns a slot of that name."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def names(self) -> Iterator[str]:
+        """Slots in use or loaded."""
+        yield from sorted(self._values.keys() | self._stored.keys())
+
+    def _registry(self) -> Mapping[str, StateSlot[Any]]:
+        if self._kernel is None:
+            from .kernel import default_kernel
+
+            self._kernel = default_kernel()
+        return self._kernel.slots
+
+    def _known(self, name: str) -> StateSlot[Any]:
+        if name in self._slots:
+            return self._slots[name]
+        registry = self._registry()
+        if name not in registry:
+            raise KeyError(f"no plugin owns a state slot {name!r}.{suggest(name, registry)}")
+        return registry[name]
+
+    def _make(self, slot: StateSlot[Any]) -> Any:
+        if slot.child == "share" and self._parent is not None:
+            return self._parent[slot]
+        with self._lock:
+            if slot.name in self._values:
+                return self._values[slot.name]
+            self._slots[slot.name] = slot
+            self._values[slot.name] = value = self._restore(slot)
+            return value
+
+    def _restore(self, slot: StateSlot[Any]) -> Any:
+        from pydantic import ValidationError
+
+        stored = self._stored.get(slot.name)
+        if stored is None:
+            return slot.default()
+        data, version = stored["data"], stored["version"]
+        try:
+            if version != slot.version:
+                if slot.migrate is None:
+                    raise ValueError(f"stored as version {version}, this is version {slot.version}, no migrate")
+                data = slot.migrate(data, version)
+            value = _adapter(slot).validate_python(data)
+        except (ValidationError, ValueError, TypeError, KeyError) as error:
+            self.invalid[slot.name] = str(error)
+            return slot.default()
+        del self._stored[slot.name]
+        return value
+
+    def dump(self) -> dict[str, Any]:
+        """The persisted slots as JSON values: name -> {version, data}. Unclaimed and invalid ones as they were."""
+        with self._lock:
+            out: dict[str, Any] = dict(self._stored)
+            for name, value in self._values.items():
+                slot = self._slots[name]
+                if not slot.persist or name in self.invalid:
+                    continue
+                out[name] = {"version": slot.version, "data": _adapter(slot).dump_python(value, mode="json")}
+        return dict(sorted(out.items()))
+
+    def child(self) -> SessionState:
+        """The state a subagent works on: shared slots are the same objects, all others are fresh."""
+        state = SessionState(parent=self)
+        state._kernel = self._kernel
+        return state
+
+
+def _adapter(slot: StateSlot[Any]) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    declared: Any = slot.type
+    is_factory = callable(declared) and not isinstance(declared, type) and not hasattr(declared, "__origin__")
+    declared = cast("Any", declared)() if is_factory else declared
+    return TypeAdapter[Any](declared)
+
+
+@dataclass
+class DeepAgentDeps(Generic[App]):
+    """One session: what tools see as `ctx.deps`. Everything a run changes lives here.
+
+    Attributes:
+        backend: the session's workspace. None means the agent's own, made at the first run.
+        session_id: identifies the session in logs and stores.
+        state: the plugins' slots. `deps.todos` is short for `deps.state["todos"]`.
+        app: the application's own object, untouched.
+        depth: 0 in the agent, 1 in a subagent, and so on.
+    """
+
+    backend: WorkspaceBackend | None = None
+    session_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    state: SessionState = field(default_factory=SessionState)
+    app: App | None = None
+    depth: int = 0
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached for what is not a field: the slots, by name.
+        if name.startswith("_") or "state" not in self.__dict__:
+            raise AttributeError(name)
+        try:
+            return self.state[name]
+        except KeyError as error:
+            raise AttributeError(f"DeepAgentDeps has no field and no state slot {name!r}") from error
+
+    def dump(self) -> str:
+        """The session as JSON text: its id and its persisted slots. The backend and `app` are not in it."""
+        return json.dumps({"format": FORMAT, "session_id": self.session_id, "slots": self.state.dump()})
+
+    @classmethod
+    def load(
+        cls,
+        text: str,
+        *,
+        backend: WorkspaceBackend | None = None,
+        kernel: Kernel | None = None,
+        app: App | None = None,
+    ) -> DeepAgentDeps[App]:
+        """A session from what `dump` wrote.
+
+        Slots are validated when they are first used; one whose plugin is absent, or whose data no longer validates,
+        is kept as it was (`state.invalid` tells why).
+
+        Raises:
+            ValueError: the text is not such a dump, or of a later format.
+        """
+        try:
+            raw: object = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"not a session dump: {error}") from error
+        if not isinstance(raw, dict) or "slots" not in raw:
+            raise ValueError("not a session dump: no 'slots' in it; use the text that DeepAgentDeps.dump() wrote")
+        data = cast("dict[str, Any]", raw)
+        if data.get("format") != FORMAT:
+            raise ValueError(f"a session dump of format {data.get('format')!r}; this deep-core reads {FORMAT}")
+        state = SessionState(stored=data["slots"])
+        if kernel is not None:
+            state.bind(kernel)
+        return cls(backend=backend, session_id=data["session_id"], state=state, app=app)
+
+    def clone_for_subagent(self) -> DeepAgentDeps[App]:
+        """A child session: the same backend and `app`, slots as they declare (`share` or `fresh`), one deeper."""
+        return DeepAgentDeps(
+            backend=self.backend,
+            session_id=self.session_id,
+            state=self.state.child(),
+            app=self.app,
+            depth=self.depth + 1,
+        )
+
+
+def create_default_deps(
+    backend: WorkspaceBackend | None = None, app: App | None = None, kernel: Kernel | None = None
+) -> DeepAgentDeps[App]:
+    """A new session.
+
+    Args:
+        backend: its workspace; None means the agent's own, made at the first run.
+        app: the application's own object, as `ctx.deps.app`.
+        kernel: who knows the slots by name; None means the process's default kernel, or the agent's at the first run.
+    """
+    deps: DeepAgentDeps[App] = DeepAgentDeps(backend=backend, app=app)
+    if kernel is not None:
+        deps.state.bind(kernel)
+    return deps

@@ -1,0 +1,101 @@
+"""Which backend a session works in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from pydantic_ai.messages import WorkspaceRef
+from pydantic_ai.workspaces import (
+    SupportsCommands,
+    SupportsFilesystem,
+    UnavailableWorkspace,
+    Workspace,
+    WorkspaceBackend,
+    WrapperWorkspace,
+)
+
+from .contributions import BackendFactory
+from .errors import PluginError, suggest
+
+if TYPE_CHECKING:
+    from .context import AgentContext
+    from .state import DeepAgentDeps
+
+__all__ = ["BackendProtocol", "SandboxProtocol", "Workspaces"]
+
+
+@runtime_checkable
+class BackendProtocol(WorkspaceBackend, SupportsFilesystem, Protocol):
+    """A Pydantic AI workspace backend with files."""
+
+
+@runtime_checkable
+class SandboxProtocol(BackendProtocol, SupportsCommands, Protocol):
+    """A backend with files and commands."""
+
+
+class _Here(WrapperWorkspace):
+    """A session's backend standing in for the one that a stored history names.
+
+    The history of a conversation names the environment it ran in. With `deps.backend` the application says where the
+    conversation continues, so that answer wins over the name.
+    """
+
+    def __init__(self, wrapped: Workspace, ref: WorkspaceRef) -> None:
+        super().__init__(wrapped)
+        self._asked = ref
+
+    @property
+    def ref(self) -> WorkspaceRef | None:
+        return self._asked
+
+
+class Workspaces:
+    """The backends of one agent: what plugins provide, and which one a session gets."""
+
+    def __init__(
+        self,
+        chosen: str | WorkspaceBackend | BackendFactory | None,
+        provided: Mapping[str, tuple[BackendFactory, AgentContext]],
+        app_context: AgentContext,
+    ) -> None:
+        self._provided = provided
+        self._context = app_context
+        self._chosen = chosen
+        if isinstance(chosen, str) and chosen not in provided:
+            have = f" Installed: {', '.join(sorted(provided))}." if provided else " None is: pip install deep-backends."
+            raise PluginError(f"backend {chosen!r} is provided by no plugin.{suggest(chosen, provided)}{have}")
+
+    def for_session(self, deps: DeepAgentDeps[Any], ref: WorkspaceRef | None) -> WorkspaceBackend:
+        """The session's backend, made on first use and kept in its deps."""
+        backend = deps.backend
+        if backend is None:
+            backend = self._make()
+            # deps is one session's; no backend is made twice for it, and nothing but it is changed.
+            deps.backend = backend
+        if ref is not None and backend.ref != ref:
+            return _Here(backend if isinstance(backend, Workspace) else Workspace(backend), ref)
+        return backend
+
+    def _make(self) -> WorkspaceBackend:
+        chosen = self._chosen
+        if chosen is None:
+            if "memory" not in self._provided:
+                return UnavailableWorkspace(
+                    "This session has no workspace: pip install deep-backends, or give one: "
+                    "create_default_deps(backend=…) or create_deep_agent(backend=…)."
+                )
+            chosen = "memory"
+        if isinstance(chosen, str):
+            factory, context = self._provided[chosen]
+            return _checked(factory(context), chosen)
+        if isinstance(chosen, WorkspaceBackend):
+            return chosen
+        return _checked(chosen(self._context), getattr(chosen, "__name__", "backend"))
+
+
+def _checked(backend: object, name: str) -> WorkspaceBackend:
+    if not isinstance(backend, WorkspaceBackend):
+        raise PluginError(f"backend {name!r}: its factory returned {type(backend).__name__}, not a WorkspaceBackend")
+    return backend

@@ -1,0 +1,161 @@
+"""Backends made in code, and the same ones made by name from the options, one for each session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
+
+from .environment import PassedEnv
+from .limits import MAX_OUTPUT_BYTES, MAX_READ_BYTES
+
+if TYPE_CHECKING:
+    from deep_core import AgentContext
+
+    from .composite import CompositeBackend
+    from .docker import DockerBackend
+    from .local import LocalBackend
+    from .memory import MemoryBackend
+    from .options import BackendName, BackendsOptions
+
+__all__ = [
+    "composite_backend",
+    "composite_by_name",
+    "docker_backend",
+    "docker_by_name",
+    "local_backend",
+    "local_by_name",
+    "memory_backend",
+    "memory_by_name",
+]
+
+
+def local_backend(
+    root: str | os.PathLike[str],
+    *,
+    env: PassedEnv = (),
+    protected: Iterable[str | os.PathLike[str]] = (),
+    max_read_bytes: int = MAX_READ_BYTES,
+    max_output_bytes: int = MAX_OUTPUT_BYTES,
+) -> LocalBackend:
+    """A directory of this machine: files confined to it, commands with a scrubbed environment.
+
+    See `LocalBackend` for the arguments and for what is not confined.
+    """
+    from .local import LocalBackend
+
+    return LocalBackend(
+        root, env=env, protected=protected, max_read_bytes=max_read_bytes, max_output_bytes=max_output_bytes
+    )
+
+
+def memory_backend(files: Mapping[str, bytes] | None = None) -> MemoryBackend:
+    """Files in memory, starting with `files`; no commands."""
+    from .memory import MemoryBackend
+
+    return MemoryBackend(files)
+
+
+def composite_backend(default: WorkspaceBackend, routes: Mapping[str, WorkspaceBackend]) -> CompositeBackend:
+    """One tree of paths: `default`, with other backends mounted at the prefixes of `routes`.
+
+    See `CompositeBackend` for how paths are routed.
+    """
+    from .composite import CompositeBackend
+
+    return CompositeBackend(default, routes)
+
+
+def docker_backend(
+    image: str = "python:3.12-slim",
+    *,
+    env: PassedEnv = (),
+    work_dir: str = "/workspace",
+    network_mode: str | None = None,
+    mem_limit: str | None = None,
+    cpus: float | None = None,
+    oci_runtime: str | None = None,
+    volumes: Mapping[str, str] | None = None,
+    container_name: str | None = None,
+    ref: WorkspaceRef | None = None,
+) -> DockerBackend:
+    """A container of this machine's Docker engine, made at the first operation and kept afterwards.
+
+    Args:
+        image: The image of a new container.
+        env: Names of host variables that commands see, or a mapping of names to values; nothing else of the host.
+        work_dir: The directory in the container where commands start.
+        network_mode: Docker's network mode; `"none"` keeps the container off the network.
+        mem_limit: The memory limit in Docker's syntax, such as `"512m"`.
+        cpus: The limit in processor cores.
+        oci_runtime: Docker's `--runtime`, such as `"runsc"` for a stronger boundary.
+        volumes: Host directories to mount, `{"/host/path": "/container/path"}`; the container reaches exactly those.
+        container_name: A container to make on first use and to come back to by this name.
+        ref: The container to attach to, from an earlier backend's `ref`.
+
+    Raises:
+        MissingExtra: `deep-backends[docker]` is not installed.
+    """
+    from .docker import create_docker_backend
+
+    return create_docker_backend(
+        image,
+        env=env,
+        work_dir=work_dir,
+        network_mode=network_mode,
+        mem_limit=mem_limit,
+        cpus=cpus,
+        oci_runtime=oci_runtime,
+        volumes=volumes,
+        container_name=container_name,
+        ref=ref,
+    )
+
+
+def _options(context: AgentContext) -> BackendsOptions:
+    from .options import BackendsOptions
+
+    return context.options(BackendsOptions)
+
+
+def memory_by_name(context: AgentContext) -> WorkspaceBackend:
+    """The backend `memory`: a new, empty one."""
+    return memory_backend()
+
+
+def local_by_name(context: AgentContext) -> WorkspaceBackend:
+    """The backend `local`: the configured root, or the current directory of now."""
+    options = _options(context)
+    return local_backend(
+        options.root or os.getcwd(),
+        env=options.env,
+        protected=options.protected,
+        max_read_bytes=options.max_read_bytes,
+        max_output_bytes=options.max_output_bytes,
+    )
+
+
+def docker_by_name(context: AgentContext) -> WorkspaceBackend:
+    """The backend `docker`: a new container of the configured image."""
+    options = _options(context)
+    return docker_backend(
+        options.docker_image,
+        env=options.env,
+        network_mode=options.docker_network,
+        mem_limit=options.docker_memory,
+        cpus=options.docker_cpus,
+    )
+
+
+def composite_by_name(context: AgentContext) -> WorkspaceBackend:
+    """The backend `composite`: the configured default with the configured routes, each a backend of its own."""
+    makers = {"memory": memory_by_name, "local": local_by_name, "docker": docker_by_name}
+
+    def made(name: BackendName) -> WorkspaceBackend:
+        return makers[name](context)
+
+    options = _options(context)
+    routes = {prefix: made(name) for prefix, name in options.routes.items()}
+    return composite_backend(made(options.composite_default), routes)

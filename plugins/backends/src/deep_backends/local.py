@@ -1,0 +1,467 @@
+"""The local backend: a directory of this machine, its files confined, its commands with a scrubbed environment."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import shutil
+import stat
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+
+from pydantic_ai.workspaces import (
+    CommandResult,
+    FileEntry,
+    LocalWorkspaceBackend,
+    SupportsCommands,
+    SupportsFilesystem,
+    SupportsRealpath,
+    WorkspaceBackend,
+    WorkspaceCommand,
+    WorkspaceOutputLimitError,
+    WorkspaceRef,
+    WorkspaceUnavailableError,
+)
+
+from .environment import PassedEnv, check_env, command_environment
+from .errors import ConfinementError, FileTooLargeError
+from .exclusive import Exclusive, file_key
+from .limits import MAX_OUTPUT_BYTES, MAX_READ_BYTES
+from .offload import DIRECT_BYTES, DIRECT_ENTRIES, in_thread
+from .protect import ProtectedPaths
+from .protocols import SupportsGuardedWrite, SupportsRangeRead, SupportsStreamWrite, check_expected, check_range
+from .staging import Staged
+from .walk import Walk, below
+
+__all__ = ["LocalBackend"]
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PREVIEW_CHARACTERS = 64 * 1024
+
+
+class LocalBackend(
+    WorkspaceBackend,
+    SupportsCommands,
+    SupportsFilesystem,
+    SupportsRealpath,
+    SupportsRangeRead,
+    SupportsStreamWrite,
+    SupportsGuardedWrite,
+):
+    """Files and commands in one directory of this machine.
+
+    **File operations are confined** to `root`: `..`, absolute paths and symlinks that lead out are refused with
+    `ConfinementError`, also when a link is swapped in while the operation runs; symlinks that stay inside are
+    followed. Nothing is written below the running interpreter's site directories or virtual environment, nor to the
+    `protected` paths; reading there is fine. A hard link, or a directory mounted inside the root, is not told from
+    an ordinary file or directory.
+
+    **Commands are not confined**: a shell reaches whatever this process's user can. They start in the root, with only
+    the variables in `deep_backends.environment.INHERITED` and those that `env` gives.
+
+    Writes are atomic (a temporary file beside the target, fsync, rename) and keep the mode bits; hard links to
+    the old content and extended attributes are not carried over. Content up to 256 KiB is handled in the caller's
+    thread, larger content in a worker thread.
+
+    Building one does no I/O; the directory has to exist at the first operation.
+
+    Args:
+        root: The directory; `~` is expanded, and a relative path is taken from the current directory of now.
+        env: Names of host variables that commands see as well, or a mapping of names to values.
+        protected: Files and directories that are never written, such as configuration that was read.
+        max_read_bytes: The largest file in bytes that `read_bytes` returns; larger ones are read by range.
+        max_output_bytes: The most bytes of output that a command may produce, at most 10 MiB.
+
+    Raises:
+        NotImplementedError: The platform is not POSIX.
+        TypeError, ValueError: `env` or a limit is wrong.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        env: PassedEnv = (),
+        protected: Iterable[str | os.PathLike[str]] = (),
+        max_read_bytes: int = MAX_READ_BYTES,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+    ) -> None:
+        if os.name != "posix":
+            raise NotImplementedError(
+                "the local backend needs a POSIX system: it confines with openat and stops process groups; "
+                "use the memory or the docker backend here"
+            )
+        if max_read_bytes < 1:
+            raise ValueError(f"max_read_bytes must be at least 1, got {max_read_bytes}")
+        if not 1 <= max_output_bytes <= MAX_OUTPUT_BYTES:
+            raise ValueError(f"max_output_bytes must be from 1 to {MAX_OUTPUT_BYTES}, got {max_output_bytes}")
+        name: str = os.fspath(root)
+        given = os.path.expanduser(name)
+        # Not normalised: `link/..` means the parent of the link's target.
+        self._given = given if os.path.isabs(given) else os.path.join(os.getcwd(), given)
+        # A provider of its own: Pydantic AI's unconfined LocalWorkspace answers refs of "local", and a
+        # conversation must not lose its confinement by being continued in an agent that has one.
+        self._ref = WorkspaceRef(provider="deep-local", id=os.path.normpath(self._given))
+        self._env = check_env(env)
+        self._protected = _absolute(protected)
+        self._max_read_bytes = max_read_bytes
+        self._max_output_bytes = max_output_bytes
+        self._commands = LocalWorkspaceBackend(self._given)
+        self._bounds: ProtectedPaths | None = None
+
+    @property
+    def ref(self) -> WorkspaceRef:
+        """`WorkspaceRef(provider="deep-local", id=<absolute root>)`, from construction on."""
+        return self._ref
+
+    def protect(self, *paths: str | os.PathLike[str]) -> None:
+        """Refuse writes to these files, or below these directories, from now on."""
+        added = _absolute(paths)
+        self._protected.extend(added)
+        if self._bounds is not None:
+            self._bounds.add(added)
+
+    def _confined(self) -> ProtectedPaths:
+        """The root without symlinks and what is protected in it, found at the first operation and then fixed."""
+        if self._bounds is None:
+            root = os.path.realpath(self._given)
+            if not os.path.isdir(root):
+                raise WorkspaceUnavailableError(
+                    f"the workspace directory {self._given!r} does not exist: make it, or give the backend another root"
+                )
+            self._bounds = ProtectedPaths(root, self._protected)
+        return self._bounds
+
+    def _stage(self, path: str, *, create_parents: bool = True) -> Staged:
+        bounds = self._confined()
+        return Staged(bounds.root, path, guard=bounds.guard(path), create_parents=create_parents)
+
+    async def working_dir(self) -> str:
+        """The root, without symlinks.
+
+        Raises:
+            WorkspaceUnavailableError: It does not exist.
+        """
+        root = self._confined().root
+        if not os.path.isdir(root):  # noqa: ASYNC240 - a microsecond, and every relative path asks
+            raise WorkspaceUnavailableError(
+                f"the workspace directory {root!r} does not exist any more: make it again, "
+                "or give the backend another root"
+            )
+        return root
+
+    # Reading
+
+    def _open_file(self, path: str) -> tuple[int, int]:
+        """Open a regular file; its descriptor and its size in bytes."""
+        with Walk(self._confined().root, path) as walk:
+            while True:
+                if not walk.name:
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+                try:
+                    # O_NONBLOCK: a FIFO without a writer would keep open() waiting.
+                    fd = os.open(walk.name, _READ, dir_fd=walk.parent)
+                except OSError as error:
+                    if error.errno == errno.ENXIO:
+                        raise OSError(errno.EINVAL, "not a regular file", path) from error
+                    if error.errno not in (errno.ELOOP, errno.EMLINK) or not walk.follow():
+                        raise
+                    continue
+                try:
+                    found = os.fstat(fd)
+                    if stat.S_ISDIR(found.st_mode):
+                        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+                    if not stat.S_ISREG(found.st_mode):
+                        raise OSError(errno.EINVAL, "not a regular file", path)
+                except BaseException:
+                    os.close(fd)
+                    raise
+                return fd, found.st_size
+
+    async def read_bytes(self, path: str) -> bytes:
+        """The content of a regular file.
+
+        Raises:
+            FileTooLargeError: It has more than `max_read_bytes`; use `read_range`.
+            OSError: It is missing, a directory, a FIFO, a socket or a device, or not readable.
+        """
+        fd, size = self._open_file(path)
+        try:
+            if size > self._max_read_bytes:
+                raise FileTooLargeError.above(path, size, self._max_read_bytes)
+            # One more than allowed, to notice a file that grows while it is read.
+            read = partial(_read_all, fd, size, self._max_read_bytes + 1)
+            data = read() if size <= DIRECT_BYTES else await in_thread(read)
+            if len(data) > self._max_read_bytes:
+                raise FileTooLargeError.above(path, len(data), self._max_read_bytes)
+            return data
+        finally:
+            os.close(fd)
+
+    async def read_range(self, path: str, start: int, length: int) -> bytes:
+        """See `SupportsRangeRead.read_range`."""
+        check_range(start, length)
+        fd, size = self._open_file(path)
+        try:
+            read = partial(_read_range, fd, start, min(length, max(size - start, 0)))
+            return read() if length <= DIRECT_BYTES else await in_thread(read)
+        finally:
+            os.close(fd)
+
+    def _entry(self, path: str, name: str) -> FileEntry:
+        with Walk(self._confined().root, path) as walk:
+            found = walk.stat()
+        is_dir = stat.S_ISDIR(found.st_mode)
+        return FileEntry(
+            name=name, path=path, is_dir=is_dir, size=found.st_size if stat.S_ISREG(found.st_mode) else None
+        )
+
+    async def stat(self, path: str) -> FileEntry:
+        """What is at `path`, following symlinks inside the root; only a regular file has a size."""
+        return self._entry(path, posixpath.basename(path.rstrip("/")))
+
+    async def exists(self, path: str) -> bool:
+        """Whether something is at `path`; False only for what is missing, a path through a file, or a link loop.
+
+        Raises:
+            ConfinementError: The path leads outside the root: that is refused, not answered.
+        """
+        try:
+            self._entry(path, "")
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return False
+            raise
+        return True
+
+    async def list_dir(self, path: str) -> Sequence[FileEntry]:
+        """The entries of a directory, sorted by name; a link that leads nowhere or outside is a file without size."""
+        with Walk(self._confined().root, path) as walk:
+            walk.enter()
+            real = walk.real
+            fd = os.open(".", _LIST, dir_fd=walk.parent)
+        try:
+            with os.scandir(fd) as scan:
+                take = partial(self._entries, path, real)
+                entries = take(islice(scan, DIRECT_ENTRIES))
+                if len(entries) == DIRECT_ENTRIES:
+                    entries += await in_thread(lambda: take(scan))
+        finally:
+            os.close(fd)
+        entries.sort(key=lambda entry: entry.name)
+        return entries
+
+    def _entries(self, path: str, real: str, scan: Iterator[os.DirEntry[str]]) -> list[FileEntry]:
+        entries: list[FileEntry] = []
+        for child in scan:
+            try:
+                if child.is_symlink():
+                    target = self._entry(posixpath.join(real, child.name), child.name)
+                    is_dir, size = target.is_dir, target.size
+                else:
+                    is_dir = child.is_dir(follow_symlinks=False)
+                    is_file = child.is_file(follow_symlinks=False)
+                    size = child.stat(follow_symlinks=False).st_size if is_file else None
+            except OSError:
+                # A dangling or escaping link, or an entry that went meanwhile, is no reason to fail the whole listing.
+                is_dir, size = False, None
+            entries.append(FileEntry(name=child.name, path=posixpath.join(path, child.name), is_dir=is_dir, size=size))
+        return entries
+
+    async def realpath(self, path: str) -> str:
+        """Where `path` leads; the directories above the root are answered too, because the root's own path names them.
+
+        Raises:
+            ConfinementError: It leads outside the root.
+        """
+        root = self._confined().root
+        if "\0" in path:
+            raise ValueError(f"a path cannot hold a NUL byte: {path!r}")
+        if not path.startswith("/"):
+            raise ValueError(f"the path must be absolute, got {path!r}")
+        real = os.path.realpath(path)  # noqa: ASYNC240 - as cheap as the operation it is asked for
+        if below(real, root) is None and below(root, real) is None:
+            raise ConfinementError.outside(path, root)
+        return real
+
+    # Writing
+
+    def _before_check(self, path: str) -> None:
+        """Called just before a guarded write looks at what is there; tests override it to change the file first."""
+
+    def _before_replace(self, path: str) -> None:
+        """Called between the last check and the rename; what another process does from here on is not noticed."""
+
+    async def write_bytes(self, path: str, data: bytes) -> None:
+        """Replace a file's content atomically, through symlinks inside the root, making missing parents."""
+        with self._stage(path) as staged:
+            if len(data) <= DIRECT_BYTES:
+                staged.fill(data)
+            else:
+                await in_thread(partial(staged.fill, data))
+            async with Exclusive(staged.key):
+                self._before_replace(staged.real)
+                staged.replace()
+
+    async def write_stream(self, path: str, chunks: AsyncIterable[bytes]) -> int:
+        """See `SupportsStreamWrite.write_stream`; at most 256 KiB and one chunk are in memory."""
+        total = 0
+        buffer = bytearray()
+        with self._stage(path) as staged:
+            async for chunk in chunks:
+                buffer += chunk
+                total += len(chunk)
+                if len(buffer) > DIRECT_BYTES:
+                    await in_thread(partial(staged.write, buffer))
+                    buffer = bytearray()
+            if total <= DIRECT_BYTES:
+                staged.write(buffer)
+                staged.sync()
+            else:
+                await in_thread(lambda: (staged.write(buffer), staged.sync()))
+            # No await between here and the end once the file is ours: a cancellation comes before the rename or not.
+            async with Exclusive(staged.key):
+                self._before_replace(staged.real)
+                staged.replace()
+        return total
+
+    async def write_if(self, path: str, data: bytes, *, expected: str | None) -> bool:
+        """See `SupportsGuardedWrite.write_if`.
+
+        Writers of this process wait for each other. Against another process the check is the last thing before the
+        rename, and what it writes between the two (microseconds for a small file) is lost; creating, with
+        `expected=None`, has no such moment.
+
+        Raises:
+            IsADirectoryError: `expected` is a hash and the path is a directory.
+        """
+        check_expected(expected)
+        try:
+            staged = self._stage(path, create_parents=expected is None)
+        except FileNotFoundError:
+            if expected is None:
+                raise
+            return False
+        except IsADirectoryError:
+            if expected is None:
+                return False
+            raise
+        with staged:
+            if len(data) <= DIRECT_BYTES:
+                staged.fill(data)
+            else:
+                await in_thread(partial(staged.fill, data))
+            async with Exclusive(staged.key):
+                self._before_check(staged.real)
+                commit = partial(self._commit, staged, expected)
+                return commit() if staged.size() <= DIRECT_BYTES else await in_thread(commit)
+
+    def _commit(self, staged: Staged, expected: str | None) -> bool:
+        if expected is None:
+            self._before_replace(staged.real)
+            return staged.create()
+        if staged.digest() != expected.lower():
+            return False
+        self._before_replace(staged.real)
+        staged.replace()
+        return True
+
+    async def make_dir(self, path: str) -> None:
+        """Make a directory and its missing parents; an existing one is fine.
+
+        Raises:
+            FileExistsError: A file is there.
+        """
+        bounds = self._confined()
+        with Walk(bounds.root, path, guard=bounds.guard(path), create=True) as walk:
+            name = walk.name
+            try:
+                walk.enter()
+            except NotADirectoryError as error:
+                # Only the last name is entered here; a file further up has been NotADirectoryError already.
+                if walk.name or not name:
+                    raise
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from error
+
+    async def remove(self, path: str) -> None:
+        """Remove a file, a symlink itself, or a directory with everything in it.
+
+        Raises:
+            ValueError: The path is the root (or, as `ConfinementError`, above it).
+        """
+        bounds = self._confined()
+        guard = bounds.guard(path)
+        with Walk(bounds.root, path, guard=guard) as walk:
+            if not walk.name:
+                raise ValueError(f"cannot remove the workspace's own directory {walk.real!r}")
+            found = walk.lstat()
+            if guard is not None:
+                guard.remove(walk.real, found)
+            if stat.S_ISDIR(found.st_mode):
+                # By descriptor, never through a link: shutil.rmtree is safe against swapped links here.
+                await in_thread(partial(shutil.rmtree, walk.name, dir_fd=walk.parent))
+                return
+            async with Exclusive(file_key(walk.parent, walk.name)):
+                os.unlink(walk.name, dir_fd=walk.parent)
+
+    # Commands
+
+    async def run(
+        self,
+        command: WorkspaceCommand,
+        *,
+        shell: bool = False,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the protocol's parameter
+    ) -> CommandResult:
+        """Run a command in the root, as `pydantic_ai.workspaces.SupportsCommands.run` says.
+
+        A command is not confined to the root. It sees the scrubbed environment, and `env` on top.
+
+        Raises:
+            WorkspaceTimeoutError: It took longer than `timeout` seconds and its process group was killed.
+            WorkspaceOutputLimitError: It produced more than `max_output_bytes`.
+            WorkspaceUnavailableError: The root is gone.
+        """
+        environment = {**command_environment(self._env), **(env or {})}
+        result = await self._commands.run(command, shell=shell, env=environment, timeout=timeout)
+        if sum(_encoded_size(output) for output in (result.stdout, result.stderr)) > self._max_output_bytes:
+            raise WorkspaceOutputLimitError(
+                f"the command produced more than {self._max_output_bytes} bytes of output (exit code "
+                f"{result.exit_code}); redirect it to a file and read a part of that",
+                limit=self._max_output_bytes,
+                stdout=result.stdout[:_PREVIEW_CHARACTERS],
+                stderr=result.stderr[:_PREVIEW_CHARACTERS],
+            )
+        return result
+
+
+def _absolute(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    return [os.path.abspath(os.path.expanduser(path)) for path in paths]
+
+
+def _read_all(fd: int, size: int, limit: int) -> bytes:
+    """The file's content, at most `limit` bytes; one call to the system for a file that does not change."""
+    data = os.read(fd, min(size + 1, limit))
+    if len(data) != size:  # it grew or shrank meanwhile, or the file system returned less than it has
+        while len(data) < limit and (block := os.read(fd, min(DIRECT_BYTES, limit - len(data)))):
+            data += block
+    return data
+
+
+def _encoded_size(output: str) -> int:
+    return len(output) if output.isascii() else len(output.encode())
+
+
+def _read_range(fd: int, start: int, length: int) -> bytes:
+    blocks: list[bytes] = []
+    while length > 0 and (block := os.pread(fd, length, start)):
+        blocks.append(block)
+        start += len(block)
+        length -= len(block)
+    return blocks[0] if len(blocks) == 1 else b"".join(blocks)

@@ -1,0 +1,210 @@
+"""Atomic replacement: the new content is written beside the target, made durable, then put in its place."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+from contextlib import suppress
+from types import TracebackType
+
+from .exclusive import FileKey, file_key
+from .protect import WriteGuard
+from .walk import Walk
+
+__all__ = ["Staged"]
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES})
+_HASH_BYTES = 1024 * 1024
+_effective = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
+
+
+class Staged:
+    """New content for one file, in a temporary file beside it, until `replace` or `create` puts it in place.
+
+    A context manager: leaving it without either removes the temporary file, and the directories that were made for it.
+    Symlinks inside the root are followed first, so a write goes through a link and the link stays.
+
+    Args:
+        root: The real path of the directory to stay in.
+        path: The absolute path of the file.
+        guard: Refuses protected paths.
+        create_parents: Whether missing parent directories are made.
+
+    Raises:
+        ConfinementError: The path leads outside the root.
+        IsADirectoryError: The path is a directory.
+        PermissionError: The file, or its directory, is not writable.
+        OSError: The path is a FIFO, socket or device, or the file system refuses.
+    """
+
+    def __init__(self, root: str, path: str, *, guard: WriteGuard | None, create_parents: bool = True) -> None:
+        self._root = root
+        self._path = path
+        self._fd = -1
+        self._temporary = ""
+        self._walk = Walk(root, path, guard=guard, create=create_parents)
+        try:
+            self._open(self._target(guard))
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    @property
+    def real(self) -> str:
+        """The file's absolute path, without symlinks."""
+        return self._walk.real
+
+    @property
+    def key(self) -> FileKey:
+        """What writers of this file exclude each other by."""
+        return file_key(self._walk.parent, self._walk.name)
+
+    def _target(self, guard: WriteGuard | None) -> os.stat_result | None:
+        walk = self._walk
+        try:
+            existing = walk.stat()
+        except FileNotFoundError:
+            existing = None
+        if guard is not None:
+            guard.change(walk.real, existing)
+        if existing is None:
+            return None
+        if stat.S_ISDIR(existing.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self._path)
+        if not stat.S_ISREG(existing.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", self._path)
+        # A rename asks for the directory's permission only; a file that its owner made read-only stays as it is.
+        if not os.access(walk.name, os.W_OK, dir_fd=walk.parent, **_effective):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self._path)
+        return existing
+
+    def _open(self, existing: os.stat_result | None) -> None:
+        temporary = f".deep-{secrets.token_hex(8)}.tmp"
+        self._fd = os.open(temporary, _CREATE, 0o666 if existing is None else 0o600, dir_fd=self._walk.parent)
+        self._temporary = temporary
+        if existing is None:
+            return
+        own = os.fstat(self._fd)
+        if (own.st_uid, own.st_gid) != (existing.st_uid, existing.st_gid):
+            # Only the superuser may give a file away; anyone else's replacement is theirs, as an editor's is.
+            with suppress(PermissionError):
+                os.fchown(self._fd, existing.st_uid, existing.st_gid)
+        # Without set-user-id and the like, which the kernel also drops when a file's content is written.
+        os.fchmod(self._fd, existing.st_mode & 0o777)
+
+    def write(self, data: bytes | bytearray) -> None:
+        """Append `data` to the new content."""
+        with memoryview(data) as view:
+            done = 0
+            while done < len(view):
+                done += os.write(self._fd, view[done:])
+
+    def sync(self) -> None:
+        """Make the new content durable; nothing can be written after it."""
+        os.fsync(self._fd)
+        self._close()
+
+    def fill(self, data: bytes) -> None:
+        """Write `data` as the whole content and make it durable."""
+        self.write(data)
+        self.sync()
+
+    def size(self) -> int:
+        """The size in bytes of what is in the target's place now; 0 where nothing is."""
+        try:
+            return self._walk.lstat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def digest(self) -> str | None:
+        """The SHA-256, in hexadecimal, of the content in place now; `None` where no regular file is."""
+        try:
+            fd = os.open(self._walk.name, _READ, dir_fd=self._walk.parent)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+                return None  # a symlink or a socket was put there meanwhile
+            raise
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return None
+            found = hashlib.sha256()
+            while block := os.read(fd, _HASH_BYTES):
+                found.update(block)
+            return found.hexdigest()
+        finally:
+            os.close(fd)
+
+    def replace(self) -> None:
+        """Put the new content in place of whatever is there."""
+        parent = self._walk.parent
+        os.rename(self._temporary, self._walk.name, src_dir_fd=parent, dst_dir_fd=parent)
+        self._temporary = ""
+
+    def create(self) -> bool:
+        """Put the new content in place if nothing is there, and say whether nothing was: without a moment between."""
+        parent, name = self._walk.parent, self._walk.name
+        try:
+            os.link(self._temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+            return self._create_unlinked()
+        os.unlink(self._temporary, dir_fd=parent)
+        self._temporary = ""
+        return True
+
+    def _create_unlinked(self) -> bool:
+        """`create` for file systems without hard links: the name is taken by an empty file, then replaced."""
+        parent, name = self._walk.parent, self._walk.name
+        try:
+            os.close(os.open(name, _CREATE, 0o600, dir_fd=parent))
+        except FileExistsError:
+            return False
+        try:
+            self.replace()
+        except BaseException:
+            os.unlink(name, dir_fd=parent)
+            raise
+        return True
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def _discard(self) -> None:
+        if self._temporary:
+            os.unlink(self._temporary, dir_fd=self._walk.parent)
+            self._temporary = ""
+
+    def _remove_made_directories(self) -> None:
+        for made in reversed(self._walk.created):
+            try:
+                with Walk(self._root, made) as walk:
+                    os.rmdir(walk.name, dir_fd=walk.parent)
+            except OSError:
+                return  # another writer has put something there, or removed it: then it is theirs
+
+    def __enter__(self) -> Staged:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        unused = bool(self._temporary) or error is not None
+        try:
+            self._close()
+            self._discard()
+        finally:
+            self._walk.__exit__(kind, error, trace)
+            if unused:
+                self._remove_made_directories()

@@ -1,0 +1,78 @@
+"""File tools for deep agents: ls, read_file, write_file, edit_file, glob, grep, execute.
+
+Importing this module loads neither pydantic nor Pydantic AI: public names come on first use, hooks import inside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deep_core import hookimpl
+
+if TYPE_CHECKING:
+    from pydantic_ai.toolsets import AbstractToolset
+
+    from deep_core import AgentContext, StateSlot
+
+    from .access import SupportsGuardedWrite, SupportsRangeRead
+    from .options import FilesystemOptions
+    from .seen import FILES, Seen
+    from .toolset import create_filesystem_toolset
+
+__all__ = [
+    "FILES",
+    "FilesystemOptions",
+    "Seen",
+    "SupportsGuardedWrite",
+    "SupportsRangeRead",
+    "create_filesystem_toolset",
+]
+
+_HOME = {
+    "FILES": "seen",
+    "FilesystemOptions": "options",
+    "Seen": "seen",
+    "SupportsGuardedWrite": "access",
+    "SupportsRangeRead": "access",
+    "create_filesystem_toolset": "toolset",
+}
+
+
+@hookimpl
+def deep_options() -> type[FilesystemOptions]:
+    """The options model of this plugin."""
+    from .options import FilesystemOptions
+
+    return FilesystemOptions
+
+
+@hookimpl
+def deep_state() -> list[StateSlot[Any]]:
+    """The slot with what the agent last saw of each file."""
+    from .seen import FILES
+
+    return [FILES]
+
+
+@hookimpl
+def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
+    """The file tools, with the options of this agent."""
+    from .options import FilesystemOptions
+    from .toolset import build_toolset
+
+    return [build_toolset(context.options(FilesystemOptions))]
+
+
+def __getattr__(name: str) -> object:
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

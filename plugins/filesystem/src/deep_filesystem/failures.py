@@ -1,0 +1,70 @@
+"""A model's mistakes, and a file's, as messages it can act on: the tool call failed, the run goes on."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from difflib import get_close_matches
+
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.workspaces import Workspace, WorkspaceError, WorkspaceUnavailableError
+
+from .access import TooLarge
+from .codec import NotText, Unencodable
+from .edit import Refused
+
+__all__ = ["explained"]
+
+
+@asynccontextmanager
+async def explained(workspace: Workspace, path: str) -> AsyncGenerator[None]:
+    """Turns what goes wrong with `path` into `ToolFailed`, which spends no retry.
+
+    A workspace that is gone is nobody's mistake that another call could mend: that error stays as it is.
+    """
+    try:
+        yield
+    except WorkspaceUnavailableError:
+        raise
+    except TooLarge as error:
+        raise ToolFailed(_too_large(path, error)) from error
+    except (Refused, Unencodable) as error:
+        raise ToolFailed(
+            f"{path}: {error}{' Nothing was written.' if isinstance(error, Unencodable) else ''}"
+        ) from error
+    except NotText as error:
+        raise ToolFailed(f"{path}: {error}; it cannot be handled as text.") from error
+    except FileNotFoundError as error:
+        raise ToolFailed(f"{path}: no such file or directory.{await _similar(workspace, path)}") from error
+    except IsADirectoryError as error:
+        raise ToolFailed(f"{path} is a directory, not a file. Use ls.") from error
+    except NotADirectoryError as error:
+        raise ToolFailed(f"{path}: not a directory, or a part of the path is a file.") from error
+    except UnicodeError as error:
+        raise ToolFailed(f"{path}: {error}") from error
+    except (OSError, ValueError, WorkspaceError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ToolFailed(f"{path}: {reason or type(error).__name__}") from error
+
+
+def _too_large(path: str, error: TooLarge) -> str:
+    size = "of unknown size" if error.size is None else f"{error.size:,} bytes"
+    return (
+        f"{path} is too large for this ({size}, the limit is {error.limit:,}). Nothing was changed. "
+        "Work on a part of it with a command, or on a smaller file."
+    )
+
+
+async def _similar(workspace: Workspace, path: str) -> str:
+    parent, name = posixpath.split(path.rstrip("/"))
+    try:
+        entries = await workspace.list_dir(parent or ".")
+    except FileNotFoundError:
+        return f" Its directory {parent} does not exist either." if parent else ""
+    except NotADirectoryError:
+        return f" {parent} is a file, not a directory."
+    except (OSError, ValueError, WorkspaceError):
+        return ""  # the directory cannot be looked at; that the file is missing has been said
+    close = get_close_matches(name, [entry.name for entry in entries[:5000]], n=3)
+    return f" Did you mean {', '.join(posixpath.join(parent, each) for each in close)}?" if close else ""

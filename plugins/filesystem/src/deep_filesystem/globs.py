@@ -1,0 +1,167 @@
+"""Glob patterns over paths with slashes, the same on every backend."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["BadGlob", "Glob", "basename_or_path"]
+
+MAX_ALTERNATIVES = 256
+"""What the braces of one pattern may expand to."""
+_SPECIAL = re.compile(r"[*?\[{]")
+
+
+class BadGlob(ValueError):
+    """The pattern is malformed; the message says how."""
+
+
+class Glob:
+    """A compiled pattern: `*` and `?` within a name, `**` over any number of directories, `[a-z]`, `[!a]`, `{a,b}`.
+
+    A leading dot is matched like any character.
+
+    Attributes:
+        prefix: the directories in front of the first special character, "" or ending in "/".
+        depth: how many directories below `prefix` a match can lie at most; None with `**`.
+
+    Raises:
+        BadGlob: unbalanced braces or brackets, too many alternatives.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        found = _SPECIAL.search(pattern)
+        fixed = pattern[: found.start()] if found else pattern
+        self.prefix = fixed[: fixed.rfind("/") + 1]
+        alternatives = _expand(pattern)
+        self.depth = None
+        if not any("**" in alternative for alternative in alternatives):
+            self.depth = max(alternative.count("/") for alternative in alternatives) - self.prefix.count("/")
+        self._regex = re.compile("|".join(f"(?:{_translate(alternative)})" for alternative in alternatives), re.S)
+
+    def matches(self, path: str) -> bool:
+        """Whether a relative path matches."""
+        return self._regex.fullmatch(path) is not None
+
+
+def basename_or_path(pattern: str) -> Glob:
+    """A filter as ripgrep's `-g`: without a slash it is for the name, at any depth; with one for the path."""
+    return Glob(pattern.lstrip("/") if "/" in pattern else f"**/{pattern}")
+
+
+def _expand(pattern: str) -> list[str]:
+    done: list[str] = []
+    todo = [pattern]
+    while todo:
+        if len(todo) + len(done) > MAX_ALTERNATIVES:
+            raise BadGlob(f"{pattern!r}: the braces have more than {MAX_ALTERNATIVES} alternatives")
+        current = todo.pop()
+        span = _braces(current, pattern)
+        if span is None:
+            done.append(current)
+            continue
+        start, end, parts = span
+        todo += [current[:start] + part + current[end:] for part in parts]
+    return done
+
+
+def _braces(text: str, pattern: str) -> tuple[int, int, list[str]] | None:
+    """The first outermost `{a,b}`: where it begins, the position behind it, its alternatives."""
+    depth, start, mark, at = 0, -1, -1, 0
+    parts: list[str] = []
+    while at < len(text):
+        char = text[at]
+        if char == "[":
+            at = _class_end(text, at, pattern)
+        elif char == "{":
+            if not depth:
+                start, mark = at, at + 1
+            depth += 1
+        elif char == "," and depth == 1:
+            parts.append(text[mark:at])
+            mark = at + 1
+        elif char == "}" and depth:
+            depth -= 1
+            if not depth:
+                return start, at + 1, [*parts, text[mark:at]]
+        at += 1
+    if depth:
+        raise BadGlob(f"{pattern!r}: a {{ without its }}")
+    return None
+
+
+def _class_end(text: str, start: int, pattern: str) -> int:
+    at = start + 1
+    if at < len(text) and text[at] in "!^":
+        at += 1
+    end = text.find("]", at + 1)
+    if end < 0:
+        raise BadGlob(f"{pattern!r}: a [ without its ]")
+    return end
+
+
+def _translate(pattern: str) -> str:
+    out: list[str] = []
+    names = pattern.split("/") if "[" not in pattern else _split(pattern)
+    for index, name in enumerate(names):
+        last = index == len(names) - 1
+        if name == "**":
+            out.append(".*" if last else "(?:[^/]+/)*")
+        else:
+            out.append(_name(name, pattern))
+            if not last:
+                out.append("/")
+    return "".join(out)
+
+
+def _split(pattern: str) -> list[str]:
+    """At slashes that are not in a class."""
+    names: list[str] = []
+    start = at = 0
+    while at < len(pattern):
+        if pattern[at] == "[":
+            at = _class_end(pattern, at, pattern)
+        elif pattern[at] == "/":
+            names.append(pattern[start:at])
+            start = at + 1
+        at += 1
+    return [*names, pattern[start:]]
+
+
+def _name(name: str, pattern: str) -> str:
+    out: list[str] = []
+    at = 0
+    while at < len(name):
+        char = name[at]
+        if char == "*":
+            if not out or out[-1] != "[^/]*":
+                out.append("[^/]*")
+        elif char == "?":
+            out.append("[^/]")
+        elif char == "[":
+            end = _class_end(name, at, pattern)
+            out.append(_class(name[at + 1 : end], pattern))
+            at = end
+        else:
+            out.append(re.escape(char))
+        at += 1
+    return "".join(out)
+
+
+def _class(body: str, pattern: str) -> str:
+    negated = body[0] in "!^"
+    rest = body[1:] if negated else body
+    items: list[str] = []
+    at = 0
+    while at < len(rest):
+        low = rest[at]
+        if rest[at + 1 : at + 2] == "-" and at + 2 < len(rest):
+            high = rest[at + 2]
+            if high < low:
+                raise BadGlob(f"{pattern!r}: the range {low}-{high} is the wrong way round")
+            items.append(f"{re.escape(low)}-{re.escape(high)}")
+            at += 3
+        else:
+            items.append(re.escape(low))
+            at += 1
+    return f"(?!/)[{'^' if negated else ''}{''.join(items)}]"

@@ -1,0 +1,141 @@
+"""Which lines of a file match: the part of grep that may run in a process of its own.
+
+Only the standard library, and no import from this package: as a script it is started by path, reads a request and
+files from standard input and answers on standard output. A regular expression holds the interpreter's lock while it
+matches; only a process can be stopped.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import BinaryIO
+
+__all__ = ["LineMatcher", "Lines", "longest_line", "shown_line", "text_of"]
+
+LONG_LINE = 4000
+"""Bytes of UTF-8 above which a matching line is not shown, by either engine (ripgrep's --max-columns)."""
+_STRAY = re.compile("[\udc80-\udcff]+")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What was found in a file.
+
+    Attributes:
+        count: matching lines.
+        shown: the first of them: 1-based number, text without its ending; None for a line that is too long.
+    """
+
+    count: int
+    shown: list[tuple[int, str | None]]
+
+
+def text_of(data: bytes) -> str | None:
+    """The text of a file as ripgrep sees it, bytes that are not UTF-8 as surrogates; None for a binary file.
+
+    UTF-16 only with its byte order mark; a file with a NUL byte is binary.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text = data.decode("utf-16", "replace")
+        return None if "\0" in text else text
+    if b"\0" in data:
+        return None
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+
+
+def longest_line(text: str) -> int:
+    """Characters of the longest line."""
+    return max(map(len, text.split("\n")))
+
+
+class LineMatcher:
+    """A pattern to match lines with. The two forms are those of `dialect.Dialect`."""
+
+    def __init__(self, lines: str, text: str | None) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._common = text is not None
+            self._lines = re.compile(lines, re.ASCII if text is not None else 0)
+            self._text = re.compile(text, re.ASCII | re.MULTILINE) if text is not None else None
+
+    def match(self, text: str, most: int, offset: int = 0) -> Lines:
+        """The lines of a text that match.
+
+        Args:
+            text: with its line endings.
+            most: lines to show.
+            offset: lines before the text, for the numbers.
+        """
+        if self._text is not None and not _STRAY.search(text):
+            return self._in_text(self._text, text, most, offset)
+        return self._in_lines(text, most, offset)
+
+    def _in_text(self, pattern: re.Pattern[str], text: str, most: int, offset: int) -> Lines:
+        count, number, counted, at = 0, offset + 1, 0, 0
+        shown: list[tuple[int, str | None]] = []
+        while at <= len(text):
+            match = pattern.search(text, at)
+            if match is None:
+                break
+            start = text.rfind("\n", 0, match.start()) + 1
+            if start == len(text):
+                break  # behind the last line feed there is no line
+            end = text.find("\n", start)
+            end = len(text) if end < 0 else end
+            count += 1
+            if len(shown) < most:
+                number += text.count("\n", counted, start)
+                counted = start
+                shown.append((number, _shown(text[start:end])))
+            at = end + 1
+        return Lines(count, shown)
+
+    def _in_lines(self, text: str, most: int, offset: int) -> Lines:
+        count = 0
+        shown: list[tuple[int, str | None]] = []
+        lines = text.split("\n")
+        if not lines[-1]:
+            lines.pop()
+        for number, line in enumerate(lines, offset + 1):
+            # Outside the common part a carriage return before the line feed is no part of the line.
+            subject = _STRAY.sub("\n", line) if self._common else line.removesuffix("\r")
+            if self._lines.search(subject):
+                count += 1
+                if len(shown) < most:
+                    shown.append((number, _shown(line)))
+        return Lines(count, shown)
+
+
+def _shown(line: str) -> str | None:
+    # A line of more than four bytes a character is too long either way; the copy is for the others.
+    return (
+        None
+        if len(line) > LONG_LINE
+        else shown_line(line.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+    )
+
+
+def shown_line(line: str) -> str | None:
+    """A matching line, stray bytes as U+FFFD, as it is shown: without its carriage return; None if it is too long."""
+    return None if len(line.replace("\ufffd", "?").encode()) > LONG_LINE else line.removesuffix("\r")
+
+
+def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """A line of JSON with the pattern; then for each text a line of JSON and the text, answered by a line of JSON."""
+    setup = json.loads(requests.readline())
+    matcher = LineMatcher(setup["lines"], setup["text"])
+    while header := requests.readline():
+        request = json.loads(header)
+        text = requests.read(request["size"]).decode("utf-8", "surrogateescape")
+        found = matcher.match(text, request["most"], request["offset"])
+        answers.write(json.dumps([found.count, found.shown]).encode() + b"\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    _serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,91 @@
+"""Runs `linematch` where it may: in the event loop's threads if the cost is bounded, else in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import cast
+
+from anyio import open_process, to_thread
+from anyio.abc import ByteSendStream, Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from .dialect import Dialect
+from .linematch import LineMatcher, Lines, longest_line
+
+__all__ = ["Matching"]
+
+INLINE = 16 * 1024
+"""Characters that are matched without a change of thread, which costs about 100 microseconds."""
+MAX_STEPS = 100_000_000
+"""Longest line times length of the text: what a pattern with one unbounded repetition may take in this process.
+
+A regular expression holds the interpreter's lock while it matches, in a thread as well: this is about a second. What
+may take longer gets a process, which can be stopped."""
+MAX_ANSWER = 32 * 1024 * 1024
+
+
+@dataclass
+class _Child:
+    process: Process
+    requests: ByteSendStream
+    answers: BufferedByteReceiveStream
+
+
+class Matching:
+    """One search: a pattern, and, once a text needs it, its process. Leaving the context ends the process."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._matcher = LineMatcher(dialect.lines, dialect.text)
+        self._child: _Child | None = None
+
+    async def __aenter__(self) -> Matching:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._child is not None:
+            if self._child.process.returncode is None:
+                self._child.process.kill()
+            await self._child.process.aclose()
+
+    async def match(self, text: str, most: int, offset: int = 0) -> Lines:
+        """As `LineMatcher.match`. Cancelling it stops a process that is still matching."""
+        if not self._bounded(text):
+            return await self._ask(text, most, offset)
+        if len(text) <= INLINE:
+            return self._matcher.match(text, most, offset)
+        return await to_thread.run_sync(self._matcher.match, text, most, offset)
+
+    def _bounded(self, text: str) -> bool:
+        dialect = self._dialect
+        if dialect.linear:
+            return True
+        return dialect.simple and (len(text) * len(text) <= MAX_STEPS or longest_line(text) * len(text) <= MAX_STEPS)
+
+    async def _ask(self, text: str, most: int, offset: int) -> Lines:
+        child = self._child = self._child or await _start(self._dialect)
+        data = text.encode("utf-8", "surrogateescape")
+        await child.requests.send(json.dumps({"size": len(data), "most": most, "offset": offset}).encode() + b"\n")
+        await child.requests.send(data)
+        count, shown = cast(
+            "tuple[int, list[tuple[int, str | None]]]", json.loads(await child.answers.receive_until(b"\n", MAX_ANSWER))
+        )
+        return Lines(count, [(number, line) for number, line in shown])
+
+
+async def _start(dialect: Dialect) -> _Child:
+    script = str(Path(__file__).with_name("linematch.py"))
+    # -I: neither the environment nor the working directory has a say in what the child imports.
+    process = await open_process([sys.executable, "-I", "-S", "-X", "utf8", script], stderr=subprocess.DEVNULL)
+    if process.stdin is None or process.stdout is None:
+        raise OSError("the process for a pattern of this kind was started without its pipes")
+    setup = {"lines": dialect.lines, "text": dialect.text}
+    await process.stdin.send(json.dumps(setup).encode() + b"\n")
+    return _Child(process, process.stdin, BufferedByteReceiveStream(process.stdout))

@@ -1,0 +1,77 @@
+"""Where a text that is not in a file almost is: for the message that sends the model to the right place."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+
+__all__ = ["describe_nearest"]
+
+MAX_LINES = 20_000
+"""Lines of the file that are compared, from the start; a file is rarely edited by hand beyond."""
+MAX_CANDIDATES = 40
+"""Places that are compared character by character: SequenceMatcher is quadratic."""
+MAX_CHARS = 2_000
+"""Characters of either side that are compared in one place."""
+SHOWN_LINES = 6
+_NUMBERED = re.compile(r"^\s*\d+\t", re.M)
+
+
+def describe_nearest(text: str, wanted: str) -> str:
+    """One or more sentences: why `wanted` may not be found in `text` and what comes nearest. Empty if nothing does.
+
+    Cost is bounded by the constants of this module, whatever the sizes.
+    """
+    hints: list[str] = []
+    stripped = _NUMBERED.sub("", wanted)
+    if stripped != wanted and stripped and stripped in text:
+        return "It has the line numbers of read_file in it: leave out the number and the tab."
+    lines = text.split("\n")[:MAX_LINES]
+    target = wanted.strip("\n").split("\n")
+    squeezed = _squeeze("\n".join(target))
+    for start in _starts(lines, target):
+        if _squeeze("\n".join(lines[start : start + len(target)])) == squeezed:
+            hints.append(f"Line {start + 1} differs in white space only (tabs, spaces, line ends).")
+            return " ".join(hints) + _quote(lines, start, len(target))
+    best, where = 0.0, -1
+    probe = "\n".join(target)[:MAX_CHARS]
+    for start in _starts(lines, target):
+        window = "\n".join(lines[start : start + len(target)])[:MAX_CHARS]
+        matcher = SequenceMatcher(None, window, probe, autojunk=False)
+        if matcher.real_quick_ratio() <= best or matcher.quick_ratio() <= best:
+            continue
+        ratio = matcher.ratio()
+        if ratio > best:
+            best, where = ratio, start
+    if where < 0 or best < 0.5:
+        return ""
+    return f"The nearest is line {where + 1}:" + _quote(lines, where, len(target))
+
+
+def _starts(lines: list[str], target: list[str]) -> list[int]:
+    """Lines where `target` could begin, likeliest first: by the words its lines share with the file's."""
+    words = [set(re.findall(r"\w+", line)) for line in target[:SHOWN_LINES]]
+    scores: dict[int, float] = {}
+    for number, line in enumerate(lines):
+        if not line.strip():
+            continue
+        here = set(re.findall(r"\w+", line[:MAX_CHARS]))
+        for offset, expected in enumerate(words):
+            start = number - offset
+            if start < 0:
+                continue
+            shared = len(expected & here)
+            if shared:
+                scores[start] = scores.get(start, 0.0) + shared / (len(expected) + len(here))
+            elif line.strip() == target[offset].strip():
+                scores[start] = scores.get(start, 0.0) + 0.5
+    return sorted(scores, key=lambda start: (-scores[start], start))[:MAX_CANDIDATES]
+
+
+def _squeeze(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _quote(lines: list[str], start: int, count: int) -> str:
+    shown = lines[start : start + min(count, SHOWN_LINES)]
+    return "".join(f"\n{start + index + 1}\t{line[:200]}" for index, line in enumerate(shown))

@@ -1,0 +1,118 @@
+"""What `read_file` does: a page of a file for the model, and in the session's record what of it was shown."""
+
+from __future__ import annotations
+
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.workspaces import Workspace
+
+from .access import Place, open_source
+from .codec import Codec, detect
+from .options import FilesystemOptions
+from .paging import BytesSource, Page, PastEnd, Source, Stretch, read_lines, read_stretch
+from .seen import Seen, digest
+
+__all__ = ["read_page"]
+
+
+async def read_page(
+    workspace: Workspace,
+    place: Place,
+    files: dict[str, Seen],
+    options: FilesystemOptions,
+    *,
+    offset: int,
+    limit: int,
+    byte: int,
+) -> str:
+    """A page of lines, or from `byte` on of characters. The caller holds the lock of `place`.
+
+    Raises:
+        ToolFailed: there is no such line or byte; `offset`, `limit` or `byte` is out of its range.
+        NotText, TooLarge, OSError: what the file is.
+    """
+    if offset < 0 or byte < 0 or limit < 1:
+        raise ToolFailed("offset and byte count from 0, limit from 1.")
+    source, head, size = await open_source(workspace, place.absolute, options.max_bytes)
+    whole = isinstance(source, BytesSource)
+    codec = detect(head, complete=whole)
+    try:
+        if byte:
+            return await _stretch(source, codec, place, files, options, byte, size)
+        page = await read_lines(
+            source,
+            codec,
+            offset,
+            limit=min(limit, options.read_lines),
+            max_chars=options.read_chars,
+            line_chars=options.line_chars,
+        )
+    except PastEnd as error:
+        unit = "bytes" if byte else "lines"
+        raise ToolFailed(
+            f"{place.shown} has only {error.lines:,} {unit}: {byte or offset:,} is past its end."
+        ) from error
+    await _record(source, place, files, page.ranges, size)
+    return _render(page, source, codec, offset, size)
+
+
+async def _stretch(
+    source: Source,
+    codec: Codec,
+    place: Place,
+    files: dict[str, Seen],
+    options: FilesystemOptions,
+    byte: int,
+    size: int,
+) -> str:
+    if byte >= size:
+        raise PastEnd(size)
+    stretch: Stretch = await read_stretch(source, codec, byte, max_chars=options.read_chars)
+    await _record(source, place, files, ((stretch.start, stretch.end),), size)
+    tail = f"[bytes {stretch.start}-{stretch.end} of {size}"
+    tail += f"; next byte={stretch.end}]" if stretch.end < size else "; end of file]"
+    return f"{stretch.text}\n{tail}"
+
+
+async def _record(
+    source: Source, place: Place, files: dict[str, Seen], ranges: tuple[tuple[int, int], ...], size: int
+) -> None:
+    known = files.get(place.real, Seen())
+    if isinstance(source, BytesSource):
+        files[place.real] = known.show(digest(source.data), size, ranges)
+        return
+    if known.sha256:
+        known = Seen()  # it was smaller, or edited: from here on its pages count
+    for start, end in ranges:
+        known = known.show_page(start, await source.read(start, end - start), size)
+    files[place.real] = known
+
+
+def _render(page: Page, source: Source, codec: Codec, offset: int, size: int) -> str:
+    out: list[str] = []
+    for line in page.lines:
+        cut = f" [line goes on: byte={line.cut}]" if line.cut is not None else ""
+        out.append(f"{line.number}\t{line.text}{cut}")
+    notes: list[str] = []
+    if not page.lines:
+        notes.append("empty file")
+    elif not page.complete:
+        following = offset + len(page.lines)
+        if isinstance(source, BytesSource):
+            total = _count_lines(source.data, codec)
+            notes.append(f"{total - following} more lines; next offset={following}")
+        else:
+            notes.append(f"next offset={following}; the file has {size:,} bytes, this page ends at byte {page.end:,}")
+    elif not page.final_newline:
+        notes.append("no newline at the end of the file")
+    if codec.label != "utf-8" and not offset:
+        notes.append(codec.label)
+    if notes:
+        out.append(f"[{'; '.join(notes)}]")
+    return "\n".join(out)
+
+
+def _count_lines(data: bytes, codec: Codec) -> int:
+    if codec.unit == 1:
+        return data.count(b"\n") + (not data.endswith(b"\n"))
+    text = codec.show(data[len(codec.mark) :])
+    return text.count("\n") + (not text.endswith("\n"))

@@ -1,0 +1,133 @@
+"""grep with ripgrep, where the workspace runs commands and has it."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import re
+from weakref import WeakSet
+
+from pydantic_ai.workspaces import SupportsCommands, Workspace, WorkspaceBackend, WorkspaceError
+
+from .access import SupportsRoute
+from .linematch import LONG_LINE, shown_line
+from .search import FileMatches, SearchRequest
+from .walk import SKIPPED
+
+__all__ = ["can_try", "search_by_ripgrep"]
+
+# Every file of the walk of `search`, whatever ignore files, configuration and terminal say. Without --no-mmap a NUL
+# byte is found in the first buffer only.
+_COMMON = (
+    "rg", "--no-config", "--no-ignore", "--hidden", "--no-messages", "--no-mmap", "--color=never", "--no-heading",
+    "--with-filename", "--null",
+)  # fmt: skip
+_COUNT = re.compile(r"([^\0]*)\0(\d+)\n")
+_LINE = re.compile(r"([^\0]*)\0(\d+):([^\n]*)(?:\n|\Z)")
+_OMITTED = re.compile(r"\[Omitted long (?:matching )?line.*\]")
+NOT_FOUND = 127
+"""The exit code of a backend for a program that does not exist."""
+
+# Backends on which ripgrep was not found, so that it is asked for once.
+_without: WeakSet[WorkspaceBackend] = WeakSet()
+
+
+def can_try(workspace: Workspace, request: SearchRequest) -> bool:
+    """Whether ripgrep may be asked: the workspace runs commands, may write, and the pattern means the same there."""
+    backend = workspace.backend
+    return (
+        request.dialect.ripgrep is not None
+        and isinstance(backend, SupportsCommands)
+        and not isinstance(backend, SupportsRoute)  # its commands do not see all of its files
+        and not workspace.read_only
+        and not _known_without(backend)
+    )
+
+
+async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, seconds: float) -> list[FileMatches] | None:
+    """Search with ripgrep: one run to count, and one over the first files for their lines.
+
+    Returns:
+        The files with matches, sorted by path; None if ripgrep is not there or cannot do it.
+
+    Raises:
+        WorkspaceTimeoutError: it took longer than `seconds`.
+    """
+    root = request.root
+    arguments = [f"--max-filesize={request.max_bytes}", "--count"]
+    if request.is_file:
+        # A file named on the command line is searched even if it is binary; found in its directory it is not.
+        root, name = posixpath.split(request.root)
+        arguments += ["--max-depth=1", f"--glob={_escape(name)}"]
+    arguments += [f"--glob=!**/{name}/" for name in sorted(SKIPPED)]
+    counted = await _run(workspace, arguments, request, [root or "/"], seconds)
+    if counted is None:
+        return None
+    found: list[FileMatches] = []
+    prefix = request.root.rstrip("/") + "/"
+    for path, count in _COUNT.findall(counted):
+        inside = path == request.root if request.is_file else request.wanted(path.removeprefix(prefix))
+        if inside and "\ufffd" not in path:
+            found.append(FileMatches(path, int(count)))
+    found.sort(key=lambda matches: matches.path)
+    return await _with_lines(workspace, request, found, seconds)
+
+
+async def _with_lines(
+    workspace: Workspace, request: SearchRequest, found: list[FileMatches], seconds: float
+) -> list[FileMatches] | None:
+    first: list[str] = []
+    lines = 0
+    for matches in found:
+        if lines >= request.most:
+            break
+        first.append(matches.path)
+        lines += matches.count
+    if not first:
+        return found
+    # One more, because ripgrep counts the line feed; `shown_line` has the say.
+    arguments = ["--line-number", f"--max-count={request.most}", f"--max-columns={LONG_LINE + 1}"]
+    printed = await _run(workspace, arguments, request, first, seconds)
+    if printed is None:
+        return None
+    shown: dict[str, list[tuple[int, str | None]]] = {}
+    for path, number, text in _LINE.findall(printed):
+        line = None if _OMITTED.fullmatch(text) else shown_line(text)
+        shown.setdefault(path, []).append((int(number), line))
+    return [FileMatches(each.path, each.count, shown.get(each.path, [])) for each in found]
+
+
+async def _run(
+    workspace: Workspace, arguments: list[str], request: SearchRequest, paths: list[str], seconds: float
+) -> str | None:
+    # The pattern and the paths come from the model: no shell, and nothing of theirs can be taken for an option.
+    command = [*_COMMON, *arguments, f"--regexp={request.dialect.ripgrep}", "--", *paths]
+    try:
+        result = await workspace.run(command, timeout=seconds)
+    except (WorkspaceError, OSError) as error:
+        if isinstance(error, TimeoutError):
+            raise
+        return None  # refused, or more output than the backend holds: the walk answers
+    if result.exit_code == NOT_FOUND:
+        _remember_without(workspace.backend)
+        return None
+    # 2 without a message: files that could not be read were left out, as --no-messages asks.
+    if result.exit_code not in (0, 1) and not (result.exit_code == 2 and not result.stderr):
+        return None
+    return result.stdout
+
+
+def _known_without(backend: WorkspaceBackend) -> bool:
+    try:
+        return backend in _without
+    except TypeError:  # a backend that cannot be hashed or referred to weakly is asked each time
+        return False
+
+
+def _remember_without(backend: WorkspaceBackend) -> None:
+    with contextlib.suppress(TypeError):
+        _without.add(backend)
+
+
+def _escape(name: str) -> str:
+    return re.sub(r"([*?\[\]{}!\\#])", r"\\\1", name)

@@ -1,0 +1,142 @@
+"""grep without ripgrep: every file below a directory, read through the workspace, with the same answer."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+from anyio import to_thread
+from pydantic_ai.workspaces import Workspace
+
+from .access import range_reader
+from .dialect import Dialect
+from .linematch import text_of
+from .matching import Matching
+from .walk import Found, walk
+
+__all__ = ["FileMatches", "SearchRequest", "search_by_walk"]
+
+PIECE = 4 * 1024 * 1024
+"""Bytes of a large file that are searched at a time."""
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """What to look for, and where.
+
+    Attributes:
+        root: the absolute real path of a directory or a file.
+        is_file: which of the two.
+        dialect: the pattern.
+        wanted: whether to search a file, by its path relative to `root`.
+        max_bytes: larger files are not searched.
+        most: lines to show in all; 0 to count only.
+    """
+
+    root: str
+    is_file: bool
+    dialect: Dialect
+    wanted: Callable[[str], bool]
+    max_bytes: int
+    most: int
+
+
+@dataclass(frozen=True)
+class FileMatches:
+    """A file with matches.
+
+    Attributes:
+        path: absolute.
+        count: matching lines.
+        shown: number and text of lines, None for one that is too long; of the first files only.
+    """
+
+    path: str
+    count: int
+    shown: list[tuple[int, str | None]] = field(default_factory=list[tuple[int, str | None]])
+
+
+async def search_by_walk(workspace: Workspace, request: SearchRequest) -> list[FileMatches]:
+    """Search in Python. Files that cannot be read, are too large, binary, or links are left out, as by ripgrep.
+
+    Returns:
+        The files with matches, sorted by path.
+    """
+    found: list[FileMatches] = []
+    async with Matching(request.dialect) as matching:
+        async for file in _files(workspace, request):
+            if file.size is not None and file.size > request.max_bytes:
+                continue
+            try:
+                matches = await _match_file(workspace, request, matching, file)
+            except (OSError, ValueError):
+                continue
+            if matches is not None:
+                found.append(matches)
+    found.sort(key=lambda matches: matches.path)
+    return found
+
+
+async def _files(workspace: Workspace, request: SearchRequest) -> AsyncIterator[Found]:
+    if request.is_file:
+        yield Found("", request.root, (await workspace.stat(request.root)).size)
+        return
+    async for file in walk(workspace, request.root):
+        if request.wanted(file.path):
+            yield file
+
+
+async def _match_file(
+    workspace: Workspace, request: SearchRequest, matching: Matching, file: Found
+) -> FileMatches | None:
+    count = lines = 0
+    shown: list[tuple[int, str | None]] = []
+    async for piece in _pieces(workspace, file, request.max_bytes):
+        text = text_of(piece) if len(piece) < PIECE // 16 else await to_thread.run_sync(text_of, piece)
+        if text is None:
+            return None
+        matches = await matching.match(text, request.most - len(shown), lines)
+        count += matches.count
+        shown += matches.shown
+        lines += text.count("\n")
+    # Only now: of the files without a match it does not matter whether they are links.
+    if not count or (not request.is_file and await workspace.realpath(file.absolute) != file.absolute):
+        return None
+    return FileMatches(file.absolute, count, shown)
+
+
+async def _pieces(workspace: Workspace, file: Found, limit: int) -> AsyncIterator[bytes]:
+    """The file in pieces that end with a line; each with the byte order mark of UTF-16, if there is one."""
+    reader = await range_reader(workspace, file.absolute)
+    if reader is None:
+        yield await workspace.read_bytes(file.absolute)
+        return
+    piece = await reader.read_range(file.absolute, 0, PIECE)
+    if len(piece) < PIECE:
+        yield piece
+        return
+    mark = next((mark for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) if piece.startswith(mark)), b"")
+    at, rest = 0, b""
+    while piece and at <= limit:
+        at += len(piece)
+        data = rest + piece
+        cut = _behind_last_line(data, mark)
+        if cut > len(mark):
+            yield data[:cut]
+            rest = mark + data[cut:]
+        else:
+            rest = data
+        piece = await reader.read_range(file.absolute, at, PIECE) if len(piece) == PIECE else b""
+    if len(rest) > len(mark):
+        yield rest
+
+
+def _behind_last_line(data: bytes, mark: bytes) -> int:
+    if not mark:
+        return data.rfind(b"\n") + 1
+    newline = b"\n\0" if mark == codecs.BOM_UTF16_LE else b"\0\n"
+    at = data.rfind(newline)
+    while at >= 0 and at % 2:
+        at = data.rfind(newline, 0, at + 1)
+    return at + 2 if at >= 0 else 0

@@ -1,0 +1,117 @@
+"""What a session's agent last saw of each file: the state that no lost edit rests on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from deep_core import StateSlot
+
+from .edit import Span
+
+__all__ = ["FILES", "Seen", "digest"]
+
+MAX_PAGES = 64
+"""Pages of a large file that are remembered; older ones are no longer compared."""
+
+
+@dataclass
+class Seen:
+    """One file as the agent last saw it.
+
+    Attributes:
+        sha256: of the whole content; empty for a file so large that only pages of it were read.
+        size: of the content, in bytes.
+        ranges: the bytes that were shown, merged, ends exclusive.
+        pages: of a large file, each page that was shown: its first byte, the byte behind it, its sha256.
+    """
+
+    sha256: str = ""
+    size: int = 0
+    ranges: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    pages: list[tuple[int, int, str]] = field(default_factory=list[tuple[int, int, str]])
+
+    @classmethod
+    def whole(cls, data: bytes) -> Seen:
+        """All of a content was seen, or written."""
+        return cls(digest(data), len(data), [(0, len(data))] if data else [])
+
+    @property
+    def gap(self) -> int | None:
+        """The first byte that was not shown; None when all of it was."""
+        if not self.size:
+            return None
+        if not self.ranges or self.ranges[0][0] > 0:
+            return 0
+        end = self.ranges[0][1]
+        return None if end >= self.size else end
+
+    def show(self, sha256: str, size: int, ranges: Iterable[tuple[int, int]]) -> Seen:
+        """After a page of a file that was read whole: adds to what was seen if the content is still that one."""
+        known = self.ranges if sha256 == self.sha256 else []
+        return Seen(sha256, size, _merge([*known, *ranges]))
+
+    def show_page(self, start: int, data: bytes, size: int) -> Seen:
+        """After a page of a file that is only read in pages."""
+        page = (start, start + len(data), digest(data))
+        others = [other for other in self.pages if other[:2] != page[:2]]
+        return Seen("", size, [], [*others, page][-MAX_PAGES:])
+
+    def edited(self, data: bytes, spans: Sequence[Span]) -> Seen:
+        """After an edit of the agent's own: what was seen moves with the text, what was written is seen."""
+        moved = [(_moved(start, spans), _moved(end, spans)) for start, end in self.ranges]
+        return Seen(digest(data), len(data), _merge([*moved, *_written(spans)]))
+
+    def differs(self, data: bytes) -> bool:
+        """Whether the content is no longer what was seen. The time of a file plays no part.
+
+        Of a file that was read in pages only these count: what stands elsewhere may have changed, an edit keeps it.
+        """
+        if self.sha256:
+            return digest(data) != self.sha256
+        return any(digest(data[start:end]) != sha256 for start, end, sha256 in self.pages)
+
+
+def _files() -> dict[str, Seen]:
+    return {}
+
+
+FILES: StateSlot[dict[str, Seen]] = StateSlot(name="files", type=dict[str, Seen], default=_files)
+"""The slot: real path -> what was last seen there. A subagent starts with an empty one: it has seen nothing."""
+
+
+def digest(data: bytes) -> str:
+    """The sha256 of a content, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _merge(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if start >= end:
+            continue
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _moved(position: int, spans: Sequence[Span]) -> int:
+    delta = 0
+    for span in spans:
+        if position >= span.end:
+            delta += span.length - (span.end - span.start)
+        elif position > span.start:
+            return span.start + delta
+    return position + delta
+
+
+def _written(spans: Sequence[Span]) -> list[tuple[int, int]]:
+    out: list[tuple[int, int]] = []
+    delta = 0
+    for span in spans:
+        out.append((span.start + delta, span.start + delta + span.length))
+        delta += span.length - (span.end - span.start)
+    return out

@@ -1,0 +1,138 @@
+"""What `write_file` and `edit_file` do: change a file only if it is still the one that the agent saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from anyio import to_thread
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.workspaces import Workspace
+
+from .access import Place, read_whole, write_over
+from .codec import detect
+from .edit import Edited, edit_bytes
+from .overwrite import overwrite_bytes
+from .seen import Seen, digest
+
+__all__ = ["edit_in_place", "write_in_place"]
+
+T = TypeVar("T")
+
+INLINE = 256 * 1024
+"""Bytes up to which a content is worked on in the event loop: some milliseconds at most."""
+NOW = "read it again, then repeat your change."
+
+
+async def write_in_place(
+    workspace: Workspace, place: Place, files: dict[str, Seen], content: str, *, max_bytes: int
+) -> str:
+    """Create a file, or replace one that the agent saw in full. The caller holds the lock of `place`.
+
+    Raises:
+        ToolFailed: it was never read, or not all of it, or it has changed; a message says what to do.
+        NotText, Unencodable, TooLarge, OSError: what the file or the content is.
+    """
+    try:
+        old = await read_whole(workspace, place.absolute, max_bytes)
+    except FileNotFoundError:
+        return await _create(workspace, place, files, content)
+    seen = files.get(place.real)
+    # What is empty holds nothing to lose.
+    if old:
+        _check(place, seen, old)
+        _check_all_seen(place, seen, old)
+    data = await _off_loop(len(old) + len(content), lambda: overwrite_bytes(old, detect(old), content))
+    if data == old:
+        files[place.real] = Seen.whole(old)
+        return f"{place.shown} has this content already; not written."
+    await _commit(workspace, place, data, expected=digest(old))
+    files[place.real] = Seen.whole(data)
+    return f"Replaced {place.shown}: {_lines(content)}."
+
+
+async def edit_in_place(
+    workspace: Workspace,
+    place: Place,
+    files: dict[str, Seen],
+    old_string: str,
+    new_string: str,
+    *,
+    replace_all: bool,
+    max_bytes: int,
+) -> str:
+    """Replace a text in a file that the agent has read. The caller holds the lock of `place`.
+
+    Raises:
+        ToolFailed: it was never read, or it has changed; a message says what to do.
+        Refused: the text is empty, absent or not unique.
+        NotText, Unencodable, TooLarge, OSError: what the file or the text is.
+    """
+    old = await read_whole(workspace, place.absolute, max_bytes)
+    seen = files.get(place.real)
+    if seen is None:
+        _unread(place)
+    _check(place, seen, old)
+    edited: Edited = await _off_loop(
+        len(old), lambda: edit_bytes(old, detect(old), old_string, new_string, replace_all=replace_all)
+    )
+    await _commit(workspace, place, edited.data, expected=digest(old))
+    files[place.real] = seen.edited(edited.data, edited.spans)
+    lines = ", ".join(map(str, edited.lines[:10])) + (", ..." if len(edited.lines) > 10 else "")
+    many = len(edited.lines) > 1
+    return f"Edited {place.shown}: {len(edited.lines)} replacement{'s, lines' if many else ', line'} {lines}."
+
+
+async def _create(workspace: Workspace, place: Place, files: dict[str, Seen], content: str) -> str:
+    try:
+        data = content.encode()
+    except UnicodeEncodeError as error:
+        raise ToolFailed(f"content has {content[error.start]!r}, half of a surrogate pair: not a character.") from error
+    await _commit(workspace, place, data, expected=None)
+    gone = files.get(place.real) is not None
+    files[place.real] = Seen.whole(data)
+    return f"Created {place.shown}: {_lines(content)}.{' It had been removed since you saw it.' if gone else ''}"
+
+
+async def _commit(workspace: Workspace, place: Place, data: bytes, *, expected: str | None) -> None:
+    if not await write_over(workspace, place, data, expected=expected):
+        happened = "was created" if expected is None else "was changed"
+        raise ToolFailed(f"{place.shown} {happened} by someone else just now. Nothing was written: {NOW}")
+
+
+def _check(place: Place, seen: Seen | None, data: bytes) -> None:
+    if seen is None:
+        _unread(place)
+    elif seen.differs(data):
+        raise ToolFailed(f"{place.shown} was changed by someone else since you saw it. Nothing was written: {NOW}")
+
+
+def _unread(place: Place) -> NoReturn:
+    raise ToolFailed(f"{place.shown} exists and you have not read it. Nothing was written: read it first.")
+
+
+def _check_all_seen(place: Place, seen: Seen | None, data: bytes) -> None:
+    gap = seen.gap if seen is not None else 0
+    if gap is None:
+        return
+    if seen is not None and seen.pages:
+        raise ToolFailed(
+            f"{place.shown} is a large file of which you saw {len(seen.pages)} pages: it is not replaced as a whole. "
+            "Use edit_file."
+        )
+    newline = detect(data).newline
+    line = data.count(newline, 0, gap)
+    starts = gap == 0 or data[:gap].endswith(newline)
+    where = f"offset={line}" if starts else f"byte={gap}"
+    raise ToolFailed(
+        f"You have seen {place.shown} in part only. Nothing was written: read on from {where}, or use edit_file."
+    )
+
+
+async def _off_loop(size: int, work: Callable[[], T]) -> T:
+    return work() if size <= INLINE else await to_thread.run_sync(work)
+
+
+def _lines(content: str) -> str:
+    count = content.count("\n") + (bool(content) and not content.endswith("\n"))
+    return f"{count} line{'' if count == 1 else 's'}"

@@ -1,0 +1,348 @@
+"""grep says the same with ripgrep and without: patterns, encodings, binary files, links, skipped directories, order."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from pydantic_ai.workspaces import Workspace
+
+from deep_backends import local_backend, memory_backend
+from deep_filesystem import ripgrep
+from deep_filesystem.dialect import BadPattern, read_pattern
+
+needs_ripgrep = pytest.mark.skipif(
+    shutil.which("rg") is None, reason="ripgrep is not installed: apt-get install ripgrep (or: brew install ripgrep)"
+)
+MODES = ["files_with_matches", "content", "count"]
+FILES: dict[str, bytes] = {
+    "a.py": b"def foo():\n    return 1\n\ndef bar(): pass",
+    "crlf.txt": b"one\r\ntwo foo\r\nthree\r\n",
+    "bom.txt": b"\xef\xbb\xbffoo first\nsecond foo\n",
+    "utf16.txt": "foo wide\nzwei größe\n".encode("utf-16"),
+    "utf16be.txt": b"\xfe\xff" + "foo wide\r\n".encode("utf-16-be"),
+    "utf16_no_bom.txt": "foo\n".encode("utf-16-le"),
+    "latin.txt": b"caf\xe9 foo\nfoo\xe9bar\nfoo bar\n",
+    "utf8.txt": "café größe foo_bar\nſtraße K\n²³ x\n".encode(),
+    "binary": b"foo\n" * 30_000 + b"\0foo\n",
+    "nul": b"\0",
+    "empty": b"",
+    "newlines": b"\n\nfoo\n\n",
+    "no_end": b"x\nfoo",
+    "cr.txt": b"foo\rbar\rbaz\nfoo\r\r\n",
+    "tabs.txt": b"\tfoo\n \t foo \n\v\x0cfoo\x1cfoo\n",
+    "long.txt": b"foo" + b"x" * 3997 + b"\nfoo" + b"x" * 3998 + b"\nfoo\n",
+    "many.txt": b"".join(b"foo %d\n" % number for number in range(120)),
+    ".hidden/deep/.rc": b"foo=1\n",
+    ".gitignore": b"ignored.txt\n*.log\n",
+    "ignored.txt": b"foo ignored\n",
+    "x.log": b"foo log\n",
+    ".git/config": b"foo\n",
+    "sub/node_modules/p/index.js": b"foo\n",
+    "sub/.venv/lib.py": b"foo\n",
+    "sub/__pycache__/a.pyc": b"foo\n",
+    "sub/-dash": b"foo\n",
+    "sub/we ird[1].txt": b"foo\n",
+    "sub/new\nline.txt": b"foo\nbar\n",
+    "sub/ignore/.ignore": b"*\n",
+    "sub/ignore/kept.txt": b"foo\n",
+    "sub/.rgignore": b"*\n",
+}
+
+
+@pytest.fixture(scope="module")
+def tree() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as outside, tempfile.TemporaryDirectory() as directory:
+        root = Path(directory).resolve()
+        for name, data in FILES.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        (Path(outside) / "secret.txt").write_bytes(b"foo secret\n")
+        (root / "to_file").symlink_to("a.py")
+        (root / "to_dir").symlink_to("sub")
+        (root / "sub/loop").symlink_to("..")
+        (root / "to_outside").symlink_to(outside)
+        (root / "secret").symlink_to(f"{outside}/secret.txt")
+        (root / "dangling").symlink_to("nowhere")
+        os.mkfifo(root / "fifo")
+        (root.joinpath(os.fsdecode(b"bad\xff.txt"))).write_bytes(b"foo\n")
+        yield root
+
+
+async def _answer(new_session: Any, root: Path, *, with_ripgrep: bool, **arguments: Any) -> str:
+    session = new_session(Workspace(local_backend(root)), ripgrep=with_ripgrep)
+    return await session.ok("grep", **arguments)
+
+
+def _both(new_session: Any, root: Path, **arguments: Any) -> tuple[str, str]:
+    async def run() -> tuple[str, str]:
+        return (
+            await _answer(new_session, root, with_ripgrep=True, **arguments),
+            await _answer(new_session, root, with_ripgrep=False, **arguments),
+        )
+
+    return anyio.run(run)
+
+
+PATTERNS = [
+    "foo", "^foo", "foo$", "^$", "o+", r"\bfoo\b", r"^\s+foo", r"\S+e$", r"[^a-z\s]foo", "(?i)FOO", "(?i)STRASSE|k",
+    "gr..e", "größe", "[é-ü]", r"\w+_\w+", r"\d+", r"x{3,}", "(foo|bar) ", r"foo.bar", r"foo[^x]bar", r"foo\W", r"\x66oo",
+    "(?<=caf).", r"(o)\1", "^-", "foo\r", r"foo\r", r"\.", "a{", "}", "-->", r"foo\s*$", ".$", ".", r"\t", "[]x]", "[a&&f]oo",
+    "ſ", "(?i)[F-H]oo", r"[\d_]", r"foo\D", "x*y", r"^.{4,5}$", "(?P<n>foo) bar",
+]  # fmt: skip
+
+
+@needs_ripgrep
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_the_answer_is_the_same(tree: Path, new_session: Any, pattern: str) -> None:
+    for mode in MODES:
+        with_it, without = _both(new_session, tree, pattern=pattern, output_mode=mode)
+        assert with_it == without
+
+
+@needs_ripgrep
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"glob": "*.txt"},
+        {"glob": "*.{py,txt}"},
+        {"glob": "sub/*"},
+        {"glob": "-dash"},
+        {"path": "sub"},
+        {"path": "to_dir"},
+        {"path": "a.py"},
+        {"path": "to_file"},
+        {"path": "binary"},
+        {"path": "sub/we ird[1].txt"},
+        {"path": "sub/-dash"},
+        {"path": "sub/new\nline.txt"},
+        {"path": "sub/node_modules"},
+        {"path": ".git/config"},
+        {"path": ".hidden"},
+        {"path": "utf16.txt"},
+        {"path": "empty"},
+    ],
+    ids=str,
+)
+def test_the_answer_is_the_same_wherever_it_looks(tree: Path, new_session: Any, arguments: dict[str, str]) -> None:
+    for mode in MODES:
+        with_it, without = _both(new_session, tree, pattern="foo", output_mode=mode, **arguments)
+        assert with_it == without
+
+
+@needs_ripgrep
+def test_ripgrep_is_what_answers(tree: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*args: object) -> None:
+        raise AssertionError("the walk was asked")
+
+    monkeypatch.setattr("deep_filesystem.toolset.search_by_walk", never)
+    for mode in MODES:
+        assert "a.py" in anyio.run(
+            lambda mode=mode: _answer(new_session, tree, with_ripgrep=True, pattern=r"def \w+", output_mode=mode)
+        )
+
+
+@pytest.mark.parametrize("with_ripgrep", [pytest.param(True, marks=needs_ripgrep), False])
+def test_what_is_found(tree: Path, new_session: Any, with_ripgrep: bool) -> None:
+    found = anyio.run(lambda: _answer(new_session, tree, with_ripgrep=with_ripgrep, pattern="foo")).splitlines()
+    assert {"a.py", "crlf.txt", "bom.txt", "utf16.txt", "latin.txt", ".hidden/deep/.rc", "ignored.txt", "x.log"} <= {
+        *found
+    }
+    assert {"sub/ignore/kept.txt", "sub/-dash", "cr.txt"} <= {*found}
+    for absent in ("binary", "utf16_no_bom.txt", "to_file", "secret", ".git/config", "sub/.venv/lib.py", "fifo"):
+        assert absent not in found
+    assert not any(name.startswith(("to_dir", "to_outside", "sub/loop", "sub/node_modules")) for name in found)
+    assert "sub/new\\nline.txt" in found
+    assert found == sorted(found)
+
+
+alphabet = st.sampled_from("abAB_ 1é\r\t²ßſ-")
+words = st.text(alphabet, max_size=6)
+junk = st.lists(
+    st.one_of(words.map(str.encode), st.sampled_from([b"\xff", b"\xe9", b"\n", b"\r\n", b"\xc3", b"\x80"])), max_size=12
+).map(b"".join)
+atom = st.one_of(
+    st.sampled_from(list("abAB_ 1é²ß-")),
+    st.sampled_from(
+        [".", r"\w", r"\W", r"\d", r"\s", r"\S", "[a-b]", "[^a]", "[^ab\\s]", "[Bé]", r"[\w-]", r"\t", r"\r", r"\-"]
+    ),
+)
+edge = st.sampled_from(["", "", "^", "$", r"\b"])
+piece = st.tuples(edge, atom, st.sampled_from(["", "", "*", "+", "?", "{2}", "{1,2}", "+?"]), edge).map("".join)
+regex = st.tuples(
+    st.sampled_from(["", "", "(?i)"]),
+    st.lists(
+        st.one_of(piece, st.lists(piece, min_size=1, max_size=2).map(lambda parts: f"({'|'.join(parts)})")),
+        min_size=1,
+        max_size=3,
+    ),
+).map(lambda parts: parts[0] + "".join(parts[1]))
+
+
+@needs_ripgrep
+@given(st.lists(junk, min_size=1, max_size=3), st.lists(regex, min_size=1, max_size=3))
+@example([b"foo\xffbar\n"], ["o.b", "o$", "o[^x]b", r"\bbar", "^bar"])
+@example([b"a\r\n", b"\r\n", b"a\r"], ["a$", "^$", r"\s$", "a.$"])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_the_answer_is_the_same_for_any_content(new_session: Any, contents: list[bytes], patterns: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory).resolve()
+        for number, data in enumerate(contents):
+            (root / f"{number}.txt").write_bytes(data)
+        for pattern in patterns:
+            try:
+                read_pattern(pattern)
+            except BadPattern:
+                continue
+            with_it, without = _both(new_session, root, pattern=pattern, output_mode="content")
+            assert with_it == without, (pattern, contents)
+
+
+@needs_ripgrep
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_the_form_for_ripgrep_is_accepted_by_it(tmp_path: Path, pattern: str) -> None:
+    form = read_pattern(pattern).ripgrep
+    if form is not None:
+        done = subprocess.run(
+            ["rg", "--no-config", f"--regexp={form}", "--", str(tmp_path)], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_patterns_of_one_dialect_only_go_to_python() -> None:
+    for pattern in (
+        r"(?<=a)b",
+        r"(a)\1",
+        r"(?P<x>a)",
+        r"(?s)a.b",
+        r"a\Z",
+        r"\Ba",
+        "a++",
+        r"\u00e9",
+        "a{500}",
+        "a^b",
+        "$a",
+        "(^a)*",
+        "(a|b$)c",
+    ):
+        assert read_pattern(pattern).ripgrep is None
+    for pattern in (
+        "a",
+        r"\bfoo\(",
+        "(?:a|b)+",
+        "[a-z]{2,3}",
+        "^(a|b)$",
+        "(^a|b$)",
+        "(?:^|x)a($|;)",
+        r"^\s+a*$",
+        "^a{2}",
+    ):
+        assert read_pattern(pattern).ripgrep is not None
+
+
+@pytest.mark.parametrize("pattern", ["(", "a**", "[a", "*a", r"\p{L}", "(?i", "a\\", "[z-a]"])
+def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(BadPattern, match="invalid regular expression"):
+        read_pattern(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["a\nb", r"a\nb"])
+def test_a_line_feed_is_refused_with_the_reason(pattern: str) -> None:
+    with pytest.raises(BadPattern, match="one line at a time"):
+        read_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "simple", "linear"),
+    [
+        ("foo", True, True),
+        (r"def \w+\(", True, False),
+        ("a.*b.*c", False, False),
+        ("(a+)+$", False, False),
+        ("(a|b)*", False, False),
+        ("a?" * 9, False, False),
+    ],
+)
+def test_what_may_take_long_is_known(pattern: str, simple: bool, linear: bool) -> None:
+    dialect = read_pattern(pattern)
+    assert (dialect.simple, dialect.linear) == (simple, linear)
+
+
+def test_a_backend_without_ripgrep_is_asked_once(tree: Path, new_session: Any) -> None:
+    backend = local_backend(tree, env={"PATH": "/nonexistent"})
+    session = new_session(Workspace(backend))
+    asked: list[object] = []
+    run = backend.run
+
+    async def counted(*args: Any, **kwargs: Any) -> Any:
+        asked.append(args)
+        return await run(*args, **kwargs)
+
+    backend.run = counted
+
+    async def twice() -> list[str]:
+        return [await session.ok("grep", "foo"), await session.ok("grep", "foo")]
+
+    first, second = anyio.run(twice)
+    assert first == second
+    assert "a.py" in first
+    assert len(asked) == 1
+    assert ripgrep.can_try(session.workspace, _request(tree)) is False
+
+
+def _request(root: Path) -> Any:
+    from deep_filesystem.search import SearchRequest
+
+    return SearchRequest(str(root), False, read_pattern("foo"), lambda path: True, 1000, 0)
+
+
+def test_a_catastrophic_pattern_is_stopped_and_the_loop_stays_alive(new_session: Any) -> None:
+    async def run() -> tuple[str, int]:
+        backend = memory_backend()
+        session = new_session(Workspace(backend), grep_seconds=1.0)
+        await session.ok("write_file", "a.txt", "a" * 60 + "b\n")
+        beats = 0
+
+        async def beat() -> None:
+            nonlocal beats
+            while True:
+                await anyio.sleep(0.01)
+                beats += 1
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(beat)
+            message = await session.failed("grep", r"(a+)+$")
+            group.cancel_scope.cancel()
+        return message, beats
+
+    message, beats = anyio.run(run)
+    assert "stopped after 1 s" in message
+    assert beats > 5
+
+
+def test_a_large_file_is_searched_in_pieces(root: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deep_filesystem.search.PIECE", 64)
+    lines = [f"line {number} {'é' * (number % 40)}" for number in range(200)]
+    (root / "utf8.txt").write_text("\n".join(lines))
+    (root / "utf16.txt").write_bytes("\n".join(lines).encode("utf-16"))
+
+    for name in ("utf8.txt", "utf16.txt"):
+        found = anyio.run(
+            lambda name=name: _answer(
+                new_session, root, with_ripgrep=False, pattern="line 1[0-9]7 ", path=name, output_mode="content"
+            )
+        )
+        numbers = [line.split(":")[1] for line in found.splitlines()]
+        assert numbers == [str(number + 1) for number in range(107, 200, 10)]

@@ -1,0 +1,183 @@
+"""What the tools say, and what they say of mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace, WorkspaceUnavailableError
+
+from deep_backends import local_backend, memory_backend
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_ls(session: Any) -> None:
+    for name in ("b/c.txt", "a.txt", ".env", "z/y"):
+        await session.ok("write_file", name, "12345")
+    assert await session.ok("ls") == "b/\nz/\n.env (5 bytes)\na.txt (5 bytes)"
+    assert await session.ok("ls", "b") == "c.txt (5 bytes)"
+    await session.workspace.make_dir("empty")
+    assert await session.ok("ls", "empty") == "empty is empty."
+    assert await session.failed("ls", "a.txt") == "a.txt is a file. Use read_file."
+    assert await session.failed("ls", "nope") == "nope: no such file or directory."
+
+
+async def test_lists_are_bounded_and_count_the_rest(workspace: Workspace, new_session: Any) -> None:
+    session = new_session(workspace, list_limit=3, grep_limit=2)
+    for number in range(5):
+        await session.ok("write_file", f"{number}.txt", "x\nx\n")
+    assert (await session.ok("ls")).endswith("2.txt (4 bytes)\n... and 2 more entries")
+    assert (await session.ok("glob", "*.txt")).splitlines() == ["0.txt", "1.txt", "2.txt", "... and 2 more files"]
+    assert (await session.ok("grep", "x")).splitlines() == ["0.txt", "1.txt", "... and 3 more files"]
+    assert (await session.ok("grep", "x", output_mode="content")).splitlines() == [
+        "0.txt:1: x",
+        "0.txt:2: x",
+        "... and 8 more matching lines",
+    ]
+    assert (await session.ok("grep", "x", output_mode="count")).splitlines() == [
+        "10 matching lines in 5 files",
+        "0.txt: 2",
+        "1.txt: 2",
+        "... and 3 more files",
+    ]
+
+
+async def test_read_file_numbers_lines_and_says_where_to_go_on(workspace: Workspace, new_session: Any) -> None:
+    session = new_session(workspace, read_chars=100)
+    await workspace.write_bytes("f", b"".join(b"%d\n" % number for number in range(1, 8)))
+    assert await session.ok("read_file", "f", offset=2, limit=2) == "3\t3\n4\t4\n[3 more lines; next offset=4]"
+    assert await session.ok("read_file", "f", offset=5) == "6\t6\n7\t7"
+    assert await session.failed("read_file", "f", offset=7) == "f has only 7 lines: 7 is past its end."
+    assert await session.failed("read_file", "f", byte=14) == "f has only 14 bytes: 14 is past its end."
+    assert "count from 0" in await session.failed("read_file", "f", offset=-1)
+    await workspace.write_bytes("wide", b"x" * 60 + b"\n" + b"y" * 60 + b"\n")
+    assert (await session.ok("read_file", "wide")).endswith("[1 more lines; next offset=1]")
+    await workspace.write_bytes("empty", b"")
+    assert await session.ok("read_file", "empty") == "[empty file]"
+    await workspace.write_bytes("wide16", "a\nb".encode("utf-16"))
+    assert (
+        await session.ok("read_file", "wide16") == "1\ta\n2\tb\n[no newline at the end of the file; utf-16-le with BOM]"
+    )
+
+
+async def test_a_wrong_path_is_answered_with_what_is_there(session: Any) -> None:
+    await session.ok("write_file", "src/config.py", "x\n")
+    assert await session.failed("read_file", "src/confg.py") == (
+        "src/confg.py: no such file or directory. Did you mean src/config.py?"
+    )
+    assert "Its directory lib does not exist either" in await session.failed("read_file", "lib/a.py")
+    assert await session.failed("read_file", "src") == "src is a directory, not a file. Use ls."
+    assert "is a directory" in await session.failed("write_file", "src", "x")
+    assert "not a directory" in await session.failed("read_file", "src/config.py/x")
+    assert "NUL" in await session.failed("read_file", "a\0b")
+    assert "no such file" in await session.failed("glob", "*.py", "nope")
+    assert "no such file" in await session.failed("grep", "x", "nope")
+
+
+@pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "link", "dir_link/secret", "a/../../outside"])
+async def test_a_confined_backend_refuses_with_a_message(root: Path, new_session: Any, path: str) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret\n")
+    (root / "link").symlink_to(outside / "secret")
+    (root / "dir_link").symlink_to(outside)
+    session = new_session(Workspace(local_backend(root)))
+    for call in (("read_file", path), ("write_file", path, "x"), ("edit_file", path, "secret", "x"), ("ls", path)):
+        assert "outside the workspace" in await session.failed(*call)
+    assert "outside the workspace" in await session.failed("grep", "secret", path)
+    assert "outside the workspace" in await session.failed("glob", "*", path)
+    assert "secret" not in await session.ok("grep", "s.c")
+    assert (outside / "secret").read_text() == "secret\n"
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "x" * 5000])
+async def test_a_very_long_name_is_a_message(root: Path, new_session: Any, name: str) -> None:
+    session = new_session(Workspace(local_backend(root)))
+    assert "name" in (await session.failed("read_file", name)).lower()
+    assert "name" in (await session.failed("write_file", name, "x")).lower()
+
+
+async def test_glob(session: Any) -> None:
+    for name in ("a.py", "src/b.py", "src/sub/c.py", "src/.hidden.py", ".git/x.py", "node_modules/y.py", "d.txt"):
+        await session.ok("write_file", name, "x")
+    assert (await session.ok("glob", "**/*.py")).splitlines() == ["a.py", "src/.hidden.py", "src/b.py", "src/sub/c.py"]
+    assert await session.ok("glob", "*.{py,txt}") == "a.py\nd.txt"
+    assert await session.ok("glob", "src/**/[bc].py") == "src/b.py\nsrc/sub/c.py"
+    assert await session.ok("glob", "*.py", "src/sub") == "src/sub/c.py"
+    assert await session.ok("glob", "node_modules/*.py") == "node_modules/y.py"
+    root = await session.workspace.working_dir()
+    assert await session.ok("glob", f"{root}/src/*.py") == "src/.hidden.py\nsrc/b.py"
+    assert await session.ok("glob", "b.*") == (
+        "No files match b.* in the working directory. For all directories below: **/b.*"
+    )
+    for pattern in ("../*", "a/../../b", "{a", ""):
+        assert "Bad pattern" in await session.failed("glob", pattern)
+
+
+async def test_links_are_listed_and_not_entered(root: Path, new_session: Any) -> None:
+    (root / "d").mkdir()
+    (root / "d/f.py").write_text("x")
+    (root / "d/loop").symlink_to("..")
+    (root / "l.py").symlink_to("d/f.py")
+    session = new_session(Workspace(local_backend(root)))
+    assert await session.ok("glob", "**/*.py") == "d/f.py\nl.py"
+    assert await session.ok("grep", "x") == "d/f.py"
+    assert await session.ok("grep", "x", "d/loop/l.py") == "d/loop/l.py"
+
+
+async def test_grep_refuses_what_it_cannot_search(session: Any) -> None:
+    assert "invalid regular expression" in await session.failed("grep", "(")
+    assert "one line at a time" in await session.failed("grep", "a\\nb")
+    assert "pattern is empty" in await session.failed("grep", "")
+    assert "without its" in await session.failed("grep", "a", ".", "{a")
+    assert await session.ok("grep", "a") == "No matches for 'a' in the working directory."
+
+
+async def test_grep_shows_part_of_a_wide_line(session: Any) -> None:
+    await session.ok("write_file", "f", "x" * 1000 + "\n" + "x" * 5000 + "\n")
+    first, second = (await session.ok("grep", "x", output_mode="content")).splitlines()
+    assert first == "f:1: " + "x" * 300 + "..."
+    assert second == "f:2: [a line of more than 4,000 bytes]"
+
+
+async def test_execute(root: Path, new_session: Any) -> None:
+    session = new_session(Workspace(LocalWorkspaceBackend(root)), execute_chars=200, execute_seconds=5)
+    assert await session.ok("execute", "printf 'a b\\n'") == "a b"
+    assert await session.ok("execute", "true") == "Exit code 0, no output"
+    assert await session.ok("execute", "exit 3") == "Exit code 3, no output"
+    assert await session.ok("execute", "echo out; echo err >&2; exit 2") == "Exit code 2\nout\n[stderr]\nerr"
+    long = await session.ok("execute", "seq 1 1000; echo the error >&2")
+    assert long.startswith("1\n2\n")
+    assert "characters left out" in long
+    assert long.endswith("1000\n[stderr]\nthe error")
+    assert len(long) < 350
+    message = await session.failed("execute", "echo begun; sleep 30", timeout=1)
+    assert message == "Stopped after 1 s (the longest is 5). Output so far:\nbegun"
+    assert "at least 1" in await session.failed("execute", "true", timeout=0)
+    assert "more than 10,485,760 bytes" in await session.failed("execute", "yes | head -c 11000000")
+
+
+async def test_execute_without_commands(new_session: Any) -> None:
+    assert "runs no commands" in await new_session(Workspace(memory_backend())).failed("execute", "true")
+
+
+async def test_a_workspace_that_is_gone_is_not_the_models_mistake(root: Path, new_session: Any) -> None:
+    session = new_session(Workspace(LocalWorkspaceBackend(root / "gone")))
+    with pytest.raises(WorkspaceUnavailableError):
+        await session.ok("ls")
+
+
+async def test_a_search_that_takes_too_long_is_stopped(new_session: Any) -> None:
+    backend = memory_backend()
+    session = new_session(Workspace(backend), grep_seconds=0.05)
+    await session.ok("write_file", "f", "x\n")
+
+    async def slow(path: str) -> Any:
+        await anyio.sleep(30)
+
+    backend.list_dir = slow
+    assert "stopped after 0.05 s" in await session.failed("grep", "x")
+    assert "stopped after 0.05 s" in await session.failed("glob", "**/*")

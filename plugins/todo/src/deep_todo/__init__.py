@@ -1,0 +1,86 @@
+"""A todo list for deep agents: read_todos, write_todos, the slot they keep it in, and the section that shows it.
+
+Importing this module loads neither pydantic nor Pydantic AI: public names come on first use, hooks import inside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deep_core import hookimpl
+
+if TYPE_CHECKING:
+    from pydantic_ai.toolsets import AbstractToolset
+    from pydantic_ai_todo.types import Todo
+
+    from deep_core import AgentContext, PromptSection, StateSlot
+
+    from .options import TodoOptions
+    from .slot import TODOS
+    from .toolset import create_todo_toolset
+
+__all__ = ["TODOS", "Todo", "TodoOptions", "create_todo_toolset"]
+
+_HOME = {
+    "TODOS": "slot",
+    "TodoOptions": "options",
+    "create_todo_toolset": "toolset",
+}
+
+
+@hookimpl
+def deep_options() -> type[TodoOptions]:
+    """The options model of this plugin."""
+    from .options import TodoOptions
+
+    return TodoOptions
+
+
+@hookimpl
+def deep_state() -> list[StateSlot[Any]]:
+    """The slot with the session's list."""
+    from .slot import TODOS
+
+    return [TODOS]
+
+
+@hookimpl
+def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
+    """read_todos and write_todos."""
+    from .options import TodoOptions
+    from .toolset import build_toolset
+
+    return [build_toolset(context.options(TodoOptions))]
+
+
+@hookimpl
+def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
+    """The list as it stands now; nothing while it is empty."""
+    from deep_core import PromptSection
+
+    from .options import TodoOptions
+    from .rendering import state_text
+    from .slot import TODOS
+
+    limit = context.options(TodoOptions).section_chars
+    # Without write_todos nobody changes the list, and a model that cannot tick a line off should not be told to.
+    return [PromptSection.live("state", lambda ctx: state_text(ctx.deps.state[TODOS], limit), needs=["write_todos"])]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Todo":
+        from .todo_type import load_todo
+
+        value: object = load_todo()
+    elif name in _HOME:
+        from importlib import import_module
+
+        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,109 @@
+"""What the model wrote as its list: read with goodwill, refused with a message that it can act on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from .options import TodoOptions
+from .rendering import one_line
+from .todo_type import load_todo
+
+if TYPE_CHECKING:
+    from pydantic_ai_todo.types import Todo
+
+__all__ = ["STATUSES", "BadTodos", "read_todo_list"]
+
+STATUSES = ("pending", "in_progress", "completed", "blocked")
+"""The statuses of `pydantic_ai_todo.Todo`."""
+ERRORS_TOLD = 5
+SHOWN = 60
+"""Characters of a todo in an error about it."""
+
+
+class BadTodos(ValueError):
+    """The list cannot be used; the message says what is wrong with which todo."""
+
+
+def read_todo_list(arguments: Mapping[str, Any], before: Sequence[Todo], options: TodoOptions) -> list[Todo]:
+    """The new list.
+
+    A list sent as JSON text is read, and a bare text is a pending todo. A todo whose text was there before keeps its
+    id, its parent and its dependencies, which an application may have set. Several may be in progress at once:
+    subagents work side by side.
+
+    Raises:
+        BadTodos: no list, too many todos, or one without content, too long, or of an unknown status.
+    """
+    if "todos" not in arguments:
+        raise BadTodos('todos is missing: give the whole list, {"todos": [{"content": "…", "status": "pending"}]}')
+    items = _as_list(arguments["todos"])
+    if len(items) > options.max_todos:
+        raise BadTodos(f"{len(items)} todos are too many, the limit is {options.max_todos}: write fewer, larger steps")
+    known: dict[str, list[Todo]] = {}
+    for todo in before:
+        known.setdefault(one_line(todo.content), []).append(todo)
+    todos: list[Todo] = []
+    errors: list[str] = []
+    for number, item in enumerate(items, 1):
+        try:
+            todos.append(_read_todo(item, known, options))
+        except BadTodos as error:
+            errors.append(f"todo {number} {error}")
+    if errors:
+        more = f"; and {len(errors) - ERRORS_TOLD} more" if len(errors) > ERRORS_TOLD else ""
+        raise BadTodos("; ".join(errors[:ERRORS_TOLD]) + more)
+    return todos
+
+
+def _as_list(value: object) -> list[Any]:
+    if isinstance(value, str):
+        # Some models send nested values as JSON text.
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise BadTodos("todos is a text that is not JSON: give a list of objects") from None
+    if not isinstance(value, list):
+        raise BadTodos(f"todos is {_kind(value)}: give a list of objects with content and status")
+    return cast("list[Any]", value)
+
+
+def _read_todo(item: object, known: Mapping[str, list[Todo]], options: TodoOptions) -> Todo:
+    if isinstance(item, str):
+        item = {"content": item}
+    if not isinstance(item, dict):
+        raise BadTodos(f"is {_kind(item)}: give an object with content and status")
+    fields = cast("dict[str, object]", item)
+    content = _text(fields, "content", options)
+    if not content:
+        raise BadTodos("has no content: say what is to be done")
+    status = fields.get("status", "pending")
+    wanted = status.strip().lower().replace("-", "_").replace(" ", "_") if isinstance(status, str) else status
+    if wanted not in STATUSES:
+        raise BadTodos(f'("{content[:SHOWN]}") has the status {str(status)[:SHOWN]!r}: use {", ".join(STATUSES)}')
+    active = _text(fields, "active_form", options)
+    same = known.get(content)
+    if same:
+        old = same.pop(0)  # two of the same text keep their order
+        return old.model_copy(update={"status": wanted, "active_form": active or old.active_form})
+    return load_todo()(content=content, status=cast("Any", wanted), active_form=active or content)
+
+
+def _text(fields: Mapping[str, object], key: str, options: TodoOptions) -> str:
+    value = fields.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadTodos(f"has {_kind(value)} as {key}: give a text")
+    text = one_line(value)
+    if len(text) > options.todo_chars:
+        raise BadTodos(
+            f'("{text[:SHOWN]}…") has {len(text)} characters of {key}, the limit is {options.todo_chars}: say it shorter'
+        )
+    return text
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,70 @@
+"""The list as text: for `read_todos`, and for the section that is sent again whenever it changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_ai_todo.types import Todo
+
+__all__ = ["one_line", "render", "state_text", "summary"]
+
+MARKS = {"pending": "[ ]", "in_progress": "[*]", "completed": "[x]", "blocked": "[!]"}
+LINE_CHARS = 160
+"""Characters of one todo in the section: enough to know it by; `read_todos` tells the rest."""
+TAIL_CHARS = 40
+"""Room that the line about what was left out needs: `and 1000 more: read_todos has them`."""
+
+
+def one_line(text: str) -> str:
+    """The text with every run of white space as one blank, and without what does not print."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def summary(todos: Sequence[Todo]) -> str:
+    """`1 completed, 1 in progress, 2 pending`, and the blocked ones where there are any."""
+    count = Counter(todo.status for todo in todos)
+    parts = [f"{count['completed']} completed", f"{count['in_progress']} in progress", f"{count['pending']} pending"]
+    return ", ".join([*parts, f"{count['blocked']} blocked"] if count["blocked"] else parts)
+
+
+def render(todos: Sequence[Todo]) -> str:
+    """The whole list, a numbered line a todo."""
+    return "\n".join(_lines(todos))
+
+
+def state_text(todos: Sequence[Todo], limit: int) -> str | None:
+    """The list for the conversation, in at most `limit` characters; None when it is empty.
+
+    What does not fit is left out from where it matters least: the completed todos first, then the end of the list.
+    The numbers stay those of the whole list.
+    """
+    if not todos:
+        return None
+    head = f"Todos: {summary(todos)}"
+    lines = _lines(todos, LINE_CHARS)
+    if len(head) + sum(map(len, lines)) + len(lines) <= limit:
+        return "\n".join([head, *lines])
+    still_open = [line for line, todo in zip(lines, todos, strict=True) if todo.status != "completed"]
+    room = limit - len(head) - 1 - TAIL_CHARS
+    shown: list[str] = []
+    for line in still_open:
+        if len(line) + 1 > room:
+            break
+        shown.append(line)
+        room -= len(line) + 1
+    left = len(still_open) - len(shown)
+    tail = [f"and {left} more: read_todos has them"] if left else []
+    return "\n".join([head, *shown, *tail])
+
+
+def _lines(todos: Sequence[Todo], most: int = 0) -> list[str]:
+    return [f"{number}. {MARKS[todo.status]} {_cut(todo.content, most)}" for number, todo in enumerate(todos, 1)]
+
+
+def _cut(text: str, most: int) -> str:
+    # The application may fill the slot too, so the text is not only what write_todos let through.
+    text = one_line(text)
+    return f"{text[: most - 1]}…" if most and len(text) > most else text

@@ -1,0 +1,120 @@
+"""The two tools, as the model sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_ai import FunctionToolset, RunContext, Tool
+from pydantic_ai.exceptions import ToolFailed, UserError
+
+from .options import TodoOptions
+from .plan import STATUSES, BadTodos, read_todo_list
+from .rendering import one_line, render, summary
+from .slot import TODOS
+
+if TYPE_CHECKING:
+    from pydantic_ai_todo.types import Todo
+
+    from deep_core import SessionState
+
+__all__ = ["build_toolset", "create_todo_toolset"]
+
+NAMED = 3
+"""Todos that are named when an update drops them unfinished."""
+
+READ_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
+WRITE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "todos": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "content": {"type": "string"},
+                    "status": {"type": "string", "enum": [*STATUSES]},
+                    "active_form": {"type": "string"},
+                },
+                "required": ["content", "status"],
+            },
+        }
+    },
+    "required": ["todos"],
+}
+
+
+def build_toolset(options: TodoOptions, *, id: str = "todo") -> FunctionToolset[Any]:
+    """The toolset for these options. Nothing of a session is in it: the list is in `ctx.deps.state`.
+
+    Neither tool counts as `write`. Tags tell what a call does to the world, and a todo list is the agent's own
+    note, gone with the session: a user who asks about every write (`interrupt_on="write"`) means files, and an agent
+    limited to reading (`tool_filter="read"`) may still plan. The tag `plan` singles `write_todos` out.
+    """
+
+    async def read_todos(ctx: RunContext[Any], **_: object) -> str:
+        todos = _state(ctx)[TODOS]
+        if not todos:
+            return "No todos in the list. Use write_todos to create some."
+        return f"Current todos:\n{render(todos)}\n\nSummary: {summary(todos)}"
+
+    async def write_todos(ctx: RunContext[Any], **arguments: Any) -> str:
+        state = _state(ctx)
+        before = state[TODOS]
+        try:
+            todos = read_todo_list(arguments, before, options)
+        except BadTodos as error:
+            raise ToolFailed(f"{error}. The list stays as it was.") from error
+        state[TODOS] = todos
+        if not todos:
+            return f"The list is empty now.{_dropped(before, todos)}"
+        return f"Updated {len(todos)} todo{'s' * (len(todos) != 1)}: {summary(todos)}.{_dropped(before, todos)}"
+
+    # A schema of our own: terse, and every mistake reaches read_todo_list, whose refusals spend no retry.
+    read = Tool[Any].from_schema(read_todos, "read_todos", "Show your todo list.", READ_SCHEMA, takes_ctx=True)
+    read.metadata = {"tags": ["read"]}
+    write = Tool[Any].from_schema(
+        write_todos,
+        "write_todos",
+        "Replace your todo list: give all todos each time. Use it for work of several steps; mark each in_progress "
+        "before you start it and completed as soon as it is done.",
+        WRITE_SCHEMA,
+        takes_ctx=True,
+    )
+    write.metadata = {"tags": ["read", "plan"]}
+    return FunctionToolset([read, write], id=id)
+
+
+def create_todo_toolset(
+    id: str | None = None, *, max_todos: int | None = None, todo_chars: int | None = None
+) -> FunctionToolset[Any]:
+    """The todo tools for any `pydantic_ai.Agent` whose deps are `DeepAgentDeps`.
+
+    Args:
+        id: of the toolset; `todo` by default.
+        max_todos: see `TodoOptions`.
+        todo_chars: see `TodoOptions`.
+    """
+    given = {"max_todos": max_todos, "todo_chars": todo_chars}
+    options = TodoOptions.model_validate({key: value for key, value in given.items() if value is not None})
+    return build_toolset(options, id=id or "todo")
+
+
+def _state(ctx: RunContext[Any]) -> SessionState:
+    state = getattr(ctx.deps, "state", None)
+    if state is None:
+        raise UserError(
+            "The todo tools keep the list in `deps.state`, and this run's deps have none. "
+            "Pass `deps=deep_core.create_default_deps()`, with your own object as `app=...`."
+        )
+    return cast("SessionState", state)
+
+
+def _dropped(before: Sequence[Todo], after: Sequence[Todo]) -> str:
+    """A model that sends only what changed loses the rest: tell it, while it still knows what it meant."""
+    kept = {todo.id for todo in after}
+    lost = [one_line(todo.content)[:60] for todo in before if todo.id not in kept and todo.status != "completed"]
+    if not lost:
+        return ""
+    names = ", ".join(f'"{name}"' for name in lost[:NAMED]) + (f" and {len(lost) - NAMED} more" * (len(lost) > NAMED))
+    return f" No longer in the list and not completed: {names}."
