@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
-PLUGINS := $(sort $(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml)))
+# deep-all only depends on the others, and on every provider: the demo and the tests need neither.
+PLUGINS := $(filter-out all,$(sort $(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))))
 EDITABLE := -e . $(foreach name,$(PLUGINS),-e plugins/$(name))
 MANIFESTS := pyproject.toml constraints.txt requirements/run.txt requirements/dev.txt $(wildcard plugins/*/pyproject.toml)
 ifdef UV

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import copy
-import inspect
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
 from pydantic_ai import Agent, DeferredToolRequests
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from pydantic_ai.toolsets._dynamic import DynamicToolset
 
-from .agent_config import AgentConfig, parse_agent_config
+from .agent_config import parse_agent_config
 from .calls import Incidents
 from .capability import DeepCapability, Parts
-from .config import Config, ConfigLayer, PluginSettings
 from .context import AgentContext
-from .contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
-from .errors import ConfigError, PluginError, PluginWarning, clash_message, suggest
+from .contributions import Contribution, Processor, PromptSection, ToolCall, Verdict
+from .errors import ConfigError, PluginError, clash_message, suggest
 from .events import RunEvent
 from .expressions import ToolExpression, as_expression
-from .kernel import unknown_keyword
-from .plugin_options import PluginOptions
 from .policy import InterruptOn, Policy, PolicyCapability, approves, vet
+from .request import Request
 from .state import DeepAgentDeps
 from .tools import PluginToolset, Toolbox, ToolRules, check_rule
 from .workspace import Workspaces
@@ -36,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["assemble"]
 
-T = TypeVar("T")
 PHASES = (
     "deep_backends",
     "deep_toolsets",
@@ -46,29 +40,6 @@ PHASES = (
     "deep_capabilities",
 )
 """The order in which contributions are collected; a hook's context can read those of the phases before it."""
-OWN = {
-    *("output_type", "instructions", "tools", "toolsets", "history_processors", "capabilities", "backend"),
-    *("interrupt_on", "tool_filter", "plugins", "approvers", "native_tools", "config", "strict", "name"),
-    *("model_settings", "depth"),
-}
-"""Parameters of `create_deep_agent` that are handled here."""
-PASSED_ON = frozenset(inspect.signature(Agent.__init__).parameters) - {"self", "model", "deps_type", *OWN}
-"""Parameters of `pydantic_ai.Agent` that are handed through as they are."""
-
-
-@dataclass
-class Request:
-    """What the caller asked for, sorted into what is ours, what is Pydantic AI's, and what is a plugin's."""
-
-    own: dict[str, Any]
-    passed_on: dict[str, Any]
-    options: dict[str, PluginOptions | Mapping[str, Any]] = field(default_factory=dict[str, Any])
-    without: set[str] = field(default_factory=set[str])
-    named: set[str] = field(default_factory=set[str])
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """One of our own parameters."""
-        return self.own.get(key, default)
 
 
 def assemble(kernel: Kernel, model: Any, keywords: Mapping[str, Any]) -> Agent[Any, Any]:
@@ -79,149 +50,17 @@ def assemble(kernel: Kernel, model: Any, keywords: Mapping[str, Any]) -> Agent[A
 class _Assembly:
     def __init__(self, kernel: Kernel, model: Any, keywords: Mapping[str, Any]) -> None:
         self.kernel = kernel
+        self.model = model
         self.keywords = keywords
-        self.caller = kernel._caller  # pyright: ignore[reportPrivateUsage]
+        self.caller = kernel.caller
         self.dropped: set[str] = set()
         self.strict = bool(keywords.get("strict")) or kernel.strict
-        self.incidents = Incidents(self.strict, kernel._incidents.latest)  # pyright: ignore[reportPrivateUsage]
-        self.request = self._sort(keywords)
-        self.config, self.agent_config = self._configure(self.request.get("config"))
-        self.plugins = tuple(name for name in kernel.active if name not in self.request.without)
-        self.options = self._options()
+        self.incidents = Incidents(self.strict, kernel.latest)
+        self.request = Request(kernel, keywords, self._drop_of)
+        self.config, self.agent_config = self.request.config, self.request.agent_config
+        self.plugins = self.request.plugins
         self.contexts = {name: self._context(name) for name in (*self.plugins, "app")}
         self.collected: dict[str, list[Contribution[Any]]] = {}
-        self.model = model
-
-    # -- what was asked ------------------------------------------------------------------------------------------
-
-    def _sort(self, keywords: Mapping[str, Any]) -> Request:
-        names = set(self.kernel.plugins)
-        request = Request({}, {})
-        for key, value in keywords.items():
-            plugin = key.removeprefix("include_")
-            if key in OWN:
-                request.own[key] = value
-            elif key in PASSED_ON:
-                request.passed_on[key] = value
-            elif plugin in names and (plugin == key or isinstance(value, bool)):
-                self._short(request, plugin, value)
-            else:
-                raise unknown_keyword(key, names | set(OWN) | PASSED_ON | {"kernel", "model"})
-        for item in request.get("plugins", ()):
-            if isinstance(item, Without):
-                if item.plugin not in names:
-                    raise PluginError(f"Without({item.plugin!r}): no such plugin.{suggest(item.plugin, names)}")
-                request.without.add(item.plugin)
-            elif isinstance(item, PluginOptions):
-                self._typed(request, item)
-            else:
-                raise TypeError(
-                    f"plugins= takes options instances and Without(…), not {item!r}. Modules and objects are given to "
-                    "a kernel: create_deep_agent(kernel=Kernel(plugins=[…]))."
-                )
-        for name in request.named:
-            self._must_be_active(name)
-        return request
-
-    def _short(self, request: Request, plugin: str, value: object) -> None:
-        if value is False:
-            request.without.add(plugin)
-            return
-        request.named.add(plugin)
-        if isinstance(value, PluginOptions | Mapping):
-            request.options[plugin] = cast("PluginOptions | Mapping[str, Any]", value)
-        elif value is not True:
-            raise TypeError(f"{plugin}= takes a mapping of options, an options instance, True or False, not {value!r}")
-
-    def _typed(self, request: Request, options: PluginOptions) -> None:
-        for contribution in self._models().values():
-            if type(options) is contribution.value:
-                request.options[contribution.plugin] = options
-                request.named.add(contribution.plugin)
-                return
-        raise PluginError(
-            f"plugins=[{type(options).__name__}(…)]: no active plugin has these options; is the plugin installed and "
-            f"active? `deep plugins list` tells. Active: {', '.join(self.kernel.active) or 'none'}"
-        )
-
-    def _models(self) -> dict[str, Contribution[type[PluginOptions]]]:
-        found = self.caller.collect("deep_options", lambda plugin: {}, among=self.kernel.active, drop=self._drop)
-        for contribution in found:
-            model: object = contribution.value
-            if not (isinstance(model, type) and issubclass(model, PluginOptions)):
-                error = PluginError(f"expected a subclass of PluginOptions, got {model!r}", plugin=contribution.plugin)
-                self._drop(contribution.plugin, "hook deep_options", error)
-        return {c.plugin: c for c in found if c.plugin not in self.dropped}
-
-    def _must_be_active(self, name: str) -> None:
-        record = self.kernel.plugins[name]
-        if record.status != "active":
-            raise PluginError(
-                f"plugin {record.label} is {record.status}: {record.reason}", plugin=name
-            ) from record.error
-
-    def _configure(self, given: object) -> tuple[Config, AgentConfig]:
-        config = self.kernel.config
-        if isinstance(given, AgentConfig):
-            layer = ConfigLayer("code", {"agent": given.model_dump(exclude_unset=True)})
-            config = Config((layer, *config.layers), config.ignored)
-        elif given is not None:
-            from .config import load_config
-
-            explicit = load_config(cast("Any", given), files=False)
-            config = Config((*explicit.layers[:1], *config.layers), config.ignored)
-        return config, parse_agent_config(*config.agent())
-
-    def _options(self) -> dict[str, PluginOptions]:
-        models = self._models()
-        out: dict[str, PluginOptions] = {}
-        for name in self.plugins:
-            settings = self.config.plugin(name)
-            given = self.request.options.get(name)
-            if name not in models:
-                if given or settings.options:
-                    where = settings.sources.get(f"options.{next(iter(settings.options), '')}", "code")
-                    raise ConfigError(f"{where}: plugin {self.kernel.label(name)} takes no options", plugin=name)
-                continue
-            out[name] = self._validate(name, models[name].value, settings, given)
-        return out
-
-    def _validate(
-        self,
-        name: str,
-        model: type[PluginOptions],
-        settings: PluginSettings,
-        given: PluginOptions | Mapping[str, Any] | None,
-    ) -> PluginOptions:
-        data = dict(settings.options)
-        for key, source in settings.untrusted_options.items():
-            extra: Any = model.model_fields[key].json_schema_extra if key in model.model_fields else None
-            if isinstance(extra, dict) and cast("dict[str, Any]", extra).get("trusted"):
-                del data[key]
-                warnings.warn(
-                    f"{source}: ignored plugins.{name}.options.{key}: a project's file is trusted only after "
-                    "`deep config trust`",
-                    PluginWarning,
-                    stacklevel=2,
-                )
-        if isinstance(given, PluginOptions):
-            if not data:
-                return given
-            data.update({key: getattr(given, key) for key in given.model_fields_set})
-        elif given is not None:
-            data.update(given)
-        try:
-            return model.model_validate(data)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            path = ".".join(str(part) for part in first["loc"])
-            key = str(first["loc"][0]) if first["loc"] else ""
-            in_code = isinstance(given, Mapping) and key in given
-            where = "code" if in_code else settings.sources.get(f"options.{key}", "code")
-            message = first["msg"]
-            if first["type"] == "extra_forbidden":
-                message = f"unknown option.{suggest(key, model.model_fields)} Known: {', '.join(model.model_fields)}"
-            raise ConfigError(f"{where}: plugins.{name}.options.{path}: {message}", plugin=name) from None
 
     # -- collect -------------------------------------------------------------------------------------------------
 
@@ -230,7 +69,7 @@ class _Assembly:
             plugin,
             config=self.agent_config,
             config_files=self.config.files,
-            options=self.options,
+            options=self.request.options,
             collect=self._collected,
             on_close=self.kernel.on_close,
             create_agent=self._child,
@@ -258,8 +97,11 @@ class _Assembly:
 
     def _drop(self, plugin: str, where: str, error: BaseException) -> None:
         """A plugin failed to contribute: nothing of it is used, never half."""
+        self._drop_of(self.request, plugin, where, error)
+
+    def _drop_of(self, request: Request, plugin: str, where: str, error: BaseException) -> None:
         self.dropped.add(plugin)
-        if plugin in self.request.named if hasattr(self, "request") else False:
+        if plugin in request.named:
             raise PluginError(f"plugin {self.kernel.label(plugin)}, {where}: {error}", plugin=plugin) from error
         if self.strict and not self.kernel.strict:
             raise error
@@ -340,7 +182,7 @@ class _Assembly:
             id="deep.policy",
             policy=policy,
             native_tools=self._native_tools() | _native_kinds(named),
-            approvers=frozenset(_approver_types([*named, *(cap for _, cap in plugin_capabilities)])),
+            approvers=_approvers([*named, *(cap for _, cap in plugin_capabilities)]),
             owners={cap.id or "": plugin for plugin, cap in plugin_capabilities},
             on_refused=self._refused_native,
         )
@@ -515,8 +357,22 @@ class _Assembly:
             if other is not item:
                 pair = [(c.plugin, self.kernel.label(c.plugin)) for c in (other, item)]
                 raise PluginError(clash_message("prompt section", item.value.name, pair))
-        found = [c for c in self._all("deep_prompt_sections") if (c.value.fn is not None) == live]
+        found = [c for c in owners.values() if (c.value.fn is not None) == live]
+        found = found if live else [c for c in map(self._resolved, found) if c is not None]
         return sorted(found, key=lambda c: c.value.order)  # stable: plugin order within one order
+
+    def _resolved(self, item: Contribution[PromptSection]) -> Contribution[PromptSection] | None:
+        section = item.value
+        if not callable(section.text):
+            return item
+        try:
+            text: Any = section.text()
+            if not isinstance(text, str):
+                raise TypeError(f"a section's text is text, not {type(text).__name__}")
+        except Exception as error:
+            self.incidents.record(item.plugin, f"section {section.name}", error, "the section was left out")
+            return None
+        return Contribution(item.plugin, replace(section, text=text))
 
     def _own_processors(self) -> list[Contribution[Any]]:
         given = self.request.get("history_processors") or ()
@@ -560,8 +416,8 @@ def _native_kinds(capabilities: Sequence[AbstractCapability[Any]]) -> frozenset[
     return frozenset(filter(None, kinds))
 
 
-def _approver_types(capabilities: Sequence[AbstractCapability[Any]]) -> list[type]:
-    return [type(leaf) for cap in capabilities for leaf in (cap, *_leaves(cap)) if approves(leaf)]
+def _approvers(capabilities: Sequence[AbstractCapability[Any]]) -> tuple[AbstractCapability[Any], ...]:
+    return tuple(leaf for cap in capabilities for leaf in (cap, *_leaves(cap)) if approves(leaf))
 
 
 def _leaves(capability: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:

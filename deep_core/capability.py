@@ -99,7 +99,7 @@ class DeepCapability(AbstractCapability[Any]):
         self._needs = {
             f"{s.plugin}.{s.value.name}": s.value
             for s in parts.static
-            if s.value.needs or _TOOL.search(s.value.text or "")
+            if s.value.needs or _TOOL.search(str(s.value.text))
         }
         needs_offered = bool(self._needs) or any(section.value.needs for section in parts.live)
         self._needs_offered = needs_offered
@@ -113,7 +113,7 @@ class DeepCapability(AbstractCapability[Any]):
 
     def get_instructions(self) -> list[InstructionPart]:  # type: ignore[override]
         """The static sections, each under its plugin's name."""
-        return [InstructionPart(s.value.text or "", name=f"{s.plugin}.{s.value.name}") for s in self.parts.static]
+        return [InstructionPart(str(s.value.text), name=f"{s.plugin}.{s.value.name}") for s in self.parts.static]
 
     def get_toolset(self) -> AbstractToolset[Any]:
         """All plugins' tools."""

@@ -11,13 +11,12 @@ import hashlib
 import json
 import os
 import tomllib
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from .errors import ConfigError, PluginWarning, suggest
+from .errors import ConfigError, suggest, warn
 
 __all__ = ["Config", "ConfigLayer", "PluginSettings", "find_project_file", "load_config", "trust", "user_file"]
 
@@ -324,7 +323,7 @@ def load_config(explicit: str | os.PathLike[str] | Mapping[str, Any] | None = No
 
     Args:
         explicit: a file or a mapping that code named: trusted as code is, stronger than the environment.
-        files: whether the project's and the user's files are looked for.
+        files: whether the environment, the project's file and the user's file are looked for.
 
     Raises:
         ConfigError: a file named by code is not there, or any file is wrong.
@@ -336,7 +335,7 @@ def load_config(explicit: str | os.PathLike[str] | Mapping[str, Any] | None = No
     elif explicit is not None:
         path = Path(explicit)
         layers.append(ConfigLayer(str(path), read_file(path), path=path.resolve()))
-    environment = from_environment(os.environ)
+    environment = from_environment(os.environ) if files else {}
     if environment:
         layers.append(ConfigLayer("environment", environment))
     project = find_project_file() if files else None
@@ -350,11 +349,7 @@ def load_config(explicit: str | os.PathLike[str] | Mapping[str, Any] | None = No
         layers.append(ConfigLayer(str(user_file()), read_file(user_file()), path=user_file().resolve()))
     if ignored:
         keys = ", ".join(key.partition(": ")[2] for key in ignored)
-        warnings.warn(
-            f"{project}: ignored {keys}: a project's file is trusted only after `deep config trust`",
-            PluginWarning,
-            stacklevel=3,
-        )
+        warn(f"{project}: ignored {keys}: a project's file is trusted only after `deep config trust`")
     return Config(tuple(layers), tuple(ignored))
 
 

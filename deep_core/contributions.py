@@ -87,7 +87,7 @@ class PromptSection:
 
     Attributes:
         name: unique within its plugin.
-        text: the fixed text, or None for a live section.
+        text: the fixed text, or a function that returns it (called once an agent); None for a live section.
         fn: makes the live text, or None for a static section.
         order: lower first among the sections; ties by plugin order, then name.
         locked: kept when the application's base prompt is replaced.
@@ -95,7 +95,7 @@ class PromptSection:
     """
 
     name: str
-    text: str | None = None
+    text: str | Callable[[], str] | None = None
     fn: LiveText | None = None
     order: int = 100
     locked: bool = False
@@ -118,9 +118,9 @@ class PromptSection:
     ) -> PromptSection:
         """A section whose text never changes. `{tool:NAME}` in it becomes that tool's final name.
 
-        `text` may be a function: it is called once, now.
+        `text` may be a function: it is called once, when an agent is made; if it raises, the section is left out.
         """
-        return cls(name, text=text if isinstance(text, str) else text(), order=order, locked=locked, needs=tuple(needs))
+        return cls(name, text=text, order=order, locked=locked, needs=tuple(needs))
 
     @classmethod
     def live(

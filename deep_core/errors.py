@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 
-__all__ = ["ConfigError", "MissingExtra", "PluginError", "PluginWarning", "clash_message", "suggest"]
+__all__ = ["ConfigError", "MissingExtra", "PluginError", "PluginWarning", "clash_message", "suggest", "warn"]
 
 
 class PluginError(Exception):
@@ -40,6 +43,15 @@ class MissingExtra(ImportError):
         self.extra = extra
         self.requirement = extra if extra.startswith("deep-") else f"deep-{extra}"
         super().__init__(f"needs an optional dependency: pip install '{self.requirement}'")
+
+
+def warn(message: str) -> None:
+    """A `PluginWarning` at the line of the application, not of the kernel, that led to it."""
+    own, level = os.path.dirname(__file__) + os.sep, 1
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # `skip_file_prefixes` comes with Python 3.12
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(own):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, PluginWarning, stacklevel=level + 1)
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import Agent, ToolDefinition
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, SystemPromptPart, TextPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
 
 from .capability import DeepCapability
-from .history import PHASES
+from .history import FRAME, PHASES, last_said
 from .policy import PolicyCapability
 from .state import create_default_deps
 
@@ -101,12 +102,14 @@ class Explanation:
         }
 
 
-def explain(kernel: Kernel, agent: Agent[Any, Any]) -> Explanation:
+def explain(kernel: Kernel, agent: Agent[Any, Any] | None) -> Explanation:
     """Send one request to a stand-in model and read off what it was shown. Works inside a running event loop too.
 
     Raises:
         ValueError: `agent` was not made by this kernel.
     """
+    # A stand-in model: with the configured one, its key would be asked for, and nothing is sent to it.
+    agent = agent if agent is not None else kernel.create_agent(TestModel())
     leaves: list[Any] = []
     agent.root_capability.apply(leaves.append)
     deep = next((leaf for leaf in leaves if isinstance(leaf, DeepCapability)), None)
@@ -208,24 +211,16 @@ def _sections(
             plugin = str(part.id).split(":")[1].split(".")[0]
         locked = contribution is not None and contribution.value.locked
         out.append(SectionCost(name, plugin, len(part.content), tokens(len(part.content)), live=False, locked=locked))
-    texts = _live_texts(messages)
+    texts = last_said(messages)
     for contribution in deep.parts.live:
-        text = texts.get(f"{contribution.plugin}.{contribution.value.name}", "")
+        full = f"{contribution.plugin}.{contribution.value.name}"
+        text = FRAME.format(name=full, text=texts[full]) if full in texts else ""
         name, locked = contribution.value.name, contribution.value.locked
         out.append(SectionCost(name, contribution.plugin, len(text), tokens(len(text)), live=True, locked=locked))
     return tuple(out)
 
 
-def _live_texts(messages: list[ModelMessage]) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    for message in messages:
-        for part in message.parts if isinstance(message, ModelRequest) else ():
-            if isinstance(part, SystemPromptPart) and part.content.startswith('<context id="'):
-                texts[part.content.split('"')[1]] = part.content
-    return texts
-
-
 def _prompt(messages: list[ModelMessage], shown: ModelRequestParameters) -> str:
     parts = [part.content for part in shown.instruction_parts or []]
-    parts += list(_live_texts(messages).values())
+    parts += [FRAME.format(name=name, text=text) for name, text in last_said(messages).items()]
     return "\n\n".join(parts)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai.capabilities import ProcessHistory
-from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.tools import RunContext
 
 from .calls import Incidents
@@ -22,11 +22,14 @@ from .contributions import Contribution, Processor, PromptSection, StateSlot
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
 
-__all__ = ["LIVE", "History", "LiveSent"]
+__all__ = ["LIVE", "History", "LiveSent", "last_said"]
 
 LIVE_LIMIT = 8_000
 """Most characters of one live text in the conversation: what files and users wrote must not flood it."""
 PHASES = ("redact", "reduce", "annotate")
+FRAME = '<context id="{name}">\n{text}\n</context>'
+"""How a live text stands in the conversation: as data in a user turn. As a system prompt it would make adapters
+without a system role (Anthropic's) add a note on such messages to the prefix, the first time there is one."""
 _MARKER = re.compile(r'<context id="([a-z0-9_.]+)">\n(.*)\n</context>', re.S)
 
 
@@ -126,14 +129,14 @@ class History:
             return None
         said = cast("LiveSent", ctx.deps.state[LIVE])
         if again or said.run_id != ctx.run_id:
-            said.run_id, said.texts = ctx.run_id, _last_said(messages)
-        parts: list[SystemPromptPart] = []
+            said.run_id, said.texts = ctx.run_id, last_said(messages)
+        parts: list[UserPromptPart] = []
         for section in self.sections:
             name = f"{section.plugin}.{section.value.name}"
             text = await self._text(ctx, section, offered)
             if text is not None and text != said.texts.get(name, ""):
                 said.texts[name] = text
-                parts.append(SystemPromptPart(f'<context id="{name}">\n{text}\n</context>'))
+                parts.append(UserPromptPart(FRAME.format(name=name, text=text)))
         if not parts:
             return None
         return ModelRequest(parts=parts, run_id=ctx.run_id, conversation_id=ctx.conversation_id)
@@ -156,13 +159,16 @@ class History:
         return sanitised(text or "")
 
 
-def _last_said(messages: Sequence[ModelMessage]) -> dict[str, str]:
+def last_said(messages: Sequence[ModelMessage]) -> dict[str, str]:
+    """The live texts that a conversation has last been told, by `plugin.section`."""
     said: dict[str, str] = {}
     for message in messages:
         if isinstance(message, ModelRequest):
             for part in message.parts:
-                if isinstance(part, SystemPromptPart) and (match := _MARKER.fullmatch(part.content)):
-                    said[match[1]] = match[2]
+                if isinstance(part, UserPromptPart) and isinstance(part.content, str):
+                    match = _MARKER.fullmatch(part.content)
+                    if match:
+                        said[match[1]] = match[2]
     return said
 
 

@@ -10,8 +10,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import unquote, urlsplit
@@ -106,11 +107,12 @@ def site_directories() -> list[str]:
     return sorted(real, key=lambda path: rank.get(path, len(rank)))
 
 
-def scan(directories: Sequence[str] | None = None) -> list[Candidate]:
+def scan(directories: Sequence[str] | None = None, *, group: str = GROUP) -> list[Candidate]:
     """Every plugin that is installed, in the order of name, then distribution.
 
     Args:
         directories: where to look; None means `site_directories()`.
+        group: the entry-point group.
     """
     paths: dict[str, str] = {}
     for directory in site_directories() if directories is None else directories:
@@ -118,8 +120,8 @@ def scan(directories: Sequence[str] | None = None) -> list[Candidate]:
             paths.setdefault(name, path)  # the first on the path shadows the later, as for import
     found: list[Candidate] = []
     for path in paths.values():
-        if _declares_plugins(path):
-            found.extend(_candidates(path, paths))
+        if _declares(path, group):
+            found.extend(_candidates(path, paths, group))
     return sorted(found, key=lambda c: (c.record.name, c.record.distribution or ""))
 
 
@@ -137,16 +139,29 @@ def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _declares_plugins(dist_info: str) -> bool:
+def _declares(dist_info: str, group: str) -> bool:
     # A plain look into the text first: parsing the metadata of a thousand distributions costs 100 ms.
     try:
-        with open(os.path.join(dist_info, "entry_points.txt"), encoding="utf-8") as file:
-            return re.search(rf"^\[\s*{GROUP}\s*\]", file.read(), re.M) is not None
+        with open(os.path.join(dist_info, "entry_points.txt"), "rb") as file:
+            return re.search(rb"^\[\s*" + re.escape(group.encode()) + rb"\s*\]", file.read(), re.M) is not None
     except OSError:
         return False
 
 
-def _candidates(path: str, installed: dict[str, str]) -> Iterator[Candidate]:
+def _candidates(path: str, installed: dict[str, str], group: str) -> list[Candidate]:
+    try:
+        return list(_read(path, installed, group))
+    except Exception as error:  # noqa: BLE001 - whatever one distribution's metadata does, the others are untouched
+        name, _, version = os.path.basename(path).removesuffix(".dist-info").partition("-")
+        record = PluginRecord(
+            name.lower().removeprefix("deep_"), name.replace("_", "-"), version, os.path.dirname(path)
+        )
+        reason = f"its metadata cannot be read ({type(error).__name__}: {error}); pip install --force-reinstall"
+        record.fail("failed", f"{reason} {record.distribution}", error)
+        return [Candidate(record, "", Path(path), "", (), (), (), listed=False)]
+
+
+def _read(path: str, installed: dict[str, str], group: str) -> Iterator[Candidate]:
     import importlib_metadata
     from packaging.requirements import InvalidRequirement, Requirement
 
@@ -165,7 +180,7 @@ def _candidates(path: str, installed: dict[str, str]) -> Iterator[Candidate]:
             requires.append(_canonical(requirement.name))
     site_directory = os.path.dirname(os.path.realpath(path))
     editable = _editable_root(dist.read_text("direct_url.json"))
-    for entry in dist.entry_points.select(group=GROUP):
+    for entry in dist.entry_points.select(group=group):
         yield Candidate(
             record=PluginRecord(
                 name=entry.name,
@@ -194,7 +209,8 @@ def _editable_root(direct_url: str | None) -> str | None:
     if not isinstance(raw, dict):
         return None
     data = cast("dict[str, Any]", raw)
-    if not isinstance(data.get("url"), str) or not data.get("dir_info", {}).get("editable"):
+    info: Any = data.get("dir_info")
+    if not isinstance(data.get("url"), str) or not isinstance(info, dict) or not cast("Any", info).get("editable"):
         return None
     url = urlsplit(str(data["url"]))
     return os.path.realpath(unquote(url.path)) if url.scheme == "file" else None
@@ -205,21 +221,31 @@ def origin_problem(candidate: Candidate) -> str | None:
 
     Nothing is imported to find out: the finders are asked level by level, as `import` would.
     """
-    search: Iterable[str] | None = None
+    search: list[str] | None = None
     parts = candidate.module.split(".")
     for depth in range(len(parts)):
         name = ".".join(parts[: depth + 1])
-        spec = _find_spec(name, None if search is None else list(search))
+        spec = _find_spec(name, search)
         if spec is None:
             return f"its module {name!r} is not there; reinstall {candidate.record.distribution}"
         if spec.origin is not None and spec.has_location:
             problem = _outside(candidate, name, os.path.realpath(spec.origin))
             if problem:
                 return problem
-        search = spec.submodule_search_locations
+        search = _locations(spec, parts[depth], search)
         if search is None and depth + 1 < len(parts):
             return f"its module {candidate.module!r} is not there: {name!r} is no package"
     return None
+
+
+def _locations(spec: Any, part: str, search: list[str] | None) -> list[str] | None:
+    """Where a package's modules are looked for. A namespace package's own list asks for its parent, imported."""
+    if spec.submodule_search_locations is None:
+        return None
+    if spec.origin is not None:
+        return list(spec.submodule_search_locations)
+    folders = (os.path.join(folder or os.getcwd(), part) for folder in (sys.path if search is None else search))
+    return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def _find_spec(name: str, path: list[str] | None) -> Any:
@@ -228,7 +254,11 @@ def _find_spec(name: str, path: list[str] | None) -> Any:
     if spec is not None:
         return spec
     for finder in sys.meta_path:
-        spec = finder.find_spec(name, path)
+        try:
+            spec = finder.find_spec(name, path)
+        except KeyError:
+            # PathFinder found a namespace package in one that is not imported, and asks sys.modules for that.
+            spec = ModuleSpec(name, None, is_package=True)
         if spec is not None:
             return spec
     return None

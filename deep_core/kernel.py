@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,9 +13,9 @@ from . import __version__
 from .calls import Caller, Incident, Incidents
 from .config import Config, load_config
 from .contributions import Contribution, StateSlot
-from .errors import PluginError, PluginWarning, clash_message, suggest
+from .errors import ConfigError, MissingExtra, PluginError, clash_message, suggest, warn
 from .index import Candidate, PluginRecord, scan
-from .load import Lists, by_hand, gate, load
+from .load import Lists, by_hand, explain_failure, gate, load, named
 from .outcomes import recall, remember
 from .registry import Registry
 
@@ -140,6 +139,7 @@ class Kernel:
         self._closers: list[tuple[str, Callable[[], object]]] = []
         self._lock = threading.RLock()
         self._incidents = Incidents(strict)
+        self.latest = self._incidents.latest
         self.strict = strict
         found = survey(
             plugins=plugins,
@@ -152,22 +152,25 @@ class Kernel:
         )
         self.config = found.config
         self.records = found.records
-        self._labels = {record.name: record.label for record in found.records}
+        self.plugins: Mapping[str, PluginRecord] = MappingProxyType(_by_name(found.records))
+        self.required = found.lists.require
+        self._candidates = found.candidates
         self._settings = {record.name: found.config.plugin(record.name) for record in found.records}
         self._given = {by_hand(plugin).record.name: plugin for plugin in plugins}
-        self._named = set(self._given) | {name for name, _ in found.lists.require}
         for message in found.warnings:
-            warnings.warn(message, PluginWarning, stacklevel=2)
+            warn(message)
         self._registry = Registry()
-        self._caller = Caller(
-            self._registry, order=self._order, incidents=self._incidents, label=lambda p: self._labels.get(p, p)
-        )
+        self.caller = Caller(self._registry, order=self._order, incidents=self._incidents, label=self.label)
         for record in found.records:
             if record.status not in ("active", "disabled", "blocked") or self._is_named(record):
                 self._report(record)
+        if discover and not found.records:
+            warn(
+                "no plugin is installed, so agents have no tools: pip install deep-all, or single ones: deep-filesystem"
+            )
         loaded = load(found.candidates, self._given, self._registry, self._report)
-        self.plugins: Mapping[str, PluginRecord] = MappingProxyType(_by_name(found.records))
         self._active = tuple(plugin.record.name for plugin in loaded)
+        self._check_orders()
         self.slots: Mapping[str, StateSlot[Any]] = MappingProxyType(self._collect_slots())
         remember(found.candidates)
 
@@ -177,7 +180,18 @@ class Kernel:
         return self._settings[plugin].order_in(hook)
 
     def _is_named(self, record: PluginRecord) -> bool:
-        return record.name in self._named or (record.distribution or "") in self._named
+        by_hand = record.distribution is None and record.name in self._given
+        return by_hand or named(record, self.required) is not None
+
+    def _check_orders(self) -> None:
+        known = {hook.removeprefix("deep_") for hook in self.hooks}
+        for name, settings in self._settings.items():
+            for hook, value in settings.order.items() if isinstance(settings.order, Mapping) else ():
+                where = f"{settings.sources['order']}: plugins.{name}.order.{hook}"
+                if hook not in known:
+                    raise ConfigError(f"{where}: there is no such hook.{suggest(hook, known)}")
+                if not isinstance(value, int) or isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+                    raise ConfigError(f"{where}: must be a number, not {value!r}")
 
     def _report(self, record: PluginRecord) -> None:
         """A plugin that will not be used: raise where it was asked for by name, else warn once."""
@@ -187,10 +201,10 @@ class Kernel:
         if (self.strict and record.status not in ("disabled", "blocked")) or self._is_named(record):
             raise PluginError(message, plugin=record.name) from record.error
         if record.status not in ("disabled", "blocked"):
-            warnings.warn(message, PluginWarning, stacklevel=4)
+            warn(message)
 
     def _collect_slots(self) -> dict[str, StateSlot[Any]]:
-        found = self._caller.collect("deep_state", lambda plugin: {}, among=self.active, drop=self.drop)
+        found = self.caller.collect("deep_state", lambda plugin: {}, among=self.active, drop=self.drop)
         owners: dict[str, Contribution[StateSlot[Any]]] = {}
         for slot in found:
             other = owners.setdefault(slot.value.name, slot)
@@ -201,12 +215,19 @@ class Kernel:
 
     def drop(self, plugin: str, where: str, error: BaseException) -> None:
         """Take a plugin out of use because a contribution hook failed. Raises where it was named, or `strict`."""
-        from .load import explain_failure
-
         record = self.plugins[plugin]
-        reason = f"{where}: {explain_failure(record, error)}" if not isinstance(error, PluginError) else str(error)
-        record.fail("failed", reason, error)
+        if isinstance(error, MissingExtra):
+            record.fail("needs-extra", str(error), error)
+        else:
+            reason = explain_failure(record, error)
+            record.fail("failed", reason if isinstance(error, PluginError) else f"{where}: {reason}", error)
+        remember(self._candidates)
         self._report(record)
+
+    def option_models(self) -> Mapping[str, type[PluginOptions]]:
+        """The options model of every active plugin that has one."""
+        found = self.caller.collect("deep_options", lambda plugin: {}, among=self.active, drop=self.drop)
+        return {item.plugin: item.value for item in found if item.plugin in self.active}
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -216,7 +237,7 @@ class Kernel:
     @property
     def incidents(self) -> tuple[Incident, ...]:
         """What plugins did wrong at run time, the last hundred."""
-        return tuple(self._incidents.latest)
+        return tuple(self.latest)
 
     @property
     def hooks(self) -> Mapping[str, str | None]:
@@ -225,7 +246,8 @@ class Kernel:
 
     def label(self, plugin: str) -> str:
         """A plugin as errors name it: `weather 0.1.0 (acme-weather)`."""
-        return self._labels.get(plugin, "the application" if plugin == "app" else plugin)
+        record = self.plugins.get(plugin)
+        return record.label if record is not None else "the application" if plugin == "app" else plugin
 
     # -- agents --------------------------------------------------------------------------------------------------
 
@@ -246,7 +268,7 @@ class Kernel:
         """What every plugin puts in front of the model, and what it costs. Runs one request with a stand-in model."""
         from .explain import explain
 
-        return explain(self, agent if agent is not None else self.create_agent())
+        return explain(self, agent)
 
     def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None, app: Any = None) -> DeepAgentDeps[Any]:
         """A session from what `DeepAgentDeps.dump()` wrote."""
@@ -290,12 +312,14 @@ class Kernel:
 
 
 def _by_name(records: Sequence[PluginRecord]) -> dict[str, PluginRecord]:
-    """Records by name; of two distributions with one plugin name, both, as `name@distribution`."""
-    names = [record.name for record in records]
-    return {
-        (record.name if names.count(record.name) == 1 else f"{record.name}@{record.distribution or 'hand'}"): record
-        for record in records
-    }
+    """Records by name. Of distributions with one plugin name the one in use has it, others `name@distribution`."""
+    out: dict[str, PluginRecord] = {}
+    for record in records:
+        doubles = [other for other in records if other.name == record.name]
+        rivals = [other for other in doubles if other.status not in ("disabled", "blocked")]
+        plain = len(doubles) == 1 or (rivals == [record])
+        out[record.name if plain else f"{record.name}@{record.distribution or 'hand'}"] = record
+    return out
 
 
 _default: Kernel | None = None

@@ -18,7 +18,7 @@ from .errors import ConfigError, MissingExtra, PluginError, suggest
 from .index import Candidate, PluginRecord, origin_problem
 from .registry import Registry
 
-__all__ = ["Lists", "Loaded", "by_hand", "gate", "load"]
+__all__ = ["Lists", "Loaded", "by_hand", "explain_failure", "gate", "load", "named"]
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def gate(
     return warnings
 
 
-def _named(candidate: Candidate, entries: Iterable[tuple[str, str]]) -> str | None:
-    record = candidate.record
+def named(record: PluginRecord, entries: Iterable[tuple[str, str]]) -> str | None:
+    """The source of the first entry that names the plugin or its distribution (in any spelling), or None."""
     for entry, source in entries:
         if entry == record.name or (record.distribution and _same_distribution(entry, record.distribution)):
             return source
@@ -109,14 +109,14 @@ def _check_lists(candidates: Sequence[Candidate], lists: Lists, config: Config) 
     known |= {c.record.distribution.replace("_", "-").lower() for c in candidates if c.record.distribution}
     for what, entries in (("allow", lists.allow or ()), ("require", lists.require)):
         for entry, source in entries:
-            if not any(_named(c, [(entry, source)]) for c in candidates):
+            if not any(named(c.record, [(entry, source)]) for c in candidates):
                 raise ConfigError(
                     f"{source}: plugins.{what} names {entry!r}, which is not installed.{suggest(entry, known)}"
                 )
     warnings = [
         f"{source}: plugins.disable names {entry!r}, which is not installed.{suggest(entry, known)}"
         for entry, source in lists.disable
-        if not any(_named(c, [(entry, source)]) for c in candidates)
+        if not any(named(c.record, [(entry, source)]) for c in candidates)
     ]
     names = {c.record.name for c in candidates}
     warnings += [
@@ -129,11 +129,13 @@ def _check_lists(candidates: Sequence[Candidate], lists: Lists, config: Config) 
 
 def _gate_one(candidate: Candidate, lists: Lists, config: Config, version: str, reserved: set[str]) -> None:
     record = candidate.record
+    if record.status != "active":
+        return  # its metadata could not be read
     if not NAME.fullmatch(record.name) or record.name in reserved:
         why = "is a parameter of create_deep_agent" if record.name in reserved else f"does not match {NAME.pattern}"
         record.fail("failed", f"its name {why}; its author must rename the entry point")
         return
-    if source := _named(candidate, lists.disable):
+    if source := named(record, lists.disable):
         record.fail("disabled", f"disabled in {source}; to enable it, take it out of plugins.disable there")
         return
     settings = config.plugin(record.name)
@@ -141,7 +143,7 @@ def _gate_one(candidate: Candidate, lists: Lists, config: Config, version: str, 
         where = settings.sources["enabled"]
         record.fail("disabled", f"disabled in {where}: [plugins.{record.name}] enabled = false")
         return
-    if lists.allow is not None and record.distribution is not None and not _named(candidate, lists.allow):
+    if lists.allow is not None and record.distribution is not None and not named(record, lists.allow):
         sources = {source for _, source in lists.allow} or {"code"}
         record.fail(
             "blocked", f"not on the allow list of {', '.join(sorted(sources))}; add {record.name!r} to plugins.allow"

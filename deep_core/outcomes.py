@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .index import Candidate
 
@@ -27,11 +27,16 @@ def _stamp(candidate: Candidate) -> str | None:
         return None
 
 
-def _read() -> dict[str, Any]:
+FIELDS = {"stamp", "status", "reason", "hooks", "import_ms"}
+
+
+def _read() -> dict[str, dict[str, Any]]:
     try:
-        return json.loads(_file().read_text(encoding="utf-8"))
+        data: Any = json.loads(_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}  # no cache, or one that cannot be read: nothing is known
+    entries: list[tuple[str, Any]] = list(data.items()) if isinstance(data, dict) else []  # type: ignore[arg-type]
+    return {key: entry for key, entry in entries if isinstance(entry, dict) and set(cast("Any", entry)) >= FIELDS}
 
 
 def recall(candidates: Iterable[Candidate]) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from pydantic import ValidationError
 from pydantic_ai import ToolDefinition
 from pydantic_ai.capabilities import (
     AbstractCapability,
@@ -266,11 +267,14 @@ class Policy:
         tool = ctx.tool_manager.tools.get(definition.name) if ctx.tool_manager and ctx.tool_manager.tools else None
         if tool is None:
             return False
-        validate = tool.args_validator
-        if isinstance(call.args, str):
-            expected = validate.validate_json(call.args or "{}", context=ctx.validation_context)
-        else:
-            expected = validate.validate_python(call.args or {}, context=ctx.validation_context)
+        validate, context = tool.args_validator, ctx.validation_context
+        try:
+            if isinstance(call.args, str):
+                expected = validate.validate_json(call.args or "{}", context=context)
+            else:
+                expected = validate.validate_python(call.args or {}, context=context)
+        except ValidationError:
+            return False  # something made valid arguments of a call that is not: the person has not seen those
         return _digest(expected) == digest
 
 
@@ -329,7 +333,7 @@ class PolicyCapability(AbstractCapability[Any]):
 
     policy: Policy = field(default_factory=Policy)
     native_tools: frozenset[str] = frozenset()
-    approvers: frozenset[type] = frozenset()
+    approvers: tuple[AbstractCapability[Any], ...] = ()
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
     on_refused: Callable[[str], None] = field(default=lambda kind: None)
 
@@ -350,11 +354,18 @@ class PolicyCapability(AbstractCapability[Any]):
         leaves: list[AbstractCapability[Any]] = []
         root.apply(leaves.append)
         for leaf in leaves:
-            if leaf is not self and approves(leaf) and type(leaf) not in self.approvers:
+            if leaf is not self and approves(leaf) and not self._named(leaf):
                 raise UserError(
                     f"capability {type(leaf).__name__} could approve tool calls in this run, and nobody named it as an "
                     "approver. Pass it to create_deep_agent(capabilities=[…]), or name its plugin in approvers=[…]."
                 )
+
+    def _named(self, leaf: AbstractCapability[Any]) -> bool:
+        # By identity, or by id and class where `for_run` made this run's own instance of it.
+        return any(
+            leaf is known or (leaf.id is not None and leaf.id == known.id and type(leaf) is type(known))
+            for known in self.approvers
+        )
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Filter and attribute every function tool of the run."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import heapq
 import inspect
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, cast
 
@@ -35,7 +36,9 @@ class _Manager(pluggy.PluginManager):
 
     def parse_hookspec_opts(self, module_or_class: object, name: str) -> Any:
         function = _static(module_or_class, name)
-        return getattr(function, "deep_spec", None) if inspect.isroutine(function) else None
+        spec = getattr(function, "deep_spec", None) if inspect.isroutine(function) else None
+        # pluggy's warning for a retired hook does not name the plugin: `register` gives it.
+        return spec and {**spec, "warn_on_impl": None, "warn_on_impl_args": None}
 
 
 def _static(owner: object, name: str) -> Any:
@@ -50,6 +53,7 @@ class Registry:
         self._manager = _Manager(PROJECT)
         self._policies: dict[str, HookPolicy] = {}
         self._owners: dict[str, str | None] = {}
+        self._retired: dict[str, tuple[Warning | None, dict[str, Warning] | None]] = {}
         self._order: dict[str, tuple[pluggy.HookImpl, ...]] = {}
         self._add(hookspecs, None)
 
@@ -78,6 +82,7 @@ class Registry:
         self._manager.add_hookspecs(module)
         for name, function in _specs(module).items():
             self._policies[name] = function.deep_policy
+            self._retired[name] = (function.deep_spec["warn_on_impl"], function.deep_spec["warn_on_impl_args"])
             self._owners[name] = owner
 
     def check(self, plugin: str, obj: object) -> tuple[str, ...]:
@@ -121,6 +126,17 @@ class Registry:
         """Register a checked plugin under its name."""
         self._manager.register(obj, plugin)
         self._order.clear()
+        for hook, caller in vars(self._manager.hook).items():
+            for impl in caller.get_hookimpls():
+                if impl.plugin_name == plugin:
+                    self._warn_if_retired(plugin, hook, impl)
+
+    def _warn_if_retired(self, plugin: str, hook: str, impl: pluggy.HookImpl) -> None:
+        whole, arguments = self._retired.get(hook, (None, None))  # none for a sleeping hook
+        found = [whole, *(message for name, message in (arguments or {}).items() if name in impl.argnames)]
+        for message in filter(None, found):
+            text = f"plugin {plugin}, hook {hook} ({_place(impl.function)}): {message}"
+            warnings.warn(text, type(message), stacklevel=2)
 
     def unregister(self, plugin: str) -> None:
         """Take a plugin's implementations out."""
@@ -145,7 +161,7 @@ class Registry:
         """
         if hook not in self._order:
             caller = getattr(self._manager.hook, hook)
-            self._order[hook] = tuple(_sorted(hook, caller.get_hookimpls(), order))
+            self._order[hook] = tuple(_sorted(hook, sorted(caller.get_hookimpls(), key=_by_name), order))
         return self._order[hook]
 
 
@@ -158,46 +174,45 @@ def _place(function: Callable[..., Any]) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 
-def _sorted(hook: str, impls: list[pluggy.HookImpl], order: Callable[[str], int]) -> list[pluggy.HookImpl]:
-    by_name = {impl.plugin_name: impl for impl in impls}
-    said = {
-        name: cast("HookOrder", getattr(impl.function, "deep_order", HookOrder())) for name, impl in by_name.items()
-    }
-    followers: dict[str, set[str]] = {name: set() for name in by_name}
-    for name, wish in said.items():
-        for other in wish.before:
-            if other in by_name and order(other) == order(name):
-                followers[name].add(other)
-        for other in wish.after:
-            if other in by_name and order(other) == order(name):
-                followers[other].add(name)
-    waiting = {name: sum(name in f for f in followers.values()) for name in by_name}
+def _by_name(impl: pluggy.HookImpl) -> tuple[str, str]:
+    return impl.plugin_name, getattr(impl.function, "__name__", "")
 
-    def rank(name: str) -> tuple[int, int, str]:
-        impl = by_name[name]
-        return order(name), (0 if impl.tryfirst else 2 if impl.trylast else 1), name
 
-    ready = [rank(name) for name, count in waiting.items() if count == 0]
+def _sorted(hook: str, impls: Sequence[pluggy.HookImpl], order: Callable[[str], int]) -> list[pluggy.HookImpl]:
+    ranks = [(order(i.plugin_name), 0 if i.tryfirst else 2 if i.trylast else 1, i.plugin_name) for i in impls]
+    followers: list[set[int]] = [set() for _ in impls]
+    for one, impl in enumerate(impls):
+        wish: HookOrder = getattr(impl.function, "deep_order", HookOrder())
+        for other, candidate in enumerate(impls):
+            if ranks[one][0] != ranks[other][0]:
+                continue  # what the application says of the order stands above what authors wish
+            if candidate.plugin_name in wish.before:
+                followers[one].add(other)
+            if candidate.plugin_name in wish.after:
+                followers[other].add(one)
+    waiting = [sum(node in others for others in followers) for node in range(len(impls))]
+    ready = [(ranks[node], node) for node, count in enumerate(waiting) if count == 0]
     heapq.heapify(ready)
     out: list[pluggy.HookImpl] = []
     while ready:
-        name = heapq.heappop(ready)[2]
-        out.append(by_name[name])
-        for follower in followers[name]:
+        _, node = heapq.heappop(ready)
+        out.append(impls[node])
+        for follower in followers[node]:
             waiting[follower] -= 1
             if waiting[follower] == 0:
-                heapq.heappush(ready, rank(follower))
-    if len(out) < len(by_name):
-        raise PluginError(f"hook {hook}: the plugins' before/after go round in a circle: {_cycle(followers, waiting)}")
+                heapq.heappush(ready, (ranks[follower], follower))
+    if len(out) < len(impls):
+        stuck = {node for node, count in enumerate(waiting) if count > 0}
+        names = " -> ".join(impls[node].plugin_name for node in _cycle(followers, stuck))
+        raise PluginError(f"hook {hook}: the plugins' before/after go round in a circle: {names}")
     return out
 
 
-def _cycle(followers: Mapping[str, set[str]], waiting: Mapping[str, int]) -> str:
-    stuck = {name for name, count in waiting.items() if count > 0}
+def _cycle(followers: Sequence[set[int]], stuck: set[int]) -> list[int]:
     # Every stuck node has a stuck predecessor; walk backwards until one repeats.
     path = [min(stuck)]
     while True:
-        previous = min(name for name in stuck if path[-1] in followers[name])
+        previous = min(node for node in stuck if path[-1] in followers[node])
         if previous in path:
-            return " -> ".join([previous, *reversed(path[path.index(previous) :])])
+            return [previous, *reversed(path[path.index(previous) :])]
         path.append(previous)

@@ -142,8 +142,7 @@ class PluginToolset(WrapperToolset[Any]):
         """Gate the call with the arguments that are about to be used, then make it under the author's name."""
         await self.policy.admit(ctx, tool.tool_def, tool_args)
         original: str = (tool.tool_def.metadata or {})["original"]
-        definition = self._seen[original][0]
-        inner = replace(tool, toolset=self.wrapped, tool_def=definition)
+        inner = replace(tool, tool_def=replace(tool.tool_def, name=original))
         return await self.wrapped.call_tool(original, tool_args, replace(ctx, tool_name=original), inner)
 
     def static_names(self) -> list[ToolDefinition] | None:

@@ -8,15 +8,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
-from pydantic_ai.workspaces import (
-    FileEntry,
-    SupportsCommands,
-    SupportsFilesystem,
-    Workspace,
-    WorkspaceBackend,
-    WorkspaceRef,
-)
-
 from deep_backends import (
     ConfinementError,
     MemoryBackend,
@@ -24,6 +15,14 @@ from deep_backends import (
     composite_backend,
     local_backend,
     memory_backend,
+)
+from pydantic_ai.workspaces import (
+    FileEntry,
+    SupportsCommands,
+    SupportsFilesystem,
+    Workspace,
+    WorkspaceBackend,
+    WorkspaceRef,
 )
 
 if TYPE_CHECKING:

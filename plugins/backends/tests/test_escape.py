@@ -174,6 +174,13 @@ async def test_a_confinement_error_is_what_every_caller_expects(world: World) ->
     assert (refused.value.path, refused.value.root) == ("/etc/passwd", str(world.root))
 
 
+@pytest.mark.parametrize("operation", ["write_bytes", "write_stream", "write_if_absent", "make_dir"])
+async def test_a_refused_change_leaves_no_directory_behind(world: World, operation: str) -> None:
+    with pytest.raises(ConfinementError):
+        await OPERATIONS[operation](world.backend, f"{world.root}/new/er/../../../outside/new.txt")
+    assert sorted(os.listdir(world.root)) == ["deep", "inside.txt"]
+
+
 async def test_names_that_only_look_like_dot_dot_are_names(world: World) -> None:
     for name in ("a..b", "..a", "...", "a..", "~"):
         path = f"{world.root}/{name}"

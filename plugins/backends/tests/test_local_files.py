@@ -7,6 +7,7 @@ import hashlib
 import os
 import socket
 import stat
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,6 +124,16 @@ async def test_errors_name_the_callers_path(world: World) -> None:
     with pytest.raises(FileNotFoundError) as missing:
         await world.backend.read_bytes(path)
     assert str(missing.value) == f"[Errno 2] No such file or directory: {path!r}"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no file names that are not UTF-8")
+async def test_names_that_are_no_text_are_kept(world: World) -> None:
+    with open(os.fsencode(world.root) + b"/\xff.txt", "wb") as file:
+        file.write(b"x")
+    (entry,) = [entry for entry in await world.backend.list_dir(str(world.root)) if entry.name.startswith("\udcff")]
+    assert await world.backend.read_bytes(entry.path) == b"x"
+    await world.backend.remove(entry.path)
+    assert names(world.root) == ["deep", "inside.txt"]
 
 
 def special_files(root: Path) -> list[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from deep_backends import memory_backend
 from hypothesis import given
 from hypothesis import strategies as st
-
-from deep_backends import memory_backend
 
 pytestmark = pytest.mark.anyio
 

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from deep_backends import local_backend, memory_backend
+from deep_filesystem import FILES, FilesystemOptions, Seen
+from deep_filesystem.toolset import FileTools
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace, WorkspaceBackend
 
-from deep_backends import local_backend, memory_backend
 from deep_core import DeepAgentDeps
-from deep_filesystem import FILES, FilesystemOptions, Seen
-from deep_filesystem.toolset import FileTools
 
 
 class Session:

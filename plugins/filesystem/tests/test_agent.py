@@ -9,17 +9,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import deep_filesystem
 import pytest
+from deep_backends import local_backend, memory_backend
+from deep_filesystem import FILES, FilesystemOptions, create_filesystem_toolset
 from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-import deep_filesystem
-from deep_backends import local_backend, memory_backend
 from deep_core import DeepAgentDeps
-from deep_filesystem import FILES, FilesystemOptions, create_filesystem_toolset
 
 pytestmark = pytest.mark.anyio
 

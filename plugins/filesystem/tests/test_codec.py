@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from deep_filesystem.codec import Codec, NotText, Unencodable, detect
 from hypothesis import given
 from hypothesis import strategies as st
-
-from deep_filesystem.codec import Codec, NotText, Unencodable, detect
 
 ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1", "cp1252"]
 

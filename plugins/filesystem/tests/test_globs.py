@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from deep_filesystem.globs import BadGlob, Glob, basename_or_path
 
 

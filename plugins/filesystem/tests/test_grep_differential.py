@@ -12,13 +12,12 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
-from pydantic_ai.workspaces import Workspace
-
 from deep_backends import local_backend, memory_backend
 from deep_filesystem import ripgrep
 from deep_filesystem.dialect import BadPattern, read_pattern
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from pydantic_ai.workspaces import Workspace
 
 needs_ripgrep = pytest.mark.skipif(
     shutil.which("rg") is None, reason="ripgrep is not installed: apt-get install ripgrep (or: brew install ripgrep)"
@@ -96,9 +95,9 @@ def _both(new_session: Any, root: Path, **arguments: Any) -> tuple[str, str]:
 
 PATTERNS = [
     "foo", "^foo", "foo$", "^$", "o+", r"\bfoo\b", r"^\s+foo", r"\S+e$", r"[^a-z\s]foo", "(?i)FOO", "(?i)STRASSE|k",
-    "gr..e", "größe", "[é-ü]", r"\w+_\w+", r"\d+", r"x{3,}", "(foo|bar) ", r"foo.bar", r"foo[^x]bar", r"foo\W", r"\x66oo",
-    "(?<=caf).", r"(o)\1", "^-", "foo\r", r"foo\r", r"\.", "a{", "}", "-->", r"foo\s*$", ".$", ".", r"\t", "[]x]", "[a&&f]oo",
-    "ſ", "(?i)[F-H]oo", r"[\d_]", r"foo\D", "x*y", r"^.{4,5}$", "(?P<n>foo) bar",
+    "gr..e", "größe", "[é-ü]", r"\w+_\w+", r"\d+", r"x{3,}", "(foo|bar) ", r"foo.bar", r"foo[^x]bar", r"foo\W",
+    "(?<=caf).", r"(o)\1", "^-", "foo\r", r"foo\r", r"\.", "a{", "}", "-->", r"foo\s*$", ".$", ".", r"\t", "[]x]",
+    r"\x66oo", "[a&&f]oo", "ſ", "(?i)[F-H]oo", r"[\d_]", r"foo\D", "x*y", r"^.{4,5}$", "(?P<n>foo) bar",
 ]  # fmt: skip
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from deep_filesystem import paging
 from deep_filesystem.codec import Codec, detect
 from deep_filesystem.paging import BytesSource, PastEnd, read_lines, read_stretch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 CODECS = [
     Codec("utf-8"),
@@ -54,6 +53,24 @@ def test_pages_neither_skip_nor_repeat_a_line(
     if not expected[-1]:
         expected.pop()
     assert lines == [each.removesuffix("\r") for each in expected]
+    assert seen == data
+
+
+short = st.lists(st.text(st.sampled_from("aé€\t\u0a0a"), max_size=3), max_size=30).map("\n".join)
+
+
+@given(short, st.sampled_from(CODECS), st.integers(1, 9), st.integers(1, 30), st.sampled_from([24, 28, 32, 40]))
+@settings(max_examples=500)
+def test_pages_neither_skip_nor_repeat_a_line_at_the_end_of_a_chunk(
+    content: str, codec: Codec, limit: int, max_chars: int, chunk: int
+) -> None:
+    data = codec.encode(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paging, "CHUNK", chunk)
+        lines, seen = anyio.run(_all_pages, data, codec, limit, max_chars, 4)
+    assert "".join(f"{line}\n" for line in lines) == (
+        content if content.endswith("\n") or not content else content + "\n"
+    )
     assert seen == data
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import anyio
 import pytest
-from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace, WorkspaceUnavailableError
-
 from deep_backends import local_backend, memory_backend
+from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace, WorkspaceUnavailableError
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +20,7 @@ async def test_ls(session: Any) -> None:
     assert await session.ok("ls", "b") == "c.txt (5 bytes)"
     await session.workspace.make_dir("empty")
     assert await session.ok("ls", "empty") == "empty is empty."
-    assert await session.failed("ls", "a.txt") == "a.txt is a file. Use read_file."
+    assert await session.failed("ls", "a.txt") == "a.txt is a file, or a part of it is. Use read_file."
     assert await session.failed("ls", "nope") == "nope: no such file or directory."
 
 

@@ -126,12 +126,12 @@ def memory_by_name(context: AgentContext) -> WorkspaceBackend:
 
 
 def local_by_name(context: AgentContext) -> WorkspaceBackend:
-    """The backend `local`: the configured root, or the current directory of now."""
+    """The backend `local`: the configured root, or the current directory of now; config files that were read stay."""
     options = _options(context)
     return local_backend(
         options.root or os.getcwd(),
         env=options.env,
-        protected=options.protected,
+        protected=[*context.config_files, *options.protected],
         max_read_bytes=options.max_read_bytes,
         max_output_bytes=options.max_output_bytes,
     )

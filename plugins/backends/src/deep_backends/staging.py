@@ -43,7 +43,6 @@ class Staged:
     """
 
     def __init__(self, root: str, path: str, *, guard: WriteGuard | None, create_parents: bool = True) -> None:
-        self._root = root
         self._path = path
         self._fd = -1
         self._temporary = ""
@@ -186,14 +185,6 @@ class Staged:
             os.unlink(self._temporary, dir_fd=self._walk.parent)
             self._temporary = ""
 
-    def _remove_made_directories(self) -> None:
-        for made in reversed(self._walk.created):
-            try:
-                with Walk(self._root, made) as walk:
-                    os.rmdir(walk.name, dir_fd=walk.parent)
-            except OSError:
-                return  # another writer has put something there, or removed it: then it is theirs
-
     def __enter__(self) -> Staged:
         return self
 
@@ -207,4 +198,4 @@ class Staged:
         finally:
             self._walk.__exit__(kind, error, trace)
             if unused:
-                self._remove_made_directories()
+                self._walk.undo()

@@ -84,14 +84,14 @@ class Walk:
         self._protected: str | None = None
         self.parent = -1
         self.name = ""
-        self.created: list[str] = []
-        """Real paths of the directories that this walk made, outermost first."""
+        self._created: list[str] = []
         try:
             self._restart(self._parts(path))
             self._descend()
         except BaseException as error:
             self._explain(error)
             self.close()
+            self.undo()
             raise
 
     def _parts(self, path: str) -> list[str]:
@@ -186,7 +186,7 @@ class Walk:
             self._guard.change(self._real(part))
         try:
             os.mkdir(part, dir_fd=self.parent)
-            self.created.append(self._real(part))
+            self._created.append(self._real(part))
         except FileExistsError:
             pass  # made meanwhile by another writer, which is as good
         try:
@@ -256,6 +256,15 @@ class Walk:
         while stat.S_ISLNK((found := self.lstat()).st_mode):
             self.follow()
         return found
+
+    def undo(self) -> None:
+        """Remove the directories that this walk made, as far as they are still empty."""
+        while self._created:
+            try:
+                with Walk(self._root, self._created.pop()) as walk:
+                    os.rmdir(walk.name, dir_fd=walk.parent)
+            except OSError:
+                return  # another writer has put something there, or removed it: then it is theirs
 
     def close(self) -> None:
         """Close the open directory."""

@@ -108,6 +108,10 @@ async def read_lines(source: Source, codec: Codec, offset: int, *, limit: int, m
         PastEnd: there is no such line. An empty file has an empty first page instead.
     """
     start = await _seek(source, codec, offset)
+    if codec.unit == 1:
+        page = await _plain_page(source, codec, offset, start, limit, max_chars, line_chars)
+        if page is not None:
+            return page
     window = _Window(source, codec)
     lines: list[Line] = []
     ranges: list[tuple[int, int]] = []
@@ -141,6 +145,29 @@ async def read_lines(source: Source, codec: Codec, offset: int, *, limit: int, m
     if not lines and offset:
         raise PastEnd(offset)
     return Page(tuple(lines), tuple(ranges), at, complete, newline)
+
+
+async def _plain_page(
+    source: Source, codec: Codec, offset: int, start: int, limit: int, max_chars: int, line_chars: int
+) -> Page | None:
+    """The usual page, ten times as fast: within one chunk, below all limits, decoded at once. None for any other."""
+    chunk = await source.read(start, CHUNK)
+    lines = chunk.split(b"\n", limit)
+    rest = lines.pop()
+    if len(chunk) == CHUNK and (len(lines) < limit or not rest):
+        return None
+    complete, newline = not rest, True
+    if len(lines) < limit:
+        if rest:
+            lines.append(rest)
+            newline, rest = False, b""
+        complete = True
+    size = len(chunk) - len(rest)
+    if not lines or size > max_chars or max(map(len, lines)) > line_chars:
+        return None
+    texts = codec.show(b"\n".join(lines)).split("\n")
+    shown = tuple(Line(number, text.removesuffix("\r")) for number, text in enumerate(texts, offset + 1))
+    return Page(shown, ((start if offset else 0, start + size),), start + size, complete, newline)
 
 
 async def read_stretch(source: Source, codec: Codec, byte: int, *, max_chars: int) -> Stretch:

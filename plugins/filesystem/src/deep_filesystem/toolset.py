@@ -48,9 +48,11 @@ class FileTools:
         workspace = ctx.workspace
         async with explained(workspace, path):
             place = await locate(workspace, path)
-            if not (await workspace.stat(place.absolute)).is_dir:
-                raise ToolFailed(f"{place.shown} is a file. Use read_file.")
-            entries = sorted(await workspace.list_dir(place.absolute), key=lambda entry: (not entry.is_dir, entry.name))
+            try:
+                found = await workspace.list_dir(place.absolute)
+            except NotADirectoryError as error:
+                raise ToolFailed(f"{place.shown} is a file, or a part of it is. Use read_file.") from error
+            entries = sorted(found, key=lambda entry: (not entry.is_dir, entry.name))
         limit = self.options.list_limit
         lines = [
             _plain(f"{entry.name}/" if entry.is_dir else f"{entry.name} ({_size(entry.size)})")

@@ -104,7 +104,9 @@ def _check(place: Place, seen: Seen | None, data: bytes) -> None:
     if seen is None:
         _unread(place)
     elif seen.differs(data):
-        raise ToolFailed(f"{place.shown} was changed by someone else since you saw it. Nothing was written: {NOW}")
+        raise ToolFailed(
+            f"{place.shown} was changed by someone else, or by a command, since you saw it. Nothing was written: {NOW}"
+        )
 
 
 def _unread(place: Place) -> NoReturn:

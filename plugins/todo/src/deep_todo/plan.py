@@ -99,11 +99,11 @@ def _text(fields: Mapping[str, object], key: str, options: TodoOptions) -> str:
     text = one_line(value)
     if len(text) > options.todo_chars:
         raise BadTodos(
-            f'("{text[:SHOWN]}…") has {len(text)} characters of {key}, the limit is {options.todo_chars}: say it shorter'
+            f'("{text[:SHOWN]}…") has {len(text)} characters of {key}: say it in at most {options.todo_chars}'
         )
     return text
 
 
 def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
+    names: dict[type, str] = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

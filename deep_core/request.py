@@ -1,0 +1,214 @@
+"""Assemble, what was asked: the caller's parameters sorted, plugins chosen, configuration and options validated."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
+from pydantic_ai import Agent
+
+from .agent_config import AgentConfig, parse_agent_config
+from .config import Config, ConfigLayer, PluginSettings, load_config
+from .contributions import Contribution, Without
+from .errors import ConfigError, PluginError, suggest, warn
+from .kernel import unknown_keyword
+from .load import named
+from .plugin_options import PluginOptions
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+__all__ = ["Request"]
+
+OWN = {
+    *("output_type", "instructions", "tools", "toolsets", "history_processors", "capabilities", "backend"),
+    *("interrupt_on", "tool_filter", "plugins", "approvers", "native_tools", "config", "strict", "name"),
+    *("model_settings", "depth"),
+}
+"""Parameters of `create_deep_agent` that are handled by the kernel."""
+PASSED_ON = frozenset(inspect.signature(Agent.__init__).parameters) - {"self", "model", "deps_type", *OWN}
+"""Parameters of `pydantic_ai.Agent` that are handed through as they are."""
+
+
+class Request:
+    """What one caller of `create_deep_agent` asked for.
+
+    Attributes:
+        kernel: whose plugins.
+        own: our own parameters, as given.
+        passed_on: Pydantic AI's, as given.
+        named: plugins that the caller named: they must work.
+        config: the kernel's configuration and what the caller added.
+        agent_config: `[agent]` of it.
+        plugins: the plugins that take part, by name.
+        options: the validated options of each.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        keywords: Mapping[str, Any],
+        drop: Callable[[Request, str, str, BaseException], None],
+    ) -> None:
+        """Sort and validate. `drop` is told (request, plugin, where, error) of a plugin whose `deep_options` failed."""
+        self.kernel = kernel
+        self.own: dict[str, Any] = {}
+        self.passed_on: dict[str, Any] = {}
+        self.named: set[str] = set()
+        self._drop = drop
+        self._given: dict[str, PluginOptions | Mapping[str, Any]] = {}
+        self._without: set[str] = set()
+        self._sort(keywords)
+        self.config, self.agent_config = self._configure(self.get("config"))
+        chosen = [name for name in kernel.active if name not in self._without and self.config.plugin(name).enabled]
+        self.options = self._options(chosen)
+        self.plugins = tuple(name for name in chosen if name in kernel.active)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """One of our own parameters."""
+        return self.own.get(key, default)
+
+    def _sort(self, keywords: Mapping[str, Any]) -> None:
+        names = set(self.kernel.plugins)
+        for key, value in keywords.items():
+            plugin = key.removeprefix("include_")
+            if key in OWN:
+                self.own[key] = value
+            elif key in PASSED_ON:
+                self.passed_on[key] = value
+            elif plugin in names and (plugin == key or isinstance(value, bool)):
+                self._short(plugin, value)
+            else:
+                raise unknown_keyword(key, names | set(OWN) | PASSED_ON | {"kernel", "model"})
+        for item in self.get("plugins", ()):
+            if isinstance(item, Without):
+                if item.plugin not in names:
+                    raise PluginError(f"Without({item.plugin!r}): no such plugin.{suggest(item.plugin, names)}")
+                self._without.add(item.plugin)
+            elif isinstance(item, PluginOptions):
+                self._typed(item)
+            else:
+                raise TypeError(
+                    f"plugins= takes options instances and Without(…), not {item!r}. Modules and objects are given to "
+                    "a kernel: create_deep_agent(kernel=Kernel(plugins=[…]))."
+                )
+        for name in self.named:
+            self._must_be_active(name)
+        for name, record in self.kernel.plugins.items():
+            source = named(record, self.kernel.required)
+            if source is not None:
+                self._must_be_active(name)  # it may have failed since, with another agent
+                if name in self._without:
+                    raise PluginError(
+                        f"plugin {record.label} is required in {source}; it cannot be left out", plugin=name
+                    )
+
+    def _short(self, plugin: str, value: object) -> None:
+        if value is False:
+            self._without.add(plugin)
+            return
+        self.named.add(plugin)
+        if isinstance(value, PluginOptions | Mapping):
+            self._given[plugin] = cast("PluginOptions | Mapping[str, Any]", value)
+        elif value is not True:
+            raise TypeError(f"{plugin}= takes a mapping of options, an options instance, True or False, not {value!r}")
+
+    def _typed(self, options: PluginOptions) -> None:
+        for contribution in self._models.values():
+            if type(options) is contribution.value:
+                self._given[contribution.plugin] = options
+                self.named.add(contribution.plugin)
+                return
+        raise PluginError(
+            f"plugins=[{type(options).__name__}(…)]: no active plugin has these options; is the plugin installed and "
+            f"active? `deep plugins list` tells. Active: {', '.join(self.kernel.active) or 'none'}"
+        )
+
+    @cached_property
+    def _models(self) -> dict[str, Contribution[type[PluginOptions]]]:
+        dropped: set[str] = set()
+
+        def drop(plugin: str, where: str, error: BaseException) -> None:
+            dropped.add(plugin)
+            self._drop(self, plugin, where, error)
+
+        found = self.kernel.caller.collect("deep_options", lambda plugin: {}, among=self.kernel.active, drop=drop)
+        for contribution in found:
+            model: object = contribution.value
+            if not (isinstance(model, type) and issubclass(model, PluginOptions)):
+                error = PluginError(f"expected a subclass of PluginOptions, got {model!r}", plugin=contribution.plugin)
+                drop(contribution.plugin, "hook deep_options", error)
+        return {c.plugin: c for c in found if c.plugin not in dropped}
+
+    def _must_be_active(self, name: str) -> None:
+        record = self.kernel.plugins[name]
+        if record.status != "active":
+            raise PluginError(
+                f"plugin {record.label} is {record.status}: {record.reason}", plugin=name
+            ) from record.error
+
+    def _configure(self, given: object) -> tuple[Config, AgentConfig]:
+        config = self.kernel.config
+        if isinstance(given, AgentConfig):
+            layer = ConfigLayer("code", {"agent": given.model_dump(exclude_unset=True)})
+            config = Config((layer, *config.layers), config.ignored)
+        elif given is not None:
+            explicit = load_config(cast("Any", given), files=False)
+            for name in ("allow", "disable", "require"):
+                if explicit.plugin_list(name) is not None:
+                    where = explicit.layers[0].source
+                    raise ConfigError(f"{where}: plugins.{name} acts before import; give the file to Kernel(config=…)")
+            config = Config((*explicit.layers, *config.layers), config.ignored)
+        return config, parse_agent_config(*config.agent())
+
+    def _options(self, plugins: list[str]) -> dict[str, PluginOptions]:
+        models = self._models
+        out: dict[str, PluginOptions] = {}
+        for name in plugins:
+            settings = self.config.plugin(name)
+            given = self._given.get(name)
+            if name not in models:
+                if given or settings.options:
+                    where = settings.sources.get(f"options.{next(iter(settings.options), '')}", "code")
+                    raise ConfigError(f"{where}: plugin {self.kernel.label(name)} takes no options", plugin=name)
+                continue
+            out[name] = self._validate(name, models[name].value, settings, given)
+        return out
+
+    def _validate(
+        self,
+        name: str,
+        model: type[PluginOptions],
+        settings: PluginSettings,
+        given: PluginOptions | Mapping[str, Any] | None,
+    ) -> PluginOptions:
+        data = dict(settings.options)
+        for key, source in settings.untrusted_options.items():
+            extra: Any = model.model_fields[key].json_schema_extra if key in model.model_fields else None
+            if isinstance(extra, dict) and cast("dict[str, Any]", extra).get("trusted"):
+                del data[key]
+                warn(
+                    f"{source}: ignored plugins.{name}.options.{key}: a project's file is trusted only after "
+                    "`deep config trust`",
+                )
+        if isinstance(given, PluginOptions):
+            if not data:
+                return given
+            data.update({key: getattr(given, key) for key in given.model_fields_set})
+        elif given is not None:
+            data.update(given)
+        try:
+            return model.model_validate(data)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            path = ".".join(str(part) for part in first["loc"])
+            key = str(first["loc"][0]) if first["loc"] else ""
+            in_code = isinstance(given, Mapping) and key in given
+            where = "code" if in_code else settings.sources.get(f"options.{key}", "code")
+            message = first["msg"]
+            if first["type"] == "extra_forbidden":
+                message = f"unknown option.{suggest(key, model.model_fields)} Known: {', '.join(model.model_fields)}"
+            raise ConfigError(f"{where}: plugins.{name}.options.{path}: {message}", plugin=name) from None

@@ -1,0 +1,59 @@
+"""A call that a person must approve: the run stops, is stored as text, and goes on in what could be another process.
+
+python examples/approvals.py
+"""
+
+from __future__ import annotations
+
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolDenied
+from pydantic_ai.messages import ModelMessagesTypeAdapter
+from scripted import model
+
+from deep_core import DeepAgentDeps, Kernel
+
+
+def pay(amount: int, to: str) -> str:
+    """Pay somebody."""
+    return f"paid {amount} to {to}"
+
+
+def decide(requests: DeferredToolRequests, limit: int) -> DeferredToolResults:
+    """What a person would do; here, everything up to a limit is approved."""
+    results = DeferredToolResults()
+    for call in requests.approvals:
+        amount = call.args_as_dict()["amount"]
+        results.approvals[call.tool_call_id] = True if amount <= limit else ToolDenied(f"{amount} is too much")
+        verdict = "approved" if amount <= limit else "denied"
+        print(f"asked: {call.tool_name} {call.args_as_dict()} -> {verdict}")
+    return results
+
+
+def converse(agent: Agent[DeepAgentDeps[None], str | DeferredToolRequests], limit: int) -> str:
+    """One task, until there is nothing left to approve."""
+    deps: DeepAgentDeps[None] = DeepAgentDeps()
+    result = agent.run_sync("Pay Ann 90.", deps=deps)
+    while isinstance(result.output, DeferredToolRequests):
+        # All that has to be kept while the person thinks: two texts.
+        kept, conversation = deps.dump(), result.all_messages_json()
+        decisions = decide(result.output, limit)
+        deps = DeepAgentDeps.load(kept)
+        history = ModelMessagesTypeAdapter.validate_json(conversation)
+        result = agent.run_sync(deps=deps, message_history=history, deferred_tool_results=decisions)
+    returned = [p.content for m in result.all_messages() for p in m.parts if p.part_kind == "tool-return"]
+    return f"tool: {returned[-1]}; agent: {result.output}"
+
+
+def main() -> None:
+    """Twice the same task: with a generous person, and with a careful one."""
+    with Kernel(discover=False) as kernel:
+        agent = kernel.create_agent(
+            model(("pay", {"amount": 90, "to": "Ann"}), "That is what happened."),
+            tools=[pay],
+            interrupt_on={"pay": lambda call: call.args["amount"] > 10},
+        )
+        for limit in (100, 50):
+            print(converse(agent, limit))
+
+
+if __name__ == "__main__":
+    main()

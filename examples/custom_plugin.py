@@ -1,0 +1,84 @@
+"""A plugin in one file: options, state, a tool, and two sections, given to a kernel by hand.
+
+python examples/custom_plugin.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_ai import FunctionToolset, RunContext
+from scripted import model
+
+from deep_core import AgentContext, Kernel, PluginOptions, PromptSection, StateSlot, create_default_deps, hookimpl
+
+ASKED: StateSlot[list[str]] = StateSlot("cities_asked", list[str], list)
+
+
+class WeatherOptions(PluginOptions):
+    """What can be set for the plugin."""
+
+    unit: str = "celsius"
+    """The unit of temperatures."""
+
+
+class Weather:
+    """The plugin `weather`."""
+
+    @hookimpl
+    def deep_options(self) -> type[WeatherOptions]:
+        """Validated before any other hook is called."""
+        return WeatherOptions
+
+    @hookimpl
+    def deep_state(self) -> list[StateSlot[Any]]:
+        """The cities that this session has asked about."""
+        return [ASKED]
+
+    @hookimpl
+    def deep_toolsets(self, context: AgentContext) -> list[FunctionToolset[Any]]:
+        """One tool."""
+        unit = context.options(WeatherOptions).unit
+        toolset: FunctionToolset[Any] = FunctionToolset(id="weather")
+
+        @toolset.tool(metadata={"tags": ["read", "network"]})
+        async def forecast(ctx: RunContext[Any], city: str) -> str:
+            """Tomorrow's weather in a city."""
+            ctx.deps.state[ASKED].append(city)
+            return f"{city}: 21 degrees {unit}"
+
+        return [toolset]
+
+    @hookimpl
+    def deep_prompt_sections(self, context: AgentContext) -> list[PromptSection]:
+        """One text that never changes, and one that follows the session."""
+
+        def asked(ctx: RunContext[Any]) -> str | None:
+            cities = ctx.deps.state[ASKED]
+            return f"Asked about so far: {', '.join(cities)}" if cities else None
+
+        return [
+            PromptSection.static("manners", "Call {tool:forecast} before you speak of weather.", needs=["forecast"]),
+            PromptSection.live("asked", asked),
+        ]
+
+
+def main() -> None:
+    """Give the plugin to a kernel that has no other, and use it."""
+    with Kernel(plugins=[Weather()], discover=False) as kernel:
+        agent = kernel.create_agent(
+            model(("forecast", {"city": "Oslo"}), "21 degrees in Oslo."), weather={"unit": "kelvin"}
+        )
+        deps = create_default_deps(kernel=kernel)
+        result = agent.run_sync("How is Oslo?", deps=deps)
+        print(result.output)
+        print("state:", deps.state[ASKED])
+        explanation = kernel.explain(agent)
+        for section in explanation.sections:
+            print(f"section {section.plugin}.{section.name}: {section.chars} characters, live: {section.live}")
+        for tool in explanation.tools:
+            print(f"tool {tool.name} of {tool.plugin}: {', '.join(tool.tags)}, asks: {tool.approval}")
+
+
+if __name__ == "__main__":
+    main()

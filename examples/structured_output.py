@@ -1,0 +1,39 @@
+"""An agent whose answer is data: a pydantic model, checked before it is handed over.
+
+python examples/structured_output.py
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+from scripted import model
+
+from deep_core import Kernel, create_default_deps
+
+
+class Invoice(BaseModel):
+    """What is read from an invoice."""
+
+    customer: str
+    total: float = Field(ge=0)
+
+
+def main() -> None:
+    """Read an invoice out of a sentence."""
+    with Kernel(discover=False) as kernel:
+        agent = kernel.create_agent(
+            model(
+                ("final_result", {"customer": "Acme", "total": -1}),  # refused by the model's own rule, and asked again
+                ("final_result", {"customer": "Acme", "total": 129.5}),
+            ),
+            output_type=Invoice,
+            interrupt_on=False,  # nothing here waits for a person, so the output type is Invoice alone
+        )
+        result = agent.run_sync("Acme owes us 129.50.", deps=create_default_deps(kernel=kernel))
+    invoice = result.output
+    print(f"{type(invoice).__name__}: {invoice.customer} {invoice.total:.2f}")
+    print(f"{result.usage.requests} requests")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""`--file`: text files put into the task, marked as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from .failure import USAGE, Failure
+from .screen import plain
+
+__all__ = ["with_files"]
+
+
+def with_files(task: str, files: Sequence[Path], most: int) -> str:
+    """The task, followed by the text of each file in an element that its text does not close.
+
+    Args:
+        task: what the user wants.
+        files: UTF-8 text files, each read whole.
+        most: characters of all files together.
+
+    Raises:
+        Failure: a file is not there, is not UTF-8 text, or they are too large.
+    """
+    parts = [task]
+    left = most
+    for path in files:
+        text = _text(path)
+        left -= len(text)
+        if left < 0:
+            raise Failure(
+                f"--file {path}: the attached files have more than {most:,} characters; leave the file in the folder "
+                "and name it in the task (the agent reads it in pages), or raise "
+                "[plugins.cli] options.attach_chars",
+                USAGE,
+            )
+        parts.append(_marked(path.name, text))
+    return "\n\n".join(parts)
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise Failure(f"--file {path}: {error.strerror or error}", USAGE) from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise Failure(
+            f"--file {path}: not UTF-8 text, and only text can be attached; put the file into the folder and name it "
+            "in the task",
+            USAGE,
+        )
+    return text
+
+
+def _marked(name: str, text: str) -> str:
+    tag = "file"
+    while f"</{tag}" in text:
+        tag += "_"
+    shown = plain(name).replace('"', "'").replace("\n", " ").replace("<", "(").replace(">", ")")
+    return f'<{tag} name="{shown}">\n{text}\n</{tag}>'

@@ -1,0 +1,58 @@
+"""Flags that several commands have, in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["config_option", "json_option", "plugin_option", "verbose", "verbose_option"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+VERBOSE = "deep_cli.verbose"
+
+
+def verbose(ctx: click.Context) -> bool:
+    """Whether `--verbose` was typed, before or after the command's name."""
+    return bool(ctx.meta.get(VERBOSE))
+
+
+def _note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[VERBOSE] = True
+
+
+def verbose_option(command: F) -> F:
+    """`--verbose`: tracebacks instead of one line."""
+    return click.option(
+        "-v", "--verbose", is_flag=True, expose_value=False, callback=_note, help="Show the traceback of an error."
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """`--json`."""
+    return click.option("--json", "as_json", is_flag=True, help='Print JSON ("schema": 1, documented).')(command)
+
+
+def config_option(command: F) -> F:
+    """`--config FILE`."""
+    return click.option(
+        "--config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A configuration file, trusted as code is.",
+    )(command)
+
+
+def plugin_option(command: F) -> F:
+    """`-p PLUGIN.py`."""
+    return click.option(
+        "-p",
+        "--plugin",
+        "plugin_files",
+        metavar="PLUGIN.py",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        multiple=True,
+        help="A plugin that is a file; may be given several times.",
+    )(command)

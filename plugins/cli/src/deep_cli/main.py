@@ -1,0 +1,137 @@
+"""The command `deep`: what was typed is found and imported, nothing else is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, cast
+
+import click
+
+from deep_core import ConfigError, PluginError, __version__ as core_version
+
+from . import __version__
+from .failure import FAILED, INTERRUPTED, USAGE, Failure
+from .flags import verbose, verbose_option
+from .plugin_commands import PluginCommand, plugin_commands
+from .warned import warnings_shown
+
+__all__ = ["deep", "main"]
+
+BUILT_IN = {
+    "run": ("commands.run:run", "Let the agent do one task on the current folder."),
+    "plugins": ("commands.plugins:plugins", "The installed plugins and what became of them."),
+    "explain": ("commands.explain:explain", "The agent as assembled: every part, its plugin, its cost."),
+    "doctor": ("commands.doctor:doctor", "What is wrong, and the command that mends it."),
+    "config": ("commands.config:config", "The configuration: show, schema, init, trust."),
+}
+"""Command -> where it is, and its line in the help, so that `deep --help` imports none of them."""
+
+
+class Deep(click.Group):
+    """The built-in commands and those of plugins, each imported when it is typed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Built-in ones first; plugins' by name, told from metadata."""
+        return [*BUILT_IN, *self._of_plugins()]
+
+    def _of_plugins(self) -> dict[str, PluginCommand]:
+        # A built-in name cannot be taken: `deep config trust` has to be ours.
+        return {name: command for name, command in plugin_commands().items() if name not in BUILT_IN}
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command that was typed.
+
+        Raises:
+            Failure: it is a plugin's, and it cannot be used.
+        """
+        if cmd_name in BUILT_IN:
+            module, _, name = BUILT_IN[cmd_name][0].partition(":")
+            return cast("click.Command", getattr(import_module(f".{module}", __package__), name))
+        found = self._of_plugins().get(cmd_name)
+        return None if found is None else found.load()
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, with a suggestion for a misspelt one."""
+        from deep_core.errors import suggest
+
+        name = args[0]
+        if not name.startswith("-") and name not in BUILT_IN and name not in self._of_plugins():
+            known = self.list_commands(ctx)
+            ctx.fail(f"no command {name!r}.{suggest(name, known)} `deep --help` lists them.")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing one."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in BUILT_IN.items()])
+        try:
+            found = self._of_plugins()
+        except ConfigError as error:
+            with formatter.section("Commands of plugins"):
+                formatter.write_text(f"(not listed: {error})")
+            return
+        if found:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl([(command.name, command.summary) for command in found.values()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run what was typed; errors become one line and an exit code."""
+        with warnings_shown():
+            try:
+                return super().invoke(ctx)
+            except (click.ClickException, click.exceptions.Exit, click.Abort):
+                raise
+            except KeyboardInterrupt:
+                click.echo("deep: interrupted; what the tools changed so far stays, the conversation is not kept", err=True)
+                ctx.exit(INTERRUPTED)
+            except BrokenPipeError:
+                raise  # click's own main ends quietly
+            except Exception as error:
+                if verbose(ctx):
+                    _show_traceback(error)
+                from .explained import explained
+
+                found = explained(error)
+                raise Failure(found.message, found.exit_code) from error
+
+
+def _show_traceback(error: BaseException) -> None:
+    import traceback
+
+    from .screen import plain, redact
+
+    click.echo(plain(redact("".join(traceback.format_exception(error)))), err=True, nl=False)
+
+
+@click.group(
+    cls=Deep,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=False,
+)
+@click.version_option(__version__, prog_name="deep", message=f"%(prog)s %(version)s (deep-core {core_version})")
+@verbose_option
+@click.pass_context
+def deep(ctx: click.Context) -> None:
+    """Deep agents on Pydantic AI; every feature is a plugin.
+
+    `deep demo` shows the main job without a key; `deep run "TASK"` does it.
+    """
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 failed, 2 usage or configuration, 3 an approval was refused.
+
+    Args:
+        args: what was typed after `deep`; None means `sys.argv`.
+    """
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")  # a terminal of another encoding shows `?`, it does not end the command
+    deep.main(args=None if args is None else list(args), prog_name="deep")

@@ -1,0 +1,53 @@
+"""What `[plugins.cli] options` accepts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from deep_core import ConfigError, PluginOptions
+
+if TYPE_CHECKING:
+    from deep_core.config import Config
+
+__all__ = ["CliOptions", "cli_options"]
+
+# Not taken from a project's own file, which the model may have written.
+_TRUSTED: dict[str, JsonValue] = {"trusted": True}
+
+
+class CliOptions(PluginOptions):
+    """Options of the command line. A flag that is given wins over them."""
+
+    approve: Literal["ask", "allow", "deny"] = Field(default="ask", json_schema_extra=_TRUSTED)
+    """What `deep run` does with a call that needs approval."""
+
+    max_requests: int = Field(default=200, ge=1, le=100_000, json_schema_extra=_TRUSTED)
+    """The most requests that one `deep run` sends to the model."""
+
+    attach_chars: int = Field(default=200_000, ge=0, json_schema_extra=_TRUSTED)
+    """The most characters that `--file` attaches to a task, all files together."""
+
+
+def cli_options(config: Config) -> CliOptions:
+    """The options in effect. They are read from the configuration, so they hold while the plugin is disabled too.
+
+    Raises:
+        ConfigError: an unknown option or a wrong value, with its place.
+    """
+    settings = config.plugin("cli")
+    # Every option here is trusted, so all that an untrusted file says of them is left out.
+    data = {key: value for key, value in settings.options.items() if key not in settings.untrusted_options}
+    try:
+        return CliOptions.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        path = ".".join(str(part) for part in first["loc"])
+        where = settings.sources.get(f"options.{first['loc'][0]}", "code") if first["loc"] else "code"
+        message = (
+            f"unknown option. Known: {', '.join(CliOptions.model_fields)}"
+            if first["type"] == "extra_forbidden"
+            else first["msg"]
+        )
+        raise ConfigError(f"{where}: plugins.cli.options.{path}: {message}", plugin="cli") from None

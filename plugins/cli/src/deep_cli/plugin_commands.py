@@ -1,0 +1,107 @@
+"""Commands of plugins: found in metadata (`deep.commands`), gated like plugins, imported when typed."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from deep_core.index import Candidate, origin_problem, scan
+from deep_core.kernel import Survey, survey
+from deep_core.load import explain_failure
+
+from .failure import FAILED, Failure
+from .screen import one_line
+
+__all__ = ["PluginCommand", "plugin_commands"]
+
+GROUP = "deep.commands"
+"""The entry-point group (contract, section 4)."""
+
+
+@dataclass(frozen=True)
+class PluginCommand:
+    """One command that a distribution declares.
+
+    Attributes:
+        name: what is typed.
+        candidates: who declares it; more than one is an error when it is typed.
+        problem: why it cannot be used, "" where it can (as far as metadata and lists tell).
+    """
+
+    name: str
+    candidates: tuple[Candidate, ...]
+    problem: str
+
+    @property
+    def summary(self) -> str:
+        """Its line in `deep --help`: whose it is, or why it cannot be used."""
+        who = " and ".join(f"{c.record.distribution} {c.record.version}" for c in self.candidates)
+        return f"From {who}." + (f" Not usable: {one_line(self.problem, 160)}" if self.problem else "")
+
+    def load(self) -> click.Command:
+        """Import it.
+
+        Raises:
+            Failure: it is not usable, its import failed, or it is no command; says what to type.
+        """
+        record = self.candidates[0].record
+        where = f"command {self.name} of plugin {record.distribution} {record.version}"
+        problem = self.problem or origin_problem(self.candidates[0])
+        if problem:
+            raise Failure(f"{where}: {problem}")
+        try:
+            loaded = self._import()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the other commands go on
+            raise Failure(f"{where}: {explain_failure(record, error)}", FAILED) from error
+        if not isinstance(loaded, click.Command):
+            raise Failure(
+                f"{where}: {self.candidates[0].value} is a {type(loaded).__name__}, not a click command; "
+                f"pip install -U {record.distribution}, or pip uninstall {record.distribution}"
+            )
+        return loaded
+
+    def _import(self) -> Any:
+        candidate = self.candidates[0]
+        found: Any = importlib.import_module(candidate.module)
+        for part in filter(None, candidate.value.partition(":")[2].partition("[")[0].strip().split(".")):
+            found = getattr(found, part)
+        return found
+
+
+def plugin_commands() -> dict[str, PluginCommand]:
+    """Every declared command, by name, none of them imported.
+
+    Raises:
+        ConfigError: the configuration is wrong, so the lists that gate commands cannot be told.
+    """
+    found = scan(group=GROUP)
+    if not found:
+        return {}
+    known = survey()
+    by_name: dict[str, list[Candidate]] = {}
+    for candidate in found:
+        by_name.setdefault(candidate.record.name, []).append(candidate)
+    return {name: PluginCommand(name, tuple(them), _problem(them, known)) for name, them in sorted(by_name.items())}
+
+
+def _problem(candidates: list[Candidate], known: Survey) -> str:
+    """Lists act before import, for commands as for plugins (contract, section 3)."""
+    if len(candidates) > 1:
+        names = [str(c.record.distribution) for c in candidates]
+        return f"{' and '.join(names)} both have a command of this name; pip uninstall {names[-1]}"
+    own = candidates[0].record
+    if own.status != "active":
+        return own.reason
+    siblings = [record for record in known.records if record.distribution == own.distribution]
+    out = [record for record in siblings if record.status in ("disabled", "blocked")]
+    if siblings and len(out) == len(siblings):
+        return f"its plugin {out[0].name} is {out[0].status}: {out[0].reason}"
+    allowed = {entry for entry, _ in known.lists.allow or ()}
+    if not siblings and known.lists.allow is not None and own.distribution not in allowed:
+        return f"not on the allow list; add {own.distribution!r} to plugins.allow"
+    if own.distribution in {entry for entry, _ in known.lists.disable}:
+        return f"{own.distribution} is in plugins.disable"
+    return ""

@@ -1,0 +1,252 @@
+"""One task on the current folder, from text to report. `deep run` and `deep demo` are this, and a screen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deep_core import Kernel, hookimpl
+from deep_core.agent_config import parse_agent_config
+from deep_core.events import RequestEvent, ToolEvent
+
+from .approval import ApprovalMode, Approver, Ask, questions
+from .attach import with_files
+from .changes import FileChange, Snapshot, compare, snapshot
+from .explained import explained, no_model
+from .failure import Failure
+from .options import cli_options
+from .report import RunReport, Step
+from .reporter import Reporter
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+    from pydantic_ai.models import Model
+    from pydantic_ai.workspaces import WorkspaceBackend
+
+    from deep_core import AgentContext, DeepAgentDeps, RunEvent
+
+__all__ = ["BACKEND", "run_task"]
+
+BACKEND = "local"
+"""The command line's default backend (contract, section 6)."""
+
+
+class CliProgress:
+    """The plugin that the kernel is given by hand: it hears a run's events and keeps count."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._muted = False
+        self.requests = 0
+        self.input_tokens = 0
+        self.output_tokens = 0
+        self.steps: list[Step] = []
+
+    @contextlib.contextmanager
+    def muted(self) -> Iterator[None]:
+        """Hear nothing: `explain` sends a request of its own."""
+        self._muted = True
+        try:
+            yield
+        finally:
+            self._muted = False
+
+    @hookimpl
+    def deep_run_event(self, event: RunEvent, context: AgentContext) -> None:
+        """Count, then tell."""
+        if self._muted:
+            return
+        if isinstance(event, RequestEvent):
+            self.requests += 1
+            self.input_tokens += event.input_tokens
+            self.output_tokens += event.output_tokens
+        elif isinstance(event, ToolEvent) and event.outcome != "started":
+            self.steps.append(
+                Step(
+                    event.tool, event.plugin, event.args, event.outcome, event.milliseconds, event.error, event.depth
+                )
+            )
+        self._reporter.event(event)
+
+
+def run_task(
+    task: str,
+    *,
+    model: str | Model | None = None,
+    backend: str | WorkspaceBackend | None = None,
+    files: Sequence[Path] = (),
+    approve: ApprovalMode | None = None,
+    ask: Ask | None = None,
+    plugins: Sequence[object] = (),
+    config: str | os.PathLike[str] | None = None,
+    folder: Path | None = None,
+    max_requests: int | None = None,
+    reporter: Reporter | None = None,
+) -> RunReport:
+    """Let an agent of all installed plugins do one task, and say what came of it.
+
+    Blocks until it is done, and must not be called while an event loop runs in this thread. What went wrong on the
+    way (a provider's error, a limit) is in the report; what is wrong before anything was sent is raised.
+
+    Args:
+        task: what to do, in words.
+        model: a model, or its id; None means what the configuration says.
+        backend: a name or an instance; None means what the configuration says, else `local`.
+        files: UTF-8 text files to attach to the task.
+        approve: what becomes of calls that need approval: `ask`, `allow` or `deny`; None means what
+            `[plugins.cli] options` say (`ask` by default).
+        ask: asks a person, for `ask`; without it such calls are denied.
+        plugins: modules or objects with hook implementations, besides the installed ones.
+        config: a configuration file, trusted as code is.
+        folder: where to work; None means the current directory. The process's directory is changed to it for the time.
+        max_requests: the most requests; None means what `[plugins.cli] options` say (200 by default).
+        reporter: hears what happens.
+
+    Raises:
+        ConfigError: a configuration key or value is wrong.
+        PluginError: a plugin that was named failed, two plugins clash, or no plugin provides the backend.
+        Failure: no model is named, or a file cannot be attached.
+        Exception: whatever the model's provider raises before the first request: no key, no package, no such model.
+    """
+    heard = reporter or Reporter()
+    attached = [path.resolve() for path in files]
+    with contextlib.chdir(folder or Path.cwd()):
+        progress = CliProgress(heard)
+        with Kernel(plugins=[progress, *plugins], config=config) as kernel:
+            options = cli_options(kernel.config)
+            settings = parse_agent_config(*kernel.config.agent())
+            chosen = model if model is not None else settings.model.id
+            if chosen is None:
+                problem = no_model()
+                raise Failure(problem.message, problem.exit_code)
+            place = backend if backend is not None else settings.runtime_policy.profile or BACKEND
+            prompt = with_files(task, attached, options.attach_chars)
+            agent = kernel.create_agent(chosen, backend=place)
+            job = _Job(
+                kernel,
+                agent,
+                progress,
+                heard,
+                Approver(approve or options.approve, ask, heard.decided),
+                chosen if isinstance(chosen, str) else chosen.model_id,
+                place if isinstance(place, str) else type(place).__name__,
+            )
+            heard.begin(task, job.model, job.backend, Path.cwd())
+            report = job.run(prompt, max_requests or options.max_requests)
+            heard.end(report)
+            return report
+
+
+class _Job:
+    """One task on its way."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        agent: Agent[Any, Any],
+        progress: CliProgress,
+        reporter: Reporter,
+        approver: Approver,
+        model: str,
+        backend: str,
+    ) -> None:
+        self.kernel = kernel
+        self.agent = agent
+        self.progress = progress
+        self.reporter = reporter
+        self.approver = approver
+        self.model = model
+        self.backend = backend
+
+    def run(self, prompt: str, max_requests: int) -> RunReport:
+        from deep_core import create_default_deps
+
+        folder = Path.cwd()
+        before = snapshot(folder)
+        deps = create_default_deps(kernel=self.kernel)
+        output, failure = "", None
+        root: str | None = str(folder)
+        # One loop for all runs: a provider's client belongs to the loop it was first used in. Questions are asked
+        # between runs, where no loop runs, so that Ctrl-C ends a question as it ends everything else.
+        with asyncio.Runner() as loop:
+            try:
+                output = self._converse(loop, prompt, deps, max_requests)
+            except Exception as error:  # noqa: BLE001 - what ends a run is part of the report
+                failure = error
+            if deps.backend is not None:
+                root = loop.run(_working_dir(deps.backend))
+        files, files_by = self._files(folder, before, root)
+        refused = any(not decision.approved for decision in self.approver.decisions)
+        return RunReport(
+            status="failed" if failure is not None else "refused" if refused else "done",
+            output=output,
+            error=None if failure is None else explained(failure, self.model).message,
+            exception=failure,
+            model=self.model,
+            backend=self.backend,
+            requests=self.progress.requests,
+            input_tokens=self.progress.input_tokens,
+            output_tokens=self.progress.output_tokens,
+            steps=tuple(self.progress.steps),
+            decisions=tuple(self.approver.decisions),
+            files=files,
+            files_by=files_by,
+            prompt={} if failure is not None else self._prompt_tokens(),
+        )
+
+    def _converse(self, loop: asyncio.Runner, prompt: str, deps: DeepAgentDeps[Any], max_requests: int) -> str:
+        from pydantic_ai import DeferredToolRequests
+        from pydantic_ai.usage import UsageLimits
+
+        limits = UsageLimits(request_limit=max_requests)
+        result = loop.run(self.agent.run(prompt, deps=deps, usage_limits=limits))
+        while isinstance(result.output, DeferredToolRequests):
+            asked = loop.run(questions(result.output, deps.backend))
+            answers = self.approver.decide(result.output, asked)
+            result = loop.run(
+                self.agent.run(
+                    message_history=result.all_messages(),
+                    deferred_tool_results=answers,
+                    deps=deps,
+                    usage=result.usage,
+                    usage_limits=limits,
+                )
+            )
+        return str(result.output)
+
+    def _files(self, folder: Path, before: Snapshot | None, root: str | None) -> tuple[tuple[FileChange, ...], Any]:
+        """What changed. The folder is compared where it is what the tools worked in, else the calls tell."""
+        here = root is not None and os.path.realpath(root) == os.path.realpath(folder)
+        after = snapshot(folder) if before is not None and here else None
+        if before is not None and after is not None:
+            return compare(before, after), "folder"
+        written = {
+            step.args["path"]: None
+            for step in self.progress.steps
+            if step.outcome == "success"
+            and isinstance(step.args.get("path"), str)
+            and ("content" in step.args or "new_string" in step.args)
+        }
+        return tuple(FileChange(path, "written") for path in written), "tools"
+
+    def _prompt_tokens(self) -> dict[str, int]:
+        try:
+            with self.progress.muted():
+                return self.kernel.explain(self.agent).by_plugin()
+        except Exception as error:  # noqa: BLE001 - the task is done; only the measurement is missing
+            self.reporter.note(f"the prompt could not be measured: {explained(error, self.model).message}")
+            return {}
+
+
+async def _working_dir(backend: WorkspaceBackend) -> str | None:
+    """Where the tools worked, None where the backend can no longer tell: then it is not this folder."""
+    from pydantic_ai.workspaces import WorkspaceError
+
+    try:
+        return await backend.working_dir()
+    except (OSError, WorkspaceError):
+        return None

@@ -1,0 +1,57 @@
+"""Text that others wrote, made safe to show: no control characters that a terminal obeys, no secrets of the host."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+__all__ = ["MASK", "looks_secret", "one_line", "plain", "redact"]
+
+MASK = "***"
+
+# C0 but tab and newline, DEL, C1; line and paragraph separators; the bidirectional controls, which reorder what is read.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_SECRET_NAME = re.compile(
+    # `token` has no plural here: `max_tokens` is a number that people want to see.
+    r"(?:^|[_\-.])(?:(?:api_?)?keys?|token|secrets?|passw(?:or)?ds?|passphrase|credentials?|auth|authorization|cookie"
+    r"|dsn)(?:$|[_\-.])",
+    re.IGNORECASE,
+)
+_USERINFO = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*://)[^/\s@]*:[^/\s@]*@", re.IGNORECASE)
+SHORTEST = 6
+"""Characters: a shorter value of a secret variable is not looked for in texts, or every `x` would be masked."""
+
+
+def plain(text: str) -> str:
+    """The text with every control character made visible (`\\x1b`), so that it cannot move or hide what is shown."""
+    return _CONTROL.sub(_visible, text)
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def one_line(text: str, width: int = 100) -> str:
+    """The text on one line of at most `width` characters, control characters made visible."""
+    line = plain(" ".join(text.split()))
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def looks_secret(name: str) -> bool:
+    """Whether a variable or an option of this name holds a secret: `OPENAI_API_KEY`, `db.password`, `token`."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
+    """The text without the values of this process's secret variables, and without passwords in addresses.
+
+    Args:
+        text: anything that is about to be shown.
+        environ: whose values are secret; None means `os.environ`.
+    """
+    for name, value in (os.environ if environ is None else environ).items():
+        if len(value) >= SHORTEST and looks_secret(name):
+            text = text.replace(value, MASK)
+    return _USERINFO.sub(rf"\g<scheme>{MASK}@", text)

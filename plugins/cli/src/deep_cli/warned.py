@@ -1,0 +1,62 @@
+"""Warnings about plugins and what the kernel logs, each as one dim line on stderr, once."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from deep_core import PluginWarning
+
+from .screen import plain, redact
+
+__all__ = ["warnings_shown"]
+
+LOGGERS = ("deep_core", "deep")
+"""The kernel's, and the parent of the plugins' (`deep.<plugin>`)."""
+
+
+def _say(text: str) -> None:
+    click.echo(click.style(f"deep: warning: {plain(redact(text))}", dim=True), err=True)
+
+
+class _Lines(logging.Handler):
+    def __init__(self, seen: set[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._seen = seen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if text not in self._seen:
+            self._seen.add(text)
+            _say(text)
+
+
+@contextmanager
+def warnings_shown() -> Iterator[None]:
+    """While it is open, `PluginWarning`s and the kernel's log lines are shown; other warnings go their usual way."""
+    seen: set[str] = set()
+    handler = _Lines(seen)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PluginWarning)
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if not issubclass(category, PluginWarning):
+                usual(message, category, *rest, **more)
+            elif str(message) not in seen:
+                seen.add(str(message))
+                _say(str(message))
+
+        warnings.showwarning = show
+        for name in LOGGERS:
+            logging.getLogger(name).addHandler(handler)
+        try:
+            yield
+        finally:
+            for name in LOGGERS:
+                logging.getLogger(name).removeHandler(handler)

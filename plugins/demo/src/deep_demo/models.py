@@ -1,0 +1,136 @@
+"""The models `demo:*`: Pydantic AI's FunctionModel over a script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ThinkingPart, ToolCallPart
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.function import (
+    AgentInfo,
+    DeltaThinkingCalls,
+    DeltaThinkingPart,
+    DeltaToolCall,
+    DeltaToolCalls,
+    FunctionModel,
+)
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import RunContext
+from pydantic_ai.usage import RequestUsage
+
+from .player import Answer, Script, Steps, play
+from .tour import tour
+from .transcript import CHARS_PER_TOKEN, Transcript, chars_sent
+
+__all__ = ["DEMO_MODELS", "DemoModel", "demo_model"]
+
+Item: TypeAlias = "str | DeltaToolCalls | DeltaThinkingCalls"
+
+
+def echo(transcript: Transcript) -> Steps:
+    """Says the prompt back."""
+    yield from ()
+    return transcript.prompt or "(an empty prompt)"
+
+
+DEMO_MODELS: dict[str, Script] = {"demo:echo": echo, "demo:tour": tour}
+"""The models, by id."""
+
+
+def demo_model(model_id: str) -> DemoModel:
+    """The model of an id that begins with `demo:`.
+
+    An unknown one is a model too, whose first request says which there are: the kernel passes over a plugin that
+    raises here, and the user would only read that Pydantic AI does not know the id either.
+    """
+    return DemoModel(model_id, DEMO_MODELS.get(model_id) or _unknown(model_id))
+
+
+def _unknown(model_id: str) -> Script:
+    def refuse(transcript: Transcript) -> Steps:
+        raise UserError(f"there is no demo model {model_id!r}. deep-demo has: {', '.join(DEMO_MODELS)}")
+
+    return refuse
+
+
+class DemoModel(FunctionModel):
+    """A scripted model, streamed or not. It keeps nothing between requests."""
+
+    def __init__(self, model_id: str, script: Script) -> None:
+        self.script = script
+        super().__init__(self._respond, stream_function=self._stream, model_name=model_id.removeprefix("demo:"))
+        self._system = "demo"
+
+    def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> tuple[Answer, RequestUsage]:
+        answer = play(self.script, Transcript.of(messages, info))
+        if answer.text and not info.allow_text_output:
+            raise UserError(
+                f"the model demo:{self.model_name} only answers with text, and this agent's output_type takes none: "
+                "add str to it, as in output_type=[str, …]"
+            )
+        said = len(answer.text) + len(answer.thought)
+        said += sum(len(call.tool) + len(json.dumps(call.call.args)) for call in answer.calls)
+        sent = chars_sent(messages, info)
+        return answer, RequestUsage(input_tokens=-(-sent // CHARS_PER_TOKEN), output_tokens=-(-said // CHARS_PER_TOKEN))
+
+    def _respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        answer, usage = self._answer(messages, info)
+        if answer.text:
+            return ModelResponse(parts=[TextPart(answer.text)], usage=usage, finish_reason="stop")
+        # A thought, and not a text: text before a call would be the final answer of agent.run_stream().
+        calls = [ToolCallPart(call.tool, dict(call.call.args), tool_call_id=call.id) for call in answer.calls]
+        thoughts = [ThinkingPart(answer.thought)] if answer.thought else []
+        return ModelResponse(parts=[*thoughts, *calls], usage=usage, finish_reason="tool_call")
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """As the base class, with this model's own count of usage instead of its guess."""
+        stream = _Counted(self)
+        inner = FunctionModel(stream_function=stream, model_name=self.model_name, profile=self.profile)
+        async with inner.request_stream(messages, model_settings, model_request_parameters, run_context) as response:
+            stream.response = response
+            yield response
+
+    async def _stream(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Item]:
+        for item in _items(self._answer(messages, info)[0]):
+            yield item
+
+
+class _Counted:
+    """One streamed answer, which puts its usage on the response when it ends."""
+
+    def __init__(self, model: DemoModel) -> None:
+        self.model = model
+        self.response: StreamedResponse | None = None
+
+    async def __call__(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Item]:
+        answer, usage = self.model._answer(messages, info)  # pyright: ignore[reportPrivateUsage]
+        for item in _items(answer):
+            yield item
+        if self.response is not None:
+            self.response.finish_reason = "tool_call" if answer.calls else "stop"
+            # StreamedResponse has no public way to say what was used; its own subclasses set this field.
+            self.response._usage = usage  # pyright: ignore[reportPrivateUsage]
+
+
+def _items(answer: Answer) -> Iterator[Item]:
+    if answer.text:
+        yield from answer.text.splitlines(keepends=True)
+        return
+    first = 0
+    if answer.thought:
+        yield {0: DeltaThinkingPart(content=answer.thought)}
+        first = 1
+    for index, call in enumerate(answer.calls, first):
+        yield {index: DeltaToolCall(name=call.tool, tool_call_id=call.id)}
+        yield {index: DeltaToolCall(json_args=json.dumps(dict(call.call.args)))}

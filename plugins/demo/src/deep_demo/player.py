@@ -1,0 +1,88 @@
+"""Plays a script: a generator that asks for tool calls and is sent what came of them.
+
+The model keeps nothing. On each request the script starts again from the top and is fed the results that the
+conversation holds, up to the first call that has none. So one model serves any number of sessions, and a session
+goes on where it was after an approval, a restart or a dump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .transcript import Call, Result, Transcript
+
+__all__ = ["Answer", "IdCall", "Script", "Step", "Steps", "play"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a script wants next.
+
+    Attributes:
+        thought: why, in a few words.
+        calls: at least one, of tools that are offered.
+    """
+
+    thought: str
+    calls: tuple[Call, ...]
+
+
+Steps: TypeAlias = Generator[Step, list[Result], str]
+"""A running script; it returns the final text."""
+Script: TypeAlias = Callable[[Transcript], Steps]
+
+
+@dataclass(frozen=True)
+class IdCall:
+    """A call as it goes out: the tool's final name, the arguments, the call's id."""
+
+    tool: str
+    call: Call
+    id: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model answers: a final text, or a thought and calls."""
+
+    text: str = ""
+    thought: str = ""
+    calls: tuple[IdCall, ...] = ()
+
+
+def play(script: Script, transcript: Transcript) -> Answer:
+    """The script's next answer in this conversation."""
+    steps = script(transcript)
+    number = 0
+    try:
+        step = next(steps)
+        while True:
+            calls = tuple(
+                IdCall(transcript.tools.get(call.tool, call.tool), call, f"demo-{transcript.turn}-{number}-{index}")
+                for index, call in enumerate(step.calls)
+            )
+            if not _went_past(transcript, number) and not any(call.id in transcript.results for call in calls):
+                return Answer(thought=step.thought, calls=calls)
+            step = steps.send([_result(transcript, call) for call in calls])
+            number += 1
+    except StopIteration as end:
+        return Answer(text=end.value)
+
+
+def _went_past(transcript: Transcript, number: int) -> bool:
+    """Whether a later step is in the conversation: then this one is over, even if its results were cut away."""
+    known = transcript.calls.keys() | transcript.results.keys()
+    return any(_step_number(transcript.turn, id) > number for id in known)
+
+
+def _step_number(turn: int, id: str) -> int:
+    prefix = f"demo-{turn}-"
+    return int(id.removeprefix(prefix).split("-")[0]) if id.startswith(prefix) else -1
+
+
+def _result(transcript: Transcript, call: IdCall) -> Result:
+    if transcript.calls.get(call.id, call.tool) != call.tool:
+        return Result("lost")  # the offered tools have changed since, and with them the steps
+    return transcript.results.get(call.id, Result("lost"))

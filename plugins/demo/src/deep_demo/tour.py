@@ -1,0 +1,323 @@
+"""The script of `demo:tour`: looks around, finds out what is wrong, mends it, writes it down, checks, and reports.
+
+It works on any folder with whatever tools are offered, decides from what they answer, and says in its report what it
+could not do and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from .papers import Readme, changelog_edit, free_name, notes_page, read_readme, runnable, ticked, usage_page
+from .player import Step, Steps
+from .reading import TestRun, file_lines, first_error_line, listed_names, listed_paths, matches, read_test_run
+from .repair import PATTERN, WHAT, Repair, find_repair
+from .transcript import Call, Result, Transcript
+
+__all__ = ["tour"]
+
+T = TypeVar("T")
+Part: TypeAlias = Generator[Step, list[Result], T]
+LOOK, FIX, WRITE, CHECK = (
+    "Look around",
+    "Find what is wrong and mend it",
+    "Write down what was done",
+    "Check the result",
+)
+PLAN = {
+    LOOK: "Looking around",
+    FIX: "Mending what is wrong",
+    WRITE: "Writing down what was done",
+    CHECK: "Checking the result",
+}
+TEST_COMMAND = "python3 -m unittest"
+TEST_SECONDS = 60
+READ_AT_MOST = 8
+"""Files that are read one by one where there is no `grep`."""
+WHY = {
+    "missing": "is not offered",
+    "denied": "was denied",
+    "lost": "left no result in the conversation",
+}
+
+
+def tour(transcript: Transcript) -> Steps:
+    """The whole tour; returns the report."""
+    return _Tour(transcript).run()
+
+
+@dataclass
+class _Tour:
+    transcript: Transcript
+    statuses: dict[str, str] = field(default_factory=lambda: dict.fromkeys(PLAN, "pending"))
+    done: list[str] = field(default_factory=list[str])
+    not_done: list[str] = field(default_factory=list[str])
+    names: list[str] = field(default_factory=list[str])
+    paths: list[str] = field(default_factory=list[str])
+    readme: Readme = field(default_factory=Readme)
+    before: TestRun | None = None
+    after: TestRun | None = None
+    mended: str = ""
+    written: list[str] = field(default_factory=list[str])
+    plan_changed: bool = False
+    plan_refused: bool = False
+
+    # -- the tour ------------------------------------------------------------------------------------------------
+
+    def run(self) -> Steps:
+        self._phase(LOOK)
+        yield from self._look()
+        self._phase(FIX, over=LOOK, well=bool(self.names or self.paths))
+        well = yield from self._mend()
+        self._phase(WRITE, over=FIX, well=well)
+        yield from self._write_down()
+        self._phase(CHECK, over=WRITE, well=bool(self.written))
+        well = yield from self._check()
+        self.statuses[CHECK] = "completed" if well else "blocked"
+        self.plan_changed = True
+        yield from self._ask("That was the last step.")
+        return self._report()
+
+    def _look(self) -> Part[None]:
+        listing, found = yield from self._ask(
+            "First I look at what is here.",
+            Call("ls", {"path": "."}),
+            Call("glob", {"pattern": "**/*.py"}),
+        )
+        self.names, self.paths = listed_names(listing), listed_paths(found)
+        self._note(listing, "ls", "list the folder")
+        self._note(found, "glob", "find Python files")
+        name = next((name for name in self.names if name.lower() in ("readme.md", "readme", "readme.txt")), None)
+        if name is not None:
+            lines = yield from self._read(name, "The README should say what this is and what is to be done.")
+            self.readme = read_readme(name, lines or [])
+        if self.names or self.paths:
+            what = f"{len(self.names)} entries here, {len(self.paths)} Python files below"
+            title = f" README: {self.readme.title}." if self.readme.title else ""
+            todo = f" {len(self.readme.open_items)} open items in its list." if self.readme.open_items else ""
+            self.done.append(f"Looked around: {what}.{title}{todo}")
+
+    def _mend(self) -> Part[bool]:
+        if self._has_tests():
+            self.before = yield from self._test("The tests will tell what is wrong.")
+            if self.before is not None:
+                detail = f" ({self.before.detail})" if self.before.wrong and self.before.detail else ""
+                self.done.append(f"Ran the tests: {self.before}{detail}.")
+        searched, path = yield from self._suspect()
+        if path is None:
+            if self.before is not None and self.before.wrong:
+                self.not_done.append("The tests fail for a reason that this script does not know.")
+                return False
+            return searched
+        lines = yield from self._read(path, f"{path} looks wrong; I read it before I change it.")
+        repair = find_repair(lines) if lines else None
+        if repair is None:
+            self.not_done.append(f"{path} was not mended: the line could not be read, or is there more than once.")
+            return False
+        return (yield from self._apply(path, repair))
+
+    def _apply(self, path: str, repair: Repair) -> Part[bool]:
+        thought = f"Line {repair.line} cuts the cents off. It should round."
+        result = yield from self._edit(path, repair.old, repair.new, thought)
+        if result.ok:
+            self.mended = path
+            self.done.append(f"Mended {path}, line {repair.line}: {repair.old.strip()} -> {repair.new.strip()}")
+        else:
+            self._note(result, "edit_file", f"mend {path}")
+        return result.ok
+
+    def _write_down(self) -> Part[None]:
+        if self.mended:
+            yield from self._change_changelog()
+        page = next((path for path in self.readme.pages if path not in self.paths), None)
+        if page is not None and self.readme.command:
+            yield from self._write_usage(page)
+        elif not self.readme.open_items:
+            yield from self._write_notes()
+        yield from self._tick()
+
+    def _change_changelog(self) -> Part[None]:
+        name = next((name for name in self.names if name.lower().startswith("changelog")), None)
+        if name is None:
+            return
+        lines = yield from self._read(name, "What was mended belongs in the changelog.")
+        edit = changelog_edit(lines or [], f"Mended: {WHAT}")
+        if edit is None:
+            self.not_done.append(f"{name} has no section for what is unreleased, so nothing was added.")
+            return
+        result = yield from self._edit(name, *edit, "A line under what is unreleased.")
+        if result.ok:
+            self.written.append(name)
+            self.done.append(f"Added a line to {name}.")
+        else:
+            self._note(result, "edit_file", f"add a line to {name}")
+
+    def _write_usage(self, page: str) -> Part[None]:
+        output = ""
+        if runnable(self.readme.command, self.names):
+            (result,) = yield from self._ask(
+                "I run the command of the README, to show what it really prints.",
+                Call("execute", {"command": self.readme.command, "timeout": TEST_SECONDS}),
+            )
+            self._note(result, "execute", f"run {self.readme.command}")
+            if result.ok and not result.text.startswith("Exit code "):
+                output = result.text
+        content = usage_page(self.readme, output)
+        yield from self._create(page, content, "The README asks for this page.")
+
+    def _write_notes(self) -> Part[None]:
+        if not (self.names or self.paths):
+            return
+        name = free_name(self.names)
+        if name is None:
+            self.not_done.append("No notes were written: NOTES.md and NOTES-demo.md are there already.")
+            return
+        content = notes_page(self.transcript.prompt, self.names, self.paths, self.readme, self.before)
+        yield from self._create(name, content, "What I saw goes into a file of its own.")
+
+    def _tick(self) -> Part[None]:
+        """Tick off in the README what was done, and nothing else."""
+        for item in self.readme.open_items:
+            if not self._settled(item):
+                continue
+            old, new = ticked(item)
+            result = yield from self._edit(self.readme.name, old, new, "This item is done.")
+            if result.ok:
+                self.done.append(f"Ticked off in {self.readme.name}: {item}")
+            else:
+                self._note(result, "edit_file", f"tick off an item in {self.readme.name}")
+
+    def _settled(self, item: str) -> bool:
+        named = [path for path in self.written if f"`{path}`" in item]
+        # The item that names no file is the one about the mistake itself.
+        return bool(named) or ("`" not in item and "cent" in item and bool(self.mended))
+
+    def _check(self) -> Part[bool]:
+        if not self._has_tests():
+            return bool(self.names or self.paths)
+        self.after = yield from self._test("Now the tests once more.")
+        if self.after is None:
+            return False
+        self.done.append(f"Ran the tests again: {self.after}.")
+        return self.after.ran is not None and not self.after.wrong
+
+    # -- single moves --------------------------------------------------------------------------------------------
+
+    def _has_tests(self) -> bool:
+        return any(path.split("/")[-1].startswith("test_") for path in self.paths) or "tests/" in self.names
+
+    def _test(self, thought: str) -> Part[TestRun | None]:
+        (result,) = yield from self._ask(thought, Call("execute", {"command": TEST_COMMAND, "timeout": TEST_SECONDS}))
+        self._note(result, "execute", "run the tests")
+        return read_test_run(result) if result.ok else None
+
+    def _suspect(self) -> Part[tuple[bool, str | None]]:
+        """Whether the files could be searched, and the one with the mistake that this script knows."""
+        (result,) = yield from self._ask(
+            "I look for the line behind it.",
+            Call("grep", {"pattern": PATTERN, "glob": "*.py", "output_mode": "content"}),
+        )
+        if result.outcome != "missing":
+            self._note(result, "grep", "search the files")
+            return result.ok, next((match.path for match in matches(result)), None)
+        sources = [path for path in self.paths if not path.split("/")[-1].startswith("test_")]
+        searched = False
+        for path in sources[:READ_AT_MOST]:
+            lines = yield from self._read(path, "Without grep I read the files one by one.")
+            searched = searched or lines is not None
+            if lines and find_repair(lines) is not None:
+                return True, path
+        return searched, None
+
+    def _read(self, path: str, thought: str) -> Part[list[str] | None]:
+        (result,) = yield from self._ask(thought, Call("read_file", {"path": path}))
+        self._note(result, "read_file", f"read {path}")
+        return file_lines(result)
+
+    def _edit(self, path: str, old: str, new: str, thought: str) -> Part[Result]:
+        call = Call("edit_file", {"path": path, "old_string": old, "new_string": new})
+        (result,) = yield from self._ask(thought, call)
+        if result.outcome == "failed":
+            # Never read, or changed since: both are mended by reading it again.
+            lines = yield from self._read(path, f"The edit was refused ({_short(result.text)}), so I read it again.")
+            if lines is not None:
+                (result,) = yield from self._ask("And once more.", call)
+        return result
+
+    def _create(self, path: str, content: str, thought: str) -> Part[None]:
+        (result,) = yield from self._ask(thought, Call("write_file", {"path": path, "content": content}))
+        if result.ok:
+            self.written.append(path)
+            self.done.append(f"Wrote {path}.")
+        self._note(result, "write_file", f"write {path}")
+
+    def _ask(self, thought: str, *calls: Call) -> Part[list[Result]]:
+        """Make those of the calls whose tools are offered, and bring the plan up to date on the way."""
+        offered = [call for call in calls if call.tool in self.transcript.tools]
+        plan = self._plan_call()
+        sent = [*([plan] if plan is not None else []), *offered]
+        if not sent:
+            return [Result("missing")] * len(calls)
+        results = yield Step(thought, tuple(sent))
+        if plan is not None:
+            self._planned(results.pop(0))
+        answers = iter(results)
+        return [next(answers) if call in offered else Result("missing") for call in calls]
+
+    # -- the plan and the report ---------------------------------------------------------------------------------
+
+    def _phase(self, name: str, *, over: str = "", well: bool = True) -> None:
+        if over:
+            self.statuses[over] = "completed" if well else "blocked"
+        self.statuses[name] = "in_progress"
+        self.plan_changed = True
+
+    def _plan_call(self) -> Call | None:
+        if not self.plan_changed or self.plan_refused or "write_todos" not in self.transcript.tools:
+            return None
+        self.plan_changed = False
+        todos = [
+            {"content": text, "status": self.statuses[text], "active_form": active} for text, active in PLAN.items()
+        ]
+        return Call("write_todos", {"todos": todos})
+
+    def _planned(self, result: Result) -> None:
+        if not result.ok:
+            self.plan_refused = True
+            self._note(result, "write_todos", "keep the plan")
+
+    def _note(self, result: Result, tool: str, purpose: str) -> None:
+        """Keep for the report what did not work."""
+        if result.ok:
+            return
+        why = WHY.get(result.outcome) or f"answered: {_short(result.text)}"
+        if result.outcome == "denied" and result.text:
+            why = f"was denied ({_short(result.text)})"
+        line = f"Could not {purpose}: {tool} {why}."
+        if line not in self.not_done:
+            self.not_done.append(line)
+
+    def _report(self) -> str:
+        if not self.transcript.tools:
+            return (
+                "I have no tools, so I did nothing. The plugin deep-filesystem brings the file tools and deep-todo the "
+                "plan; `deep plugins list` tells what is installed and active."
+            )
+        parts = [_bullets("What I did", self.done)]
+        if self.not_done:
+            parts.append(_bullets("What I could not do", self.not_done))
+        if not self.done:
+            offered = ", ".join(sorted(self.transcript.tools))
+            parts = [f"I could do nothing here. The tools that are offered: {offered}.", *parts[1:]]
+        return "\n\n".join([*parts, "(demo:tour is a script; the tools and the files are real.)"])
+
+
+def _bullets(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"{title}:", *(f"- {line}" for line in lines)])
+
+
+def _short(text: str) -> str:
+    line = first_error_line(text)
+    return line if len(line) <= 160 else f"{line[:159]}…"

@@ -1,0 +1,121 @@
+"""What a scripted model reads off the conversation: the prompt, the tools, and what came of its earlier calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+if TYPE_CHECKING:
+    from pydantic_ai.models.function import AgentInfo
+
+__all__ = ["CHARS_PER_TOKEN", "Call", "Result", "Transcript", "chars_sent"]
+
+CHARS_PER_TOKEN = 4
+"""The project's estimate where no tokenizer is at hand (pydantic-deep's `chars // 4`)."""
+_CONTEXT = '<context id="'
+"""How the kernel begins a live section: no words of the user's."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call that a script wants to make, under the tool's original name."""
+
+    tool: str
+    args: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a call.
+
+    Attributes:
+        outcome: Pydantic AI's (`success`, `failed`, `denied`, `retried`, `interrupted`), or `missing` (the tool is
+            not offered, nothing was called), or `lost` (the result is no longer in the conversation).
+        text: what the tool answered.
+    """
+
+    outcome: str
+    text: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call did what it was to do."""
+        return self.outcome == "success"
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """One request as a script sees it.
+
+    Attributes:
+        prompt: the last thing the user said.
+        turn: how many things the user has said; part of the call ids, so that no turn repeats those of another.
+        tools: original name -> the name to call it by.
+        calls: call id -> name of the tool called, of the whole conversation.
+        results: call id -> what came of it.
+    """
+
+    prompt: str
+    turn: int
+    tools: Mapping[str, str]
+    calls: Mapping[str, str]
+    results: Mapping[str, Result]
+
+    @classmethod
+    def of(cls, messages: Sequence[ModelMessage], info: AgentInfo) -> Transcript:
+        """Read it off what the model is sent."""
+        prompts: list[str] = []
+        calls: dict[str, str] = {}
+        results: dict[str, Result] = {}
+        for message in messages:
+            for part in message.parts:
+                if isinstance(part, UserPromptPart):
+                    text = _text(part.content)
+                    if not text.startswith(_CONTEXT):
+                        prompts.append(text)
+                elif isinstance(part, ToolCallPart):
+                    calls[part.tool_call_id] = part.tool_name
+                elif isinstance(part, ToolReturnPart):
+                    results[part.tool_call_id] = Result(part.outcome, _returned(part))
+        tools = {(tool.metadata or {}).get("original", tool.name): tool.name for tool in info.function_tools}
+        return cls(prompts[-1] if prompts else "", len(prompts), tools, calls, results)
+
+
+def chars_sent(messages: Sequence[ModelMessage], info: AgentInfo) -> int:
+    """Characters of a request: instructions, tools, and the whole conversation."""
+    size = len(info.instructions or "")
+    for tool in (*info.function_tools, *info.output_tools):
+        size += len(tool.name) + len(tool.description or "") + len(json.dumps(tool.parameters_json_schema))
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart):
+                size += len(part.model_response_str())
+            elif isinstance(part, ToolCallPart):
+                size += len(part.tool_name) + len(part.args_as_json_str())
+            else:
+                # Kinds of parts are added in any minor release; nearly all of them carry their text as `content`.
+                size += len(_text(getattr(part, "content", None)))
+    return size
+
+
+def _returned(part: ToolReturnPart) -> str:
+    content: object = part.content
+    return content if isinstance(content, str) else part.model_response_str()
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence) and not isinstance(content, bytes | bytearray):
+        return "\n".join(filter(None, (_text(item) for item in cast("Sequence[object]", content))))
+    inner = getattr(content, "content", None)
+    return inner if isinstance(inner, str) else ""

@@ -1,0 +1,35 @@
+"""What the kernel's tests share: a home of their own, and throw-away environments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.environments import Environment
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user without configuration, cache or data, and without DEEP_ settings: a developer's own change no result."""
+    home = tmp_path_factory.mktemp("home")
+    for key in os.environ:
+        if key.startswith(("DEEP_", "XDG_")):
+            monkeypatch.delenv(key)
+    for key in ("HOME", "USERPROFILE", "LOCALAPPDATA"):
+        monkeypatch.setenv(key, str(home))
+    return home
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    """An interpreter with the kernel from the checkout and no plugin."""
+    return Environment.create(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Environment]:
+    """Makes environments that a whole module shares; takes what `Environment.create` takes."""
+    return lambda **how: Environment.create(tmp_path_factory.mktemp("environment"), **how)

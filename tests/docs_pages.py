@@ -1,0 +1,95 @@
+"""Reads the documentation's pages, and runs one: `python tests/docs_pages.py PAGE` in a fresh directory.
+
+A page is a program. Its ```` ```python ```` blocks run in order in one namespace; a block with a title
+(```` ```python title="my_plugin.py" ````) is written to that file, and imported. Other titled blocks are written only.
+What the page prints stands in it as `#> text`; `…` there stands for anything. `<!-- model: [...] -->` lines, which
+readers do not see, are the turns of the model that answers (tests.stubs).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FENCE = re.compile(r"^```(?P<language>[a-z]*)(?: +(?P<attributes>.*))?$")
+TURNS = re.compile(r"<!-- model: (.*?) -->", re.S)
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the file it stands for (empty for none), its text, and the line it starts on."""
+
+    language: str
+    title: str
+    code: str
+    line: int
+
+
+def pages() -> list[Path]:
+    """Everything a user reads that is written by hand, and the generated pages."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """The fenced blocks of a page, in order."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    start, found, code = 0, None, list[str]()
+    for number, line in enumerate(lines, 1):
+        if found is None:
+            found = FENCE.match(line)
+            start, code = number + 1, []
+        elif line == "```":
+            title = re.search(r'title="([^"]+)"', found["attributes"] or "")
+            yield Block(found["language"], title[1] if title else "", "\n".join(code) + "\n", start)
+            found = None
+        else:
+            code.append(line)
+    if found is not None:
+        raise ValueError(f"{page}:{start - 1}: the block is not closed")
+
+
+def turns(page: Path) -> list[Any]:
+    """What the model answers on this page, as `Script.from_json` takes it."""
+    out: list[Any] = []
+    for text in TURNS.findall(page.read_text(encoding="utf-8")):
+        out += json.loads(text)
+    return out
+
+
+def expected(page: Path) -> list[str]:
+    """What the page says that it prints."""
+    lines = [line for block in blocks(page) if block.language == "python" for line in block.code.splitlines()]
+    return [line.strip().removeprefix("#>").strip() for line in lines if line.strip().startswith("#>")]
+
+
+def run(page: Path) -> None:
+    """Run a page in the current directory; errors point at its own lines."""
+    from deep_core import PluginWarning
+
+    warnings.filterwarnings("error", category=PluginWarning)
+    sys.path[0] = str(Path.cwd())
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(page):
+        if block.title:
+            path = Path(block.title)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.code, encoding="utf-8")
+            importlib.invalidate_caches()
+            if block.language == "python" and path.parent == Path():
+                sys.modules.pop(path.stem, None)
+                importlib.import_module(path.stem)
+        elif block.language == "python":
+            source = "\n" * (block.line - 1) + block.code
+            exec(compile(source, page, "exec"), namespace)
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]))

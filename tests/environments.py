@@ -1,0 +1,316 @@
+"""Throw-away Python environments for tests: a real interpreter with site-packages of its own and a home of its own.
+
+What the environment installs is in its site directory and so can be discovered. Third-party dependencies come from the
+environment that runs the tests, through a `.pth` file: importable, but in no site directory, so nothing of ours that
+is installed there is discovered.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["FIXTURES", "REPOSITORY", "Distribution", "Environment", "Finished", "Outcome"]
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+FIXTURES = REPOSITORY / "tests" / "fixtures"
+MARK = "=== answer: "
+"""Stands before the JSON that `Environment.ask` reads: what else a program prints does not matter."""
+PRELUDE = f"""
+def answer(value):
+    import json, sys
+    print({MARK!r} + json.dumps(value), flush=True)
+"""
+KERNEL = """
+import sys, warnings
+from dataclasses import asdict
+
+before = set(sys.modules)
+error = None
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    from deep_core import PluginError
+    from deep_core.kernel import Kernel, survey
+    try:
+        found = {what}(**{arguments!r})
+        {then}
+        records = found.records
+    except PluginError as raised:
+        error, records = [type(raised).__name__, raised.plugin, str(raised)], ()
+plain = ("name", "distribution", "version", "path", "status", "reason", "import_ms", "hooks", "editable")
+answer({{
+    "plugins": [
+        {{**{{key: getattr(record, key) for key in plain}}, "error": record.error and type(record.error).__name__}}
+        for record in records
+    ],
+    "warnings": [str(w.message) for w in caught],
+    "told": list(getattr(locals().get("found"), "warnings", ())),
+    "error": error,
+    "imported": sorted(set(sys.modules) - before),
+}})
+"""
+KEPT = ("PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL")
+"""What a started interpreter sees of this process's environment: no key, no DEEP_ or PYTHON setting."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A distribution to be written into a site directory as an installer would leave it.
+
+    Attributes:
+        name: of the distribution.
+        plugins: entry points of group `deep`: plugin name -> `module` or `module:object`.
+        files: path below the site directory -> text.
+        version: of the distribution.
+        requires: `Requires-Dist` lines.
+        commands: entry points of group `deep.commands`.
+        editable: the project folder of an editable install; its files are not copied.
+    """
+
+    name: str
+    plugins: Mapping[str, str] = field(default_factory=dict[str, str])
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    version: str = "1.0"
+    requires: Sequence[str] = ("deep-core>=0.1,<1",)
+    commands: Mapping[str, str] = field(default_factory=dict[str, str])
+    editable: Path | None = None
+
+    @property
+    def dist_info(self) -> str:
+        """The name of its dist-info folder."""
+        return f"{self.name.replace('-', '_')}-{self.version}.dist-info"
+
+    def write(self, site: Path) -> Path:
+        """Install into a site directory; returns the dist-info folder."""
+        metadata = [f"Name: {self.name}", f"Version: {self.version}"]
+        metadata += [f"Requires-Dist: {requirement}" for requirement in self.requires]
+        points = ["[deep]", *(f"{name} = {value}" for name, value in self.plugins.items())]
+        points += ["", "[deep.commands]", *(f"{name} = {value}" for name, value in self.commands.items())]
+        files = {
+            **self.files,
+            f"{self.dist_info}/METADATA": "\n".join(["Metadata-Version: 2.1", *metadata, ""]),
+            f"{self.dist_info}/entry_points.txt": "\n".join([*points, ""]),
+            f"{self.dist_info}/INSTALLER": "pip\n",
+        }
+        if self.editable is not None:
+            url = {"url": self.editable.as_uri(), "dir_info": {"editable": True}}
+            files[f"{self.dist_info}/direct_url.json"] = json.dumps(url)
+            files[f"_editable_{self.name.replace('-', '_')}.pth"] = f"{self.editable}\n"
+        for path, text in files.items():
+            target = site / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        lines = [f"{path},{_digest(text)},{len(text.encode())}" for path, text in files.items()]
+        record = site / self.dist_info / "RECORD"
+        record.write_text("\n".join([*lines, f"{self.dist_info}/RECORD,,", ""]), encoding="utf-8")
+        return record.parent
+
+
+def _digest(text: str) -> str:
+    raw = hashlib.sha256(text.encode()).digest()
+    return "sha256=" + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a program ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        """What the program gave to `answer`."""
+        lines = [line for line in self.out.splitlines() if line.startswith(MARK)]
+        if len(lines) != 1:
+            raise AssertionError(f"expected one answer(…), got {len(lines)}; exit {self.code}\n{self.out}\n{self.err}")
+        return json.loads(lines[0].removeprefix(MARK))
+
+    def ok(self) -> Finished:
+        """Itself, if the exit code was 0."""
+        if self.code != 0:
+            raise AssertionError(f"exit {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}")
+        return self
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a kernel, or a survey without import, said about the plugins.
+
+    Attributes:
+        plugins: every record, in order, as a mapping of its fields.
+        warnings: texts of the warnings.
+        told: what a survey has to tell (its `warnings`).
+        error: type, plugin and text of the PluginError that was raised, or None.
+        imported: modules that were imported meanwhile.
+    """
+
+    plugins: Sequence[Mapping[str, Any]]
+    warnings: Sequence[str]
+    told: Sequence[str]
+    error: tuple[str, str | None, str] | None
+    imported: Sequence[str]
+
+    def __getitem__(self, plugin: str) -> Mapping[str, Any]:
+        (record,) = (record for record in self.plugins if record["name"] == plugin)
+        return record
+
+    @property
+    def statuses(self) -> dict[str, str]:
+        """Plugin name -> status."""
+        return {record["name"]: record["status"] for record in self.plugins}
+
+    @property
+    def message(self) -> str:
+        """The text of the error that was raised."""
+        if self.error is None:
+            raise AssertionError(f"nothing was raised: {self.statuses}, {self.warnings}")
+        return self.error[2]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An interpreter with its own site-packages.
+
+    Attributes:
+        root: the environment's folder.
+    """
+
+    root: Path
+
+    @classmethod
+    def create(cls, root: Path, *, kernel: bool = True) -> Environment:
+        """Make one.
+
+        Args:
+            root: an empty or absent folder.
+            kernel: makes `deep_core` importable from the checkout. False where its wheel will be installed.
+        """
+        venv.EnvBuilder(symlinks=True, with_pip=False).create(root / "env")
+        environment = cls(root)
+        environment.home.mkdir()
+        environment.work.mkdir()
+        paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+        if kernel:
+            paths.append(str(REPOSITORY))
+        lines = [*dict.fromkeys(paths), ""]
+        (environment.site / "dependencies.pth").write_text("\n".join(lines), encoding="utf-8")
+        return environment
+
+    @property
+    def site(self) -> Path:
+        """Its site-packages."""
+        base = str(self.root / "env")
+        return Path(sysconfig.get_path("purelib", "venv", vars={"base": base, "platbase": base}))
+
+    @property
+    def scripts(self) -> Path:
+        """Where its console scripts are."""
+        base = str(self.root / "env")
+        return Path(sysconfig.get_path("scripts", "venv", vars={"base": base, "platbase": base}))
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.scripts / ("python.exe" if os.name == "nt" else "python")
+
+    @property
+    def home(self) -> Path:
+        """The home of whoever uses it: user configuration, cache and data are below."""
+        return self.root / "home"
+
+    @property
+    def work(self) -> Path:
+        """The working directory of what it runs, unless another is named."""
+        return self.root / "work"
+
+    # -- what is installed ---------------------------------------------------------------------------------------
+
+    def install(self, *distributions: Distribution) -> None:
+        """Write distributions into the site directory, without pip: fast, and any metadata can be written."""
+        for distribution in distributions:
+            distribution.write(self.site)
+
+    def uninstall(self, distribution: Distribution) -> None:
+        """Remove what `install` wrote."""
+        for path in distribution.files:
+            (self.site / path).unlink()
+        shutil.rmtree(self.site / distribution.dist_info)
+
+    def pip(self, *arguments: str | Path) -> None:
+        """Run the real pip on this environment, without an index and without dependencies."""
+        offline = ["--no-index", "--no-deps"] if arguments[0] == "install" else ["--yes"]
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(self.python)]
+        command = [*pip, str(arguments[0]), "--quiet", *offline, *map(str, arguments[1:])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.variables())
+        Finished(done.returncode, done.stdout, done.stderr).ok()
+
+    # -- what is run ---------------------------------------------------------------------------------------------
+
+    def variables(self, **more: str) -> dict[str, str]:
+        """The process environment that its programs get."""
+        kept = {key: os.environ[key] for key in KEPT if key in os.environ}
+        home = {"HOME": str(self.home), "USERPROFILE": str(self.home), "LOCALAPPDATA": str(self.home)}
+        return {**kept, **home, "PYTHONUTF8": "1", **more}
+
+    def run(
+        self, *command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 120
+    ) -> Finished:
+        """Run a program of the environment (`command[0]` by its path) and wait for it."""
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=cwd or self.work,
+            env=self.variables(**(env or {})),
+            capture_output=True,
+            encoding="utf-8",
+            stdin=subprocess.DEVNULL,
+            timeout=timeout,
+            check=False,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def ask(
+        self,
+        code: str,
+        *,
+        flags: Sequence[str] = (),
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Run code that calls `answer(value)` once, and return the value (through JSON)."""
+        return self.run(self.python, *flags, "-c", PRELUDE + code, cwd=cwd, env=env).ok().value
+
+    def listed(self, *, cwd: Path | None = None, env: Mapping[str, str] | None = None, **survey: Any) -> Outcome:
+        """What `deep_core.kernel.survey` (what a list shows) says, in a fresh process."""
+        return Outcome(**self.ask(KERNEL.format(what="survey", arguments=survey, then=""), cwd=cwd, env=env))
+
+    def loaded(
+        self,
+        *,
+        agent: bool = False,
+        flags: Sequence[str] = (),
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        **kernel: Any,
+    ) -> Outcome:
+        """What `deep_core.Kernel` says, in a fresh process; with `agent`, after it has made an agent too."""
+        then = "found.create_agent('test')" if agent else ""
+        code = KERNEL.format(what="Kernel", arguments=kernel, then=then)
+        return Outcome(**self.ask(code, flags=flags, cwd=cwd, env=env))
+
+    def application(self, *calls: tuple[str, Mapping[str, Any]], env: Mapping[str, str] | None = None) -> Any:
+        """Run `tests/fixtures/application.py`, its model making these tool calls; returns its report."""
+        done = self.run(self.python, FIXTURES / "application.py", json.dumps(calls), env=env).ok()
+        return json.loads(done.out)

@@ -1,0 +1,352 @@
+"""Broken plugins, one of each kind, beside a good one: the application runs, the good one works, each is accounted for.
+
+The plugins are the modules of `fixtures/broken`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.environments import FIXTURES, Distribution, Environment
+
+GOOD = Distribution("acme-good", {"good": "acme_good"}, {"acme_good.py": (FIXTURES / "good.py").read_text("utf-8")})
+GREET = ("greet", {"name": "Ann"})
+
+
+@dataclass(frozen=True)
+class Broken:
+    """One kind of broken plugin and what must be said of it.
+
+    Attributes:
+        kind: the module in `fixtures/broken`.
+        status: of the plugin.
+        reason: texts that its reason must have: what is wrong, and what to type.
+        entry: what the entry point names in the module.
+        requires: what its distribution requires.
+    """
+
+    kind: str
+    status: str
+    reason: tuple[str, ...]
+    entry: str = ""
+    requires: tuple[str, ...] = ("deep-core>=0.1,<1",)
+
+    @property
+    def module(self) -> str:
+        return f"broken_{self.kind}"
+
+    @property
+    def distribution(self) -> Distribution:
+        text = (FIXTURES / "broken" / f"{self.kind}.py").read_text("utf-8")
+        name = f"acme-{self.kind.replace('_', '-')}"
+        entry = self.module + self.entry
+        return Distribution(name, {self.kind: entry}, {f"{self.module}.py": text}, requires=self.requires)
+
+
+DISABLE = "plugins.disable = ["
+LOADING = [
+    Broken("import_error", "failed", ("ImportError: cannot import name 'no_such_name'", ".py:3", DISABLE)),
+    Broken("module_not_found", "failed", ("no_such_library_at_all", "pip install no_such_library_at_all")),
+    Broken("syntax_error", "failed", ("SyntaxError", ".py:3", DISABLE)),
+    Broken("system_exit", "failed", ("SystemExit: usage: system_exit FILE", DISABLE)),
+    Broken("missing_attribute", "failed", ("has no 'plugn'", "Did you mean 'plugin'?", DISABLE), ":plugn"),
+    Broken("misspelt_hook", "failed", ("there is no such hook", "Did you mean 'deep_toolsets'?", ".py:6", DISABLE)),
+    Broken("wrong_argument", "failed", ("unknown argument 'contxt'", "Did you mean 'context'?", ".py:6", DISABLE)),
+    Broken("async_hook", "failed", ("must be a plain function, not async", ".py:6", DISABLE)),
+    Broken("wrapper_hook", "failed", ("wrapper=True is not supported", ".py:6", DISABLE)),
+    Broken("no_hook", "failed", ("implements no hook", "@deep_core.hookimpl", DISABLE)),
+    Broken("raising_specs", "failed", ("the specs broke", DISABLE)),
+    Broken("raising_state", "failed", ("hook deep_state", "the slots broke", DISABLE)),
+    Broken("raising_constructor", "failed", ("the constructor broke", DISABLE), ":Plugin"),
+    Broken("missing_extra", "needs-extra", ("pip install 'deep-skills[pdf]'",)),
+    Broken("too_new", "incompatible", ("deep-core >=99", "pip install"), "", ("deep-core>=99",)),
+    Broken("missing_plugin", "needs-plugin", ("pip install deep-nowhere",), "", ("deep-core", "deep-nowhere>=0.1")),
+]
+"""Those that are found out when plugins are loaded."""
+
+CONTRIBUTING = [
+    Broken("raising_hook", "failed", ("hook deep_capabilities", "RuntimeError: the hook broke", DISABLE)),
+    Broken("exiting_hook", "failed", ("hook deep_toolsets", "SystemExit: 3", DISABLE)),
+    Broken("raising_generator", "failed", ("hook deep_prompt_sections", "the generator broke", DISABLE)),
+    Broken("raising_options", "failed", ("hook deep_options", "the options broke", DISABLE)),
+    Broken("wrong_type", "failed", ("hook deep_toolsets", "expected AbstractToolsets, got str", DISABLE)),
+    Broken("not_a_list", "failed", ("hook deep_toolsets", "expected a list, got FunctionToolset", DISABLE)),
+    Broken("wrong_mapping", "failed", ("hook deep_backends", "expected a mapping of names, got list", DISABLE)),
+    Broken("wrong_processor", "failed", ("hook deep_history_processors", "must be callable", DISABLE)),
+    Broken("capability_class", "failed", ("hook deep_capabilities", "return an instance", DISABLE)),
+    Broken("wrong_options", "failed", ("hook deep_options", "PluginOptions", DISABLE)),
+    Broken("missing_extra_in_hook", "needs-extra", ("pip install", "acme-maps[pdf]")),
+]
+"""Those that are found out when an agent is made."""
+
+BROKEN = {broken.kind: broken for broken in (*LOADING, *CONTRIBUTING)}
+RUNNING = {
+    *("raising_live_section", "raising_processor", "stopping_processor", "raising_redactor", "raising_tool"),
+    *("raising_observer", "raising_check", "raising_property", "raising_static_section", "slow_import"),
+}
+"""Those that load and contribute, and go wrong in a run, or not at all."""
+
+
+def installed(kind: str) -> Distribution:
+    """A plugin of `RUNNING`, as a distribution."""
+    return Broken(kind, "active", (), ":Plugin" if kind == "raising_property" else "").distribution
+
+
+def test_every_broken_plugin_of_the_fixtures_is_tested() -> None:
+    kinds = {path.stem for path in (FIXTURES / "broken").glob("*.py")}
+    assert kinds == BROKEN.keys() | RUNNING | {"os_exit"}
+
+
+def works(report: Mapping[str, Any]) -> None:
+    """The application ran to its end, and the good plugin did all that it should."""
+    assert report["error"] is None
+    assert report["output"] == "done"
+    assert report["plugins"]["good"] == ["active", ""]
+    assert report["returns"]["greet"] == ["success", "Hello, Ann!"]
+    assert "Be kind." in report["prompts"][0]
+
+
+@pytest.mark.parametrize("kind", sorted(BROKEN))
+def test_a_broken_plugin_is_left_out_with_one_warning_and_everything_else_works(
+    environment: Environment, kind: str
+) -> None:
+    broken = BROKEN[kind]
+    environment.install(GOOD, broken.distribution)
+    report = environment.application(GREET)
+    works(report)
+    assert report["tools"][0] == ["greet"]
+    assert "HALF A PLUGIN" not in report["prompts"][0]
+    status, reason = report["plugins"][kind]
+    assert status == broken.status
+    for text in broken.reason:
+        assert text in reason
+    (warning,) = report["warnings"]
+    assert warning == f"plugin {kind} 1.0 (acme-{kind.replace('_', '-')}) is {status}: {reason}"
+    listed = environment.listed()  # what `deep plugins list` then shows, importing none
+    assert (listed[kind]["status"], listed[kind]["reason"]) == (status, reason)
+    assert broken.module not in listed.imported
+
+
+@pytest.mark.parametrize("kind", ["too_new", "missing_plugin"])
+def test_what_may_not_load_is_never_imported(environment: Environment, kind: str) -> None:
+    environment.install(BROKEN[kind].distribution)
+    assert BROKEN[kind].module not in environment.loaded().imported
+
+
+def test_all_broken_plugins_together_still_leave_the_application_standing(environment: Environment) -> None:
+    environment.install(GOOD, *(broken.distribution for broken in BROKEN.values()))
+    report = environment.application(GREET)
+    works(report)
+    assert {kind: report["plugins"][kind][0] for kind in BROKEN} == {k: b.status for k, b in BROKEN.items()}
+    assert len(report["warnings"]) == len(BROKEN)
+
+
+@pytest.mark.parametrize("kind", [broken.kind for broken in LOADING])
+def test_a_broken_plugin_that_was_named_raises(environment: Environment, kind: str) -> None:
+    environment.install(GOOD, BROKEN[kind].distribution)
+    outcome = environment.loaded(require=[kind])
+    assert outcome.error is not None
+    assert outcome.error[1] == kind
+    for text in BROKEN[kind].reason:
+        assert text in outcome.message
+
+
+@pytest.mark.parametrize("how", [{"raising_hook": True}, {"raising_hook": {}}, {"include_raising_hook": True}])
+def test_a_plugin_named_by_keyword_that_fails_to_contribute_raises(
+    environment: Environment, how: dict[str, object]
+) -> None:
+    environment.install(BROKEN["raising_hook"].distribution)
+    raised = environment.ask(f"""
+from deep_core import Kernel, PluginError
+try:
+    Kernel().create_agent("test", **{how!r})
+except PluginError as error:
+    answer([error.plugin, str(error), error.__cause__.__notes__])
+""")
+    label = "plugin raising_hook 1.0 (acme-raising-hook)"
+    assert raised[0] == "raising_hook"
+    assert raised[1].startswith(f"{label}, hook deep_capabilities: the hook broke")
+    assert f"{label}, hook deep_capabilities" in raised[2]
+
+
+def test_the_traceback_of_a_failure_is_kept(environment: Environment) -> None:
+    environment.install(BROKEN["import_error"].distribution)
+    text = environment.ask("""
+import traceback, warnings
+warnings.simplefilter("ignore")
+from deep_core import Kernel
+answer("".join(traceback.format_exception(Kernel().plugins["import_error"].error)))
+""")
+    assert "broken_import_error.py" in text
+    assert "no_such_name" in text
+    assert "plugin import_error 1.0 (acme-import-error)" in text
+
+
+# -- in a run ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_raising_tool_is_a_failed_result_and_the_run_goes_on(environment: Environment) -> None:
+    environment.install(GOOD, installed("raising_tool"))
+    report = environment.application(("explode", {}), GREET)
+    works(report)
+    assert report["returns"]["explode"] == ["failed", "RuntimeError: the tool broke (plugin raising_tool)"]
+    (incident,) = report["incidents"]
+    assert incident.startswith("plugin raising_tool, tool explode: RuntimeError: the tool broke")
+
+
+def test_a_raising_static_section_is_left_out_and_the_plugin_stays(environment: Environment) -> None:
+    environment.install(GOOD, installed("raising_static_section"))
+    report = environment.application(GREET)
+    works(report)
+    assert report["plugins"]["raising_static_section"] == ["active", ""]
+    assert report["prompts"][0] == "Be kind.\n\nThe text beside it."
+    assert any("the text broke" in incident for incident in report["incidents"])
+
+
+def test_a_raising_live_section_keeps_what_was_last_sent(environment: Environment) -> None:
+    environment.install(GOOD, installed("raising_live_section"))
+    report = environment.application(GREET, GREET)
+    works(report)
+    # Explaining the agent was the call that succeeded, so in the run it has never spoken, and nothing is withdrawn.
+    assert not any("SPOKE" in text for request in report["requests"] for text in request)
+    assert [i for i in report["incidents"] if "section broken: RuntimeError: the section broke" in i]
+
+
+def test_a_raising_processor_that_may_be_passed_over_leaves_the_history_as_it_was(environment: Environment) -> None:
+    environment.install(GOOD, installed("raising_processor"))
+    report = environment.application(GREET)
+    works(report)
+    assert report["requests"][-1][0] == "Go on."
+    assert any("processor broken: RuntimeError: the processor broke" in i for i in report["incidents"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [("stopping_processor", "the processor broke"), ("raising_redactor", "the redactor broke")]
+)
+def test_a_raising_processor_that_must_hold_stops_the_run_before_anything_is_sent(
+    environment: Environment, kind: str, text: str
+) -> None:
+    environment.install(GOOD, installed(kind))
+    sent = environment.ask(f"""
+from deep_core import Kernel, create_default_deps
+from pydantic_ai.models.function import FunctionModel
+sent = []
+kernel = Kernel()
+agent = kernel.create_agent(FunctionModel(lambda messages, info: sent.append(1)))
+try:
+    agent.run_sync("Go on.", deps=create_default_deps(kernel=kernel))
+except RuntimeError as error:
+    answer([len(sent), str(error), error.__notes__, kernel.active])
+""")
+    assert sent == [0, text, [f"plugin {kind}, processor broken"], ["good", kind]]
+
+
+def test_observers_that_raise_are_recorded_and_change_nothing(environment: Environment) -> None:
+    environment.install(GOOD, installed("raising_observer"))
+    report = environment.application(GREET)
+    works(report)
+    assert any("hook deep_agent_created" in incident for incident in report["incidents"])
+    assert any("hook deep_run_event" in incident for incident in report["incidents"])
+
+
+def test_a_raising_check_denies_the_call(environment: Environment) -> None:
+    environment.install(GOOD, installed("raising_check"))
+    report = environment.application(GREET)
+    assert report["output"] == "done"
+    outcome, text = report["returns"]["greet"]
+    assert outcome == "failed"
+    assert "raising_check" in text
+    assert "denied" in text.lower()
+
+
+def test_a_raising_property_is_never_touched(environment: Environment) -> None:
+    environment.install(GOOD, installed("raising_property"))
+    report = environment.application(GREET)
+    works(report)
+    assert report["plugins"]["raising_property"] == ["active", ""]
+    assert "BESIDE A PROPERTY" in report["prompts"][0]
+    assert report["warnings"] == []
+
+
+def test_a_slow_import_works_and_what_it_took_is_told_without_waiting_again(environment: Environment) -> None:
+    environment.install(GOOD, installed("slow_import"))
+    report = environment.application(GREET)
+    works(report)
+    assert "SLOW BUT SURE" in report["prompts"][0]
+    listed = environment.listed()
+    assert listed["slow_import"]["import_ms"] >= 2000
+    assert "broken_slow_import" not in listed.imported
+
+
+def test_a_strict_kernel_lets_a_tools_exception_through(environment: Environment) -> None:
+    environment.install(installed("raising_tool"))
+    raised = environment.ask("""
+from deep_core import Kernel, create_default_deps
+from pydantic_ai.models.test import TestModel
+kernel = Kernel(strict=True)
+try:
+    kernel.create_agent(TestModel()).run_sync("Go.", deps=create_default_deps(kernel=kernel))
+except RuntimeError as error:
+    answer(str(error))
+""")
+    assert raised == "the tool broke"
+
+
+# -- a plugin that ends the process ----------------------------------------------------------------------------------------
+
+OS_EXIT = Broken("os_exit", "active", ()).distribution
+
+
+def test_a_plugin_that_ends_the_process_proves_that_a_survey_imports_none(environment: Environment) -> None:
+    environment.install(GOOD, OS_EXIT)
+    assert environment.listed().statuses == {"good": "active", "os_exit": "active"}
+    died = environment.run(environment.python, "-c", "from deep_core import Kernel; Kernel()")
+    assert died.code == 86  # it does what it says, so the survey above did not import it
+
+
+def test_a_plugin_that_ends_the_process_can_be_disabled(environment: Environment) -> None:
+    environment.install(GOOD, OS_EXIT)
+    works(environment.application(GREET, env={"DEEP_PLUGINS_DISABLE": "os_exit"}))
+
+
+# -- interleaved -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_failure_in_one_kernel_is_not_one_in_another(tmp_path: Path) -> None:
+    """Nothing is global: two kernels in one process and one event loop, one of them with a tool that raises."""
+    from pydantic_ai import FunctionToolset
+    from pydantic_ai.models.test import TestModel
+
+    from deep_core import Kernel, create_default_deps, hookimpl
+
+    class Worker:
+        def __init__(self, fails: bool) -> None:
+            self.fails = fails
+
+        @hookimpl
+        def deep_toolsets(self, context: object) -> list[Any]:
+            toolset: FunctionToolset[Any] = FunctionToolset(id="tools")
+
+            @toolset.tool_plain
+            async def work() -> str:  # pyright: ignore[reportUnusedFunction]
+                await asyncio.sleep(0)
+                if self.fails:
+                    raise RuntimeError("broke")
+                return "worked"
+
+            return [toolset]
+
+    async def both() -> list[int]:
+        kernels = [Kernel(plugins=[Worker(fails)], discover=False) for fails in (True, False)]
+        agents = [kernel.create_agent(TestModel()) for kernel in kernels]
+        pairs = zip(kernels, agents, strict=True)
+        await asyncio.gather(*(agent.run("Go.", deps=create_default_deps(kernel=kernel)) for kernel, agent in pairs))
+        return [len(kernel.incidents) for kernel in kernels]
+
+    assert asyncio.run(both()) == [1, 0]

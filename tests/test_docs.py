@@ -1,0 +1,282 @@
+"""The documentation is true: pages match the hooks, every block runs, commands and links exist, the site builds."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from deep_core import AgentConfig, hookspecs
+from tests.docs_pages import ROOT, blocks, expected, pages, turns
+from tests.stubs import AnthropicStub, Script
+
+DOCS = ROOT / "docs"
+SPECS = {
+    name: function
+    for name, function in vars(hookspecs).items()
+    if inspect.isfunction(function) and hasattr(function, "deep_policy")
+}
+PROGRAMS = {"deep", "pip", "python", "make", "cd", "export", "cat", "git", "uv", "pytest"}
+"""What a console block may start a line with."""
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def with_blocks(*languages: str) -> list[Any]:
+    """The pages that have blocks in these languages. Hook pages are run by tests/test_hook_examples.py."""
+    return [
+        pytest.param(page, id=name_of(page))
+        for page in pages()
+        if page.parent.name != "hooks" and any(block.language in languages for block in blocks(page))
+    ]
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+# -- hooks ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_hook_has_a_page_and_every_page_a_hook() -> None:
+    found = {page.stem for page in (DOCS / "hooks").glob("*.md")} - {"index"}
+    assert found == set(SPECS)
+
+
+@pytest.mark.parametrize("hook", SPECS)
+def test_a_hooks_page_names_its_arguments(hook: str) -> None:
+    heading = (DOCS / "hooks" / f"{hook}.md").read_text(encoding="utf-8").splitlines()[0]
+    assert heading == f"# {hook}({', '.join(inspect.signature(SPECS[hook]).parameters)})"
+
+
+@pytest.mark.parametrize("where", ["mkdocs.yml", "docs/hooks/index.md"])
+def test_every_hook_is_listed_once(where: str) -> None:
+    text = (ROOT / where).read_text(encoding="utf-8")
+    listed = re.findall(r"\b(deep_[a-z_]+)\.md", text)
+    assert sorted(listed) == sorted(SPECS)
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if page.parent.name != "hooks"], ids=name_of)
+def test_hooks_that_pages_show_being_implemented_exist(page: Path) -> None:
+    implemented = [
+        name
+        for block in blocks(page)
+        if block.language == "python"
+        for name in re.findall(r"@hookimpl(?:\([^)]*\))?\s+(?:async )?def (\w+)", block.code)
+    ]
+    own = re.findall(r"@hookspec\([^)]*\)\s+def (\w+)", page.read_text(encoding="utf-8"))
+    assert set(implemented) <= {*SPECS, *own}
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    result = subprocess.run([sys.executable, DOCS / "generate.py", "--check"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_check_tells_of_a_page_that_was_edited_by_hand_and_of_one_without_a_hook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = generator()
+    monkeypatch.setattr(module, "DOCS", tmp_path / "docs")
+    (tmp_path / "docs" / "decisions").mkdir(parents=True)
+    assert module.main([]) == 0
+    assert module.main(["--check"]) == 0
+    page = tmp_path / "docs" / "hooks" / "deep_state.md"
+    page.write_text(page.read_text(encoding="utf-8").replace("Slots", "Places"), encoding="utf-8")
+    (tmp_path / "docs" / "hooks" / "deep_gone.md").write_text("# deep_gone()\n", encoding="utf-8")
+    assert module.main(["--check"]) == 1
+    told = capsys.readouterr().out
+    assert "-Places of session state" in told
+    assert "deep_gone.md: no hook has this name" in told
+    assert "python docs/generate.py" in told
+    assert module.main([]) == 0
+    assert module.main(["--check"]) == 0
+    assert not (tmp_path / "docs" / "hooks" / "deep_gone.md").exists()
+
+
+def test_the_committed_schema_is_the_models() -> None:
+    committed = json.loads((DOCS / "reference" / "config-schema.json").read_text(encoding="utf-8"))
+    assert committed == AgentConfig.model_json_schema()
+
+
+# -- blocks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", with_blocks("python"))
+def test_every_python_block_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    script = Script.from_json(json.dumps({"turns": turns(page)}))
+    work = tmp_path / "work"
+    work.mkdir()
+    home = tmp_path / "home"
+    home.mkdir()
+    with AnthropicStub(script) as stub:
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("DEEP_", "XDG_"))}
+        environment |= {"HOME": str(home), "NO_PROXY": "*", "PYTHONUTF8": "1"}
+        environment |= {"ANTHROPIC_API_KEY": "x", "ANTHROPIC_BASE_URL": stub.base_url}
+        result = subprocess.run(
+            [sys.executable, ROOT / "tests" / "docs_pages.py", page],
+            cwd=work,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert result.returncode == 0, result.stderr[-4000:]
+        assert stub.player.left == 0, f"{stub.player.left} scripted turns were never asked for"
+    assert_prints(result.stdout.splitlines(), expected(page))
+
+
+def assert_prints(printed: list[str], said: list[str]) -> None:
+    """Line by line; `…` in what a page says stands for anything."""
+    for number, line in enumerate(said):
+        pattern = ".*".join(re.escape(part) for part in line.split("…"))
+        got = printed[number].strip() if number < len(printed) else "nothing"
+        assert re.fullmatch(pattern, got), f"the page says {line!r}, printed was {got!r}"
+    assert len(printed) == len(said), f"printed, but not on the page: {printed[len(said) :]}"
+
+
+@pytest.mark.parametrize("page", with_blocks("toml"))
+def test_every_toml_block_is_a_configuration_that_is_accepted(page: Path) -> None:
+    from deep_core.agent_config import parse_agent_config
+    from deep_core.config import Config, ConfigLayer
+    from deep_core.contributions import NAME
+
+    for block in blocks(page):
+        if block.language != "toml":
+            continue
+        data: dict[str, Any] = tomllib.loads(block.code)
+        data = data.get("tool", {}).get("deep", data)
+        where = f"{page.name}:{block.line}"
+        if "project" in data:
+            assert all(NAME.fullmatch(plugin) for plugin in data["project"]["entry-points"]["deep"]), where
+            continue
+        config = Config((ConfigLayer(where, data),))
+        parse_agent_config(*config.agent())
+        for name in config.plugin_names():
+            config.plugin(name)
+        for name in ("allow", "disable", "require"):
+            config.plugin_list(name)
+
+
+@pytest.mark.parametrize("page", with_blocks("console"))
+def test_every_console_line_is_a_command_that_exists(page: Path) -> None:
+    for block in blocks(page):
+        if block.language != "console":
+            continue
+        lines = [line for line in block.code.splitlines() if line.strip() and not line.startswith("#")]
+        # With prompts, the other lines are output.
+        commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")] or lines
+        for command in commands:
+            words = shlex.split(command, comments=True)
+            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+                words.pop(0)
+            assert words[0] in PROGRAMS, f"{page.name}:{block.line}: {command}"
+            if words[0] == "deep":
+                check_deep(words[1:], f"{page.name}:{block.line}: {command}")
+            elif words[0] == "make":
+                makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+                for target in words[1:]:
+                    assert re.search(rf"^{target}:", makefile, re.M), f"{page.name}:{block.line}: {command}"
+
+
+def command_line() -> Any:
+    """The click group behind `deep`."""
+    found = importlib.metadata.entry_points(group="console_scripts", name="deep")
+    if not found:
+        pytest.skip("deep-cli is not installed: pip install -e plugins/cli")
+    return next(iter(found)).load()
+
+
+def check_deep(words: list[str], where: str) -> None:
+    """Every subcommand and option of a `deep` line is known to the command line."""
+    import click
+
+    command: click.Command = command_line()
+    if not isinstance(command, click.Command):
+        command = importlib.import_module(command.__module__).cli
+    context = click.Context(command, info_name="deep")
+    rest = words
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        found = command.get_command(context, rest[0])
+        assert found is not None, f"{where}: deep has no command {rest[0]!r}"
+        command, rest = found, rest[1:]
+        context = click.Context(command, info_name=rest[0] if rest else None, parent=context)
+    if "--" in rest:
+        rest = rest[: rest.index("--")]
+    try:
+        command.make_parser(context).parse_args(list(rest))
+    except click.UsageError as error:
+        pytest.fail(f"{where}: {error.format_message()}")
+
+
+# -- links and the site ---------------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as mkdocs makes them."""
+    out: set[str] = set()
+    inside = False
+    for line in page.read_text(encoding="utf-8").splitlines():
+        inside ^= line.startswith("```")
+        if not inside and re.match(r"#{1,6} ", line):
+            text = re.sub(r"[^\w\s-]", "", line.lstrip("#")).strip().lower()
+            out.add(re.sub(r"[-\s]+", "-", text))
+    return out
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_internal_links_resolve(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    text = re.sub(r"`[^`\n]*`", "", text)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        to = (page.parent / path).resolve() if path else page
+        assert to.exists(), f"{name_of(page)} links to {target}"
+        if anchor and to.suffix == ".md":
+            assert anchor in anchors(to), f"{name_of(page)} links to {target}; anchors: {sorted(anchors(to))}"
+
+
+def test_every_page_is_reached_from_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in pages()[1:]:
+        path = page.relative_to(DOCS).as_posix()
+        if not path.startswith("decisions/") or path == "decisions/index.md":
+            assert path in navigation, f"{path} is not in the nav of mkdocs.yml"
+
+
+def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed: pip install -r requirements/dev.txt")
+    site = tmp_path / "site"
+    result = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", site],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    page = (site / "index.html").read_text(encoding="utf-8")
+    assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', page)
