@@ -150,7 +150,9 @@ class Config:
                 if not layer.trusted:
                     continue
                 dotted = ".".join(path)
-                if not any(dotted == key or dotted.startswith(key + ".") for key in sources):
+                if value == {} and path[-1] != "interrupt_on":
+                    _table(merged, path)  # says nothing, but its name must be one that there is
+                elif not any(dotted == key or dotted.startswith(key + ".") for key in sources):
                     _put(merged, path, value)
                     sources[dotted] = layer.source
         return merged, sources
@@ -193,16 +195,20 @@ def _check_setting(where: str, key: str, value: object) -> None:
 def _leaves(data: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     for key, value in data.items():
         # interrupt_on maps tool names to answers: one value, not a tree of settings.
-        if isinstance(value, dict) and key != "interrupt_on":
+        if isinstance(value, dict) and value and key != "interrupt_on":
             yield from _leaves(cast("dict[str, Any]", value), (*path, key))
         else:
             yield (*path, key), value
 
 
-def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    for key in path[:-1]:
+def _table(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    for key in path:
         tree = tree.setdefault(key, {})
-    tree[path[-1]] = value
+    return tree
+
+
+def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    _table(tree, path[:-1])[path[-1]] = value
 
 
 def restrict(layer: ConfigLayer) -> tuple[ConfigLayer, list[str]]:

@@ -136,6 +136,7 @@ class Kernel:
         strict: bool = False,
     ) -> None:
         self._closed = False
+        self._active: tuple[str, ...] = ()
         self._closers: list[tuple[str, Callable[[], object]]] = []
         self._lock = threading.RLock()
         self._incidents = Incidents(strict)

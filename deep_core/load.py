@@ -248,20 +248,18 @@ def _contained(record: PluginRecord, step: Callable[[], Any], on_error: Callable
 
 def explain_failure(record: PluginRecord, error: BaseException) -> str:
     """One line for a list: what was raised, where, and what to type."""
+    dist = record.distribution
+    way = f"pip install -U {dist}, or plugins.disable = [{record.name!r}]" if dist else f"mend {record.path or 'it'}"
     if isinstance(error, PluginError):
-        return str(error)
+        told = "pip install" in str(error) or "plugins." in str(error)
+        return str(error) if told else f"{error}; {way}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
     where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     if isinstance(error, SyntaxError) and error.filename:
         where = f" at {error.filename}:{error.lineno}"
-    text = f"{type(error).__name__}: {error}".rstrip(": ")
-    way = (
-        f"pip install -U {record.distribution}, or plugins.disable = [{record.name!r}]"
-        if record.distribution
-        else "fix it"
-    )
     if isinstance(error, ModuleNotFoundError) and error.name:
         way = f"pip install {error.name.partition('.')[0]}, or {way}"
+    text = f"{type(error).__name__}: {error}".rstrip(": ")
     return f"{text}{where}; {way}"
 
 

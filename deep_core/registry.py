@@ -135,7 +135,7 @@ class Registry:
         whole, arguments = self._retired.get(hook, (None, None))  # none for a sleeping hook
         found = [whole, *(message for name, message in (arguments or {}).items() if name in impl.argnames)]
         for message in filter(None, found):
-            text = f"plugin {plugin}, hook {hook} ({_place(impl.function)}): {message}"
+            text = f"{message} (plugin {plugin}, {_place(impl.function)})"
             warnings.warn(text, type(message), stacklevel=2)
 
     def unregister(self, plugin: str) -> None:

@@ -139,7 +139,10 @@ class Request:
         for contribution in found:
             model: object = contribution.value
             if not (isinstance(model, type) and issubclass(model, PluginOptions)):
-                error = PluginError(f"expected a subclass of PluginOptions, got {model!r}", plugin=contribution.plugin)
+                error = PluginError(
+                    f"hook deep_options: expected a subclass of PluginOptions, got {model!r}",
+                    plugin=contribution.plugin,
+                )
                 drop(contribution.plugin, "hook deep_options", error)
         return {c.plugin: c for c in found if c.plugin not in dropped}
 

@@ -13,7 +13,7 @@ from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionTools
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from .errors import PluginError, clash_message
-from .expressions import ToolExpression, ToolSubject, check_matches
+from .expressions import Not, ToolExpression, ToolSubject, check_matches
 
 if TYPE_CHECKING:
     from .policy import Policy
@@ -245,7 +245,12 @@ def _reserved(toolset: PluginToolset, name: str) -> PluginError:
 
 
 def check_rule(rule: object, definitions: Sequence[ToolDefinition], where: str) -> None:
-    """Raise UnmatchedExpression where a rule is an expression that matches none of the tools."""
+    """Raise UnmatchedExpression where a rule is an expression that matches none of the tools.
+
+    `~x` may leave nothing, but then `x` must be something.
+    """
+    if isinstance(rule, Not) and not any(rule.matches(subject_of(definition)) for definition in definitions):
+        rule = rule.operand
     if isinstance(rule, ToolExpression):
         check_matches(rule, [subject_of(definition) for definition in definitions], where=where)
 

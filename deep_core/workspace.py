@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic_ai.messages import WorkspaceRef
@@ -33,6 +34,15 @@ class BackendProtocol(WorkspaceBackend, SupportsFilesystem, Protocol):
 @runtime_checkable
 class SandboxProtocol(BackendProtocol, SupportsCommands, Protocol):
     """A backend with files and commands."""
+
+
+@runtime_checkable
+class SupportsProtect(Protocol):
+    """A backend that can be told of paths it must never write to (deep-backends' local one is)."""
+
+    def protect(self, *paths: Path) -> None:
+        """Refuse writes to these paths from now on. Repeating a path changes nothing."""
+        ...
 
 
 class _Here(WrapperWorkspace):
@@ -74,6 +84,9 @@ class Workspaces:
             backend = self._make()
             # deps is one session's; no backend is made twice for it, and nothing but it is changed.
             deps.backend = backend
+        if self._context.config_files and isinstance(backend, SupportsProtect):
+            # The configuration that was read is policy: what the model can write must not reach it.
+            backend.protect(*self._context.config_files)
         if ref is not None and backend.ref != ref:
             return _Here(backend if isinstance(backend, Workspace) else Workspace(backend), ref)
         return backend

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-from tests.environments import Environment
+from tests.environments import Environment, Here
+
+settings.register_profile("deep", deadline=None)  # a busy machine makes no property false
+settings.load_profile("deep")
 
 
 @pytest.fixture(autouse=True)
@@ -33,3 +37,11 @@ def environment(tmp_path: Path) -> Environment:
 def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Environment]:
     """Makes environments that a whole module shares; takes what `Environment.create` takes."""
     return lambda **how: Environment.create(tmp_path_factory.mktemp("environment"), **how)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Here]:
+    """This interpreter with a site directory of its own."""
+    found = Here(tmp_path / "site", monkeypatch)
+    yield found
+    found.forget()

@@ -36,7 +36,7 @@ def installed(environment: Environment) -> Environment:
     return environment
 
 
-# -- what is found -------------------------------------------------------------------------------------------------------
+# -- what is found -----------------------------------------------------------------------------------------------------
 
 
 def test_installed_means_active_and_uninstalled_means_gone(installed: Environment) -> None:
@@ -159,7 +159,7 @@ def test_a_name_that_no_plugin_can_have_is_told_before_import(environment: Envir
     assert "acme_sun" not in outcome.imported
 
 
-# -- broken metadata -----------------------------------------------------------------------------------------------------
+# -- broken metadata ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_broken_metadata_of_one_distribution_stops_nothing(
     assert installed.loaded()["rain"]["status"] == "active"
 
 
-# -- the lists -----------------------------------------------------------------------------------------------------------
+# -- the lists ---------------------------------------------------------------------------------------------------------
 
 
 def write(path: Path, text: str) -> Path:
@@ -303,7 +303,7 @@ def test_a_wrong_setting_of_a_plugin_is_one_clear_error(
     assert wanted in installed.loaded(config=config).message
 
 
-# -- require fails closed ------------------------------------------------------------------------------------------------
+# -- require fails closed ----------------------------------------------------------------------------------------------
 
 
 def test_a_required_plugin_that_is_there_changes_nothing(installed: Environment) -> None:
@@ -384,10 +384,12 @@ answer(raised)
     assert all("required" in text for text in raised)
 
 
-# -- what a plugin rests on ----------------------------------------------------------------------------------------------
+# -- what a plugin rests on --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wanted", ["deep-core>=99", "deep-core<0.1", "deep_core == 0.0.1", "Deep.Core>=2; python_version>'3'"])
+@pytest.mark.parametrize(
+    "wanted", ["deep-core>=99", "deep-core<0.1", "deep_core == 0.0.1", "Deep.Core>=2; python_version>'3'"]
+)
 def test_incompatible_is_told_before_import(installed: Environment, wanted: str) -> None:
     installed.install(plugin("snow", requires=(wanted,)))
     outcome = installed.loaded()
@@ -398,7 +400,10 @@ def test_incompatible_is_told_before_import(installed: Environment, wanted: str)
     assert outcome["sun"]["status"] == "active"
 
 
-@pytest.mark.parametrize("wanted", ["deep-core", "deep-core>=0.1.0.dev0,<1", "deep-core>=99; extra == 'x'", "deep-core>=99; python_version<'3'"])
+@pytest.mark.parametrize(
+    "wanted",
+    ["deep-core", "deep-core>=0.1.0.dev0,<1", "deep-core>=99; extra == 'x'", "deep-core>=99; python_version<'3'"],
+)
 def test_a_range_that_includes_this_kernel_loads(environment: Environment, wanted: str) -> None:
     environment.install(plugin("snow", requires=(wanted,)))
     assert environment.loaded().statuses == {"snow": "active"}
@@ -447,7 +452,7 @@ def test_a_plugin_whose_requirement_failed_is_tried_all_the_same(installed: Envi
     assert (statuses["ice"], statuses["snow"]) == ("failed", "active")
 
 
-# -- the outcome of the last load ----------------------------------------------------------------------------------------
+# -- the outcome of the last load --------------------------------------------------------------------------------------
 
 FAILING = Distribution("acme-ice", {"ice": "acme_ice"}, {"acme_ice.py": "raise RuntimeError('melted')"})
 
@@ -495,7 +500,9 @@ def cache_file(environment: Environment) -> Path:
     return Path(environment.ask("from deep_core.outcomes import _file; answer(str(_file()))"))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"x": 3}', '{"KEY": {}}', '{"KEY": {"stamp": 1}}', '{"KEY": []}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", '{"x": 3}', '{"KEY": {}}', '{"KEY": {"stamp": 1}}', '{"KEY": []}']
+)
 def test_a_cache_that_cannot_be_read_is_no_cache(installed: Environment, text: str) -> None:
     installed.loaded()
     cache = cache_file(installed)
@@ -517,7 +524,7 @@ def test_an_unwritable_cache_is_ignored(installed: Environment) -> None:
     assert installed.listed().statuses == {"rain": "active", "sun": "active"}
 
 
-# -- strictness ----------------------------------------------------------------------------------------------------------
+# -- strictness --------------------------------------------------------------------------------------------------------
 
 
 def test_a_failing_plugin_is_one_warning_that_names_it(installed: Environment) -> None:

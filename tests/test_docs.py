@@ -124,7 +124,7 @@ def test_the_committed_schema_is_the_models() -> None:
 
 @pytest.mark.parametrize("page", with_blocks("python"))
 def test_every_python_block_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
-    script = Script.from_json(json.dumps({"turns": turns(page)}))
+    script = Script.from_json(json.dumps(turns(page)))
     work = tmp_path / "work"
     work.mkdir()
     home = tmp_path / "home"
@@ -143,7 +143,8 @@ def test_every_python_block_runs_and_prints_what_the_page_says(page: Path, tmp_p
         )
         assert result.returncode == 0, result.stderr[-4000:]
         assert stub.player.left == 0, f"{stub.player.left} scripted turns were never asked for"
-    assert_prints(result.stdout.splitlines(), expected(page))
+    if said := expected(page):  # a page that shows no output at all is not held to any
+        assert_prints(result.stdout.splitlines(), said)
 
 
 def assert_prints(printed: list[str], said: list[str]) -> None:

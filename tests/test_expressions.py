@@ -399,7 +399,11 @@ def test_an_empty_list_selects_nothing_and_can_be_written():
     assert chosen(~NOTHING) == chosen(parse('~name:""')) == ["get_balance", "rotate", "slow"]
 
 
-@pytest.mark.parametrize("value", [None, 1, True, {"execute": True}, b"a", [1], ["a", None], iter("ab")], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [None, 1, True, {"execute": True}, b"a", [1], ["a", None], pytest.param(iter("ab"), id="iterator")],
+    ids=repr,
+)
 def test_as_expression_refuses_all_else(value: Any):
     with pytest.raises(TypeError):
         as_expression(value)

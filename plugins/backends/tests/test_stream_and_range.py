@@ -116,14 +116,16 @@ async def test_a_cancelled_stream_was_never_there(world: World, name: str, way: 
 
     if way == "task":
         task = asyncio.ensure_future(write())
-        await waiting.wait()
+        with anyio.fail_after(30):
+            await waiting.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
     else:
         async with anyio.create_task_group() as group:
             group.start_soon(write)
-            await waiting.wait()
+            with anyio.fail_after(30):
+                await waiting.wait()
             group.cancel_scope.cancel()
     assert names(world) == ["deep", "inside.txt"]
     assert (world.root / "inside.txt").read_bytes() == b"inside"
@@ -173,7 +175,8 @@ async def test_a_stream_cancelled_while_a_thread_writes_waits_for_it(
     async with anyio.create_task_group() as group:
         if way == "task":
             task = asyncio.ensure_future(write())
-            await writing.wait()
+            with anyio.fail_after(30):
+                await writing.wait()
             task.cancel()
             group.start_soon(release)
             with pytest.raises(asyncio.CancelledError):
@@ -186,7 +189,8 @@ async def test_a_stream_cancelled_while_a_thread_writes_waits_for_it(
                     await write()
 
             group.start_soon(scoped)
-            await writing.wait()
+            with anyio.fail_after(30):
+                await writing.wait()
             scope.cancel()
             group.start_soon(release)
     assert ended == ["well"]

@@ -61,6 +61,7 @@ class Walk:
 
     __slots__ = (
         "_create",
+        "_created",
         "_guard",
         "_links",
         "_names",
@@ -68,7 +69,6 @@ class Walk:
         "_pending",
         "_protected",
         "_root",
-        "created",
         "name",
         "parent",
     )

@@ -13,11 +13,11 @@ from deep_core import hookimpl
 if TYPE_CHECKING:
     from .approval import ApprovalMode
     from .changes import FileChange
+    from .failure import Failure
     from .options import CliOptions
     from .report import Decision, RunReport, Step
     from .reporter import Reporter
     from .runner import run_task
-    from .failure import Failure
     from .terminal import TerminalReporter
 
 __version__ = "0.1.0"

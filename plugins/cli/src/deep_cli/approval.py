@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from .report import Decision
+from .report import DecidedBy, Decision
 
 if TYPE_CHECKING:
     from pydantic_ai import DeferredToolRequests, DeferredToolResults
@@ -145,7 +145,7 @@ class Approver:
             approvals[question.call_id] = True if approved else ToolDenied(_told(by))
         calls: dict[str, Any] = {}
         for call in requests.calls:
-            self._record(Decision(call.tool_name, "app", _args(call), False, "it is executed by nobody here"))
+            self._record(Decision(call.tool_name, "app", _args(call), False, "nobody"))
             calls[call.tool_call_id] = "Not executed: nobody here executes this tool. Go on without it."
         return requests.build_results(approvals=approvals, calls=calls)
 
@@ -153,20 +153,22 @@ class Approver:
         self.decisions.append(decision)
         self._tell(decision)
 
-    def _decide(self, question: Question) -> tuple[bool, str]:
+    def _decide(self, question: Question) -> tuple[bool, DecidedBy]:
         if self._mode != "ask":
-            return self._mode == "allow", f"--approve {self._mode}"
+            return self._mode == "allow", self._mode
         key = (question.plugin, question.tool)
         if key in self._always:
             return True, "always"
         answer = self._ask(question) if self._ask is not None else "closed"
         if answer == "always":
             self._always.add(key)
-        return answer in ("yes", "always"), "nobody to ask (no terminal)" if answer == "closed" else "you"
+        return answer in ("yes", "always"), ("nobody" if answer == "closed" else "you")
 
 
-def _told(by: str) -> str:
+def _told(by: DecidedBy) -> str:
     """What the model reads of a refusal: enough not to try the same again."""
     if by == "you":
         return "The user refused this call. Do not repeat it; go on without it, or say what you would need."
-    return "This call needs an approval that nobody gives here. Do not repeat it; go on without it, or say what is left."
+    return (
+        "This call needs an approval that nobody gives here. Do not repeat it; go on without it, or say what is left."
+    )

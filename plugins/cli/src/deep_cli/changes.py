@@ -1,4 +1,4 @@
-"""Which files a task changed: the folder is looked at before and after, by name, size and time, without reading files."""
+"""Which files a task changed: the folder before and after is compared by names, sizes and times; no file is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ from typing import Literal
 __all__ = ["FileChange", "Snapshot", "compare", "snapshot"]
 
 SKIPPED = frozenset(
-    {".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox"}
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        ".venv",
+        "node_modules",
+        "__pycache__",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".tox",
+    }
 )
 """Folders that are not looked into: what tools keep for themselves, often larger than the project."""
 MOST = 50_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from deep_core import ConfigError, PluginError
 
@@ -54,8 +54,8 @@ def no_model() -> Explained:
     """The error for a run without a model."""
     variables = ", ".join(list(KEYS.values())[:3])
     return Explained(
-        f"no model: name one with --model {EXAMPLE}, DEEP_MODEL={EXAMPLE}, or [agent] model in deep.toml; its provider's "
-        f"key is read from the environment ({variables}, …). Without a key: deep demo",
+        f"no model: name one with --model {EXAMPLE}, DEEP_MODEL={EXAMPLE}, or [agent] model in the user's config.toml; "
+        f"its provider's key is read from the environment ({variables}, …). Without a key: deep demo",
         USAGE,
     )
 
@@ -83,8 +83,7 @@ def explained(error: BaseException, model: str = "") -> Explained:
 
 def _explained(error: BaseException, model: str) -> Explained:
     if isinstance(error, BaseExceptionGroup):
-        group: BaseExceptionGroup[Any] = error
-        return _explained(group.exceptions[0], model)
+        return _explained(cast("BaseExceptionGroup[BaseException]", error).exceptions[0], model)
     if isinstance(error, ConfigError):
         return Explained(str(error), USAGE)
     if isinstance(error, PluginError):
@@ -127,13 +126,14 @@ def _user_error(error: Exception, model: str) -> Explained:
     variable = _VARIABLE.search(text)
     if variable:
         return Explained(
-            f"no key for {model or 'the model'}: set {variable[1]} (export {variable[1]}=…), or name another model with "
-            "--model. Without a key: deep demo",
+            f"no key for {model or 'the model'}: set {variable[1]} (export {variable[1]}=…), or name another model "
+            "with --model. Without a key: deep demo",
             USAGE,
         )
     if text.startswith("Unknown model"):
         return Explained(
-            f"{one_line(text, WIDTH)}; a model is named provider:name, as in --model {EXAMPLE}. Without a key: deep demo",
+            f"{one_line(text, WIDTH)}; a model is named provider:name, as in --model {EXAMPLE}. "
+            "Without a key: deep demo",
             USAGE,
         )
     return Explained(one_line(text, WIDTH), USAGE if text.startswith("interrupt_on") else FAILED)

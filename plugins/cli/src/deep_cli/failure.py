@@ -6,9 +6,9 @@ from typing import IO, Any
 
 import click
 
-from .screen import plain
+from .screen import plain, redact
 
-__all__ = ["FAILED", "INTERRUPTED", "REFUSED", "USAGE", "Failure"]
+__all__ = ["FAILED", "INTERRUPTED", "REFUSED", "USAGE", "Failure", "show_traceback"]
 
 FAILED = 1
 """The task, a check or a plugin failed."""
@@ -30,8 +30,15 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
-        self.exit_code = exit_code
+        self.exit_code = exit_code  # pyright: ignore[reportAttributeAccessIssue]  # read from the instance by click
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line; what an error quotes may come from anywhere, so control characters are made visible."""
         click.echo(f"deep: {plain(self.message)}", file=file, err=True)
+
+
+def show_traceback(error: BaseException) -> None:
+    """Print where an error came from: what `--verbose` adds. No secret of the host's environment is in it."""
+    import traceback
+
+    click.echo(plain(redact("".join(traceback.format_exception(error)))), err=True, nl=False)

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import click
 
-from deep_core import ConfigError, PluginError, __version__ as core_version
+from deep_core import ConfigError
+from deep_core import __version__ as core_version
 
 from . import __version__
-from .failure import FAILED, INTERRUPTED, USAGE, Failure
+from .failure import INTERRUPTED, Failure, show_traceback
 from .flags import verbose, verbose_option
 from .plugin_commands import PluginCommand, plugin_commands
 from .warned import warnings_shown
@@ -28,18 +29,26 @@ BUILT_IN = {
     "config": ("commands.config:config", "The configuration: show, schema, init, trust."),
 }
 """Command -> where it is, and its line in the help, so that `deep --help` imports none of them."""
+FOUND = "deep_cli.plugin_commands"
 
 
 class Deep(click.Group):
     """The built-in commands and those of plugins, each imported when it is typed."""
 
+    def main(self, *args: Any, **more: Any) -> Any:
+        """Parse and run. Warnings about plugins are shown from the first line of the help on."""
+        with warnings_shown():
+            return super().main(*args, **more)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Built-in ones first; plugins' by name, told from metadata."""
-        return [*BUILT_IN, *self._of_plugins()]
+        return [*BUILT_IN, *self._of_plugins(ctx)]
 
-    def _of_plugins(self) -> dict[str, PluginCommand]:
+    def _of_plugins(self, ctx: click.Context) -> dict[str, PluginCommand]:
         # A built-in name cannot be taken: `deep config trust` has to be ours.
-        return {name: command for name, command in plugin_commands().items() if name not in BUILT_IN}
+        if FOUND not in ctx.meta:
+            ctx.meta[FOUND] = {name: found for name, found in plugin_commands().items() if name not in BUILT_IN}
+        return ctx.meta[FOUND]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command that was typed.
@@ -50,15 +59,17 @@ class Deep(click.Group):
         if cmd_name in BUILT_IN:
             module, _, name = BUILT_IN[cmd_name][0].partition(":")
             return cast("click.Command", getattr(import_module(f".{module}", __package__), name))
-        found = self._of_plugins().get(cmd_name)
+        found = self._of_plugins(ctx).get(cmd_name)
         return None if found is None else found.load()
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, with a suggestion for a misspelt one."""
         from deep_core.errors import suggest
 
         name = args[0]
-        if not name.startswith("-") and name not in BUILT_IN and name not in self._of_plugins():
+        if not name.startswith("-") and name not in BUILT_IN and name not in self._of_plugins(ctx):
             known = self.list_commands(ctx)
             ctx.fail(f"no command {name!r}.{suggest(name, known)} `deep --help` lists them.")
         return super().resolve_command(ctx, args)
@@ -68,7 +79,7 @@ class Deep(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in BUILT_IN.items()])
         try:
-            found = self._of_plugins()
+            found = self._of_plugins(ctx)
         except ConfigError as error:
             with formatter.section("Commands of plugins"):
                 formatter.write_text(f"(not listed: {error})")
@@ -79,31 +90,20 @@ class Deep(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run what was typed; errors become one line and an exit code."""
-        with warnings_shown():
-            try:
-                return super().invoke(ctx)
-            except (click.ClickException, click.exceptions.Exit, click.Abort):
-                raise
-            except KeyboardInterrupt:
-                click.echo("deep: interrupted; what the tools changed so far stays, the conversation is not kept", err=True)
-                ctx.exit(INTERRUPTED)
-            except BrokenPipeError:
-                raise  # click's own main ends quietly
-            except Exception as error:
-                if verbose(ctx):
-                    _show_traceback(error)
-                from .explained import explained
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise  # click's own, or an end that it handles quietly
+        except KeyboardInterrupt:
+            click.echo("deep: interrupted; what the tools changed so far stays, the conversation is not kept", err=True)
+            ctx.exit(INTERRUPTED)
+        except Exception as error:
+            if verbose(ctx):
+                show_traceback(error)
+            from .explained import explained
 
-                found = explained(error)
-                raise Failure(found.message, found.exit_code) from error
-
-
-def _show_traceback(error: BaseException) -> None:
-    import traceback
-
-    from .screen import plain, redact
-
-    click.echo(plain(redact("".join(traceback.format_exception(error)))), err=True, nl=False)
+            found = explained(error)
+            raise Failure(found.message, found.exit_code) from error
 
 
 @click.group(

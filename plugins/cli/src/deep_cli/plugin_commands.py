@@ -54,7 +54,7 @@ class PluginCommand:
             raise Failure(f"{where}: {problem}")
         try:
             loaded = self._import()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the other commands go on
+        except (Exception, SystemExit) as error:
             raise Failure(f"{where}: {explain_failure(record, error)}", FAILED) from error
         if not isinstance(loaded, click.Command):
             raise Failure(

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from .changes import FileChange
 
-__all__ = ["Decision", "RunReport", "Status", "Step"]
+__all__ = ["DecidedBy", "Decision", "PromptCost", "RunReport", "Status", "Step"]
 
 Status = Literal["done", "failed", "refused"]
+DecidedBy = Literal["you", "always", "allow", "deny", "nobody"]
 EXIT_CODES: Mapping[Status, int] = {"done": 0, "failed": 1, "refused": 3}
 """Contract, section 10."""
 
@@ -58,19 +59,32 @@ class Decision:
         plugin: whose tool it is.
         args: the arguments that were asked about.
         approved: whether it ran.
-        by: who decided: `you`, `--approve allow`, `--approve deny`, `always` (an earlier answer for this tool), or
-            why nobody could be asked.
+        by: `you`; `always` (your earlier answer for this tool); `allow` or `deny` (`--approve` said so); `nobody`
+            (there was nobody to ask).
     """
 
     tool: str
     plugin: str
     args: Mapping[str, Any]
     approved: bool
-    by: str
+    by: DecidedBy
 
     def to_json(self) -> dict[str, Any]:
         """The decision in `--output json`."""
         return {"tool": self.tool, "plugin": self.plugin, "approved": self.approved, "by": self.by}
+
+
+@dataclass(frozen=True)
+class PromptCost:
+    """What prompt and tools cost in every request, as `Kernel.explain` estimates it.
+
+    Attributes:
+        tokens: all of it.
+        by_plugin: each plugin's part; rounded up one by one, so they may add up to a little more.
+    """
+
+    tokens: int
+    by_plugin: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -93,7 +107,7 @@ class RunReport:
         files: what changed.
         files_by: how `files` was found: `folder` (the folder before and after was compared: names, sizes and times)
             or `tools` (paths that tools wrote, where the folder is not on this machine or too large to compare).
-        prompt: estimated tokens of prompt and tools in every request, by plugin; empty unless the run ended well.
+        prompt: what prompt and tools cost in every request; None where the run failed.
     """
 
     status: Status
@@ -108,7 +122,7 @@ class RunReport:
     decisions: tuple[Decision, ...]
     files: tuple[FileChange, ...]
     files_by: Literal["folder", "tools"]
-    prompt: Mapping[str, int]
+    prompt: PromptCost | None
     exception: BaseException | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -128,7 +142,9 @@ class RunReport:
             "backend": self.backend,
             "requests": self.requests,
             "tokens": {"input": self.input_tokens, "output": self.output_tokens},
-            "prompt_tokens": dict(self.prompt),
+            "prompt": None
+            if self.prompt is None
+            else {"tokens": self.prompt.tokens, "by_plugin": dict(self.prompt.by_plugin)},
             "steps": [step.to_json() for step in self.steps],
             "approvals": [decision.to_json() for decision in self.decisions],
             "files": [{"path": change.path, "change": change.change} for change in self.files],

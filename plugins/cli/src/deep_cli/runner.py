@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from .changes import FileChange, Snapshot, compare, snapshot
 from .explained import explained, no_model
 from .failure import Failure
 from .options import cli_options
-from .report import RunReport, Step
+from .report import PromptCost, RunReport, Step
 from .reporter import Reporter
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class CliProgress:
         self.steps: list[Step] = []
 
     @contextlib.contextmanager
-    def muted(self) -> Iterator[None]:
+    def muted(self) -> Generator[None]:
         """Hear nothing: `explain` sends a request of its own."""
         self._muted = True
         try:
@@ -66,9 +66,7 @@ class CliProgress:
             self.output_tokens += event.output_tokens
         elif isinstance(event, ToolEvent) and event.outcome != "started":
             self.steps.append(
-                Step(
-                    event.tool, event.plugin, event.args, event.outcome, event.milliseconds, event.error, event.depth
-                )
+                Step(event.tool, event.plugin, event.args, event.outcome, event.milliseconds, event.error, event.depth)
             )
         self._reporter.event(event)
 
@@ -112,6 +110,8 @@ def run_task(
         Failure: no model is named, or a file cannot be attached.
         Exception: whatever the model's provider raises before the first request: no key, no package, no such model.
     """
+    from pydantic_ai.models import infer_model
+
     heard = reporter or Reporter()
     attached = [path.resolve() for path in files]
     with contextlib.chdir(folder or Path.cwd()):
@@ -126,6 +126,9 @@ def run_task(
             place = backend if backend is not None else settings.runtime_policy.profile or BACKEND
             prompt = with_files(task, attached, options.attach_chars)
             agent = kernel.create_agent(chosen, backend=place)
+            if isinstance(agent.model, str):
+                # No plugin knows it. Resolved now: a missing key is told before anything else is said.
+                agent.model = infer_model(agent.model)
             job = _Job(
                 kernel,
                 agent,
@@ -167,7 +170,7 @@ class _Job:
 
         folder = Path.cwd()
         before = snapshot(folder)
-        deps = create_default_deps(kernel=self.kernel)
+        deps: DeepAgentDeps[Any] = create_default_deps(kernel=self.kernel)
         output, failure = "", None
         root: str | None = str(folder)
         # One loop for all runs: a provider's client belongs to the loop it was first used in. Questions are asked
@@ -195,7 +198,7 @@ class _Job:
             decisions=tuple(self.approver.decisions),
             files=files,
             files_by=files_by,
-            prompt={} if failure is not None else self._prompt_tokens(),
+            prompt=None if failure is not None else self._prompt_cost(),
         )
 
     def _converse(self, loop: asyncio.Runner, prompt: str, deps: DeepAgentDeps[Any], max_requests: int) -> str:
@@ -233,13 +236,14 @@ class _Job:
         }
         return tuple(FileChange(path, "written") for path in written), "tools"
 
-    def _prompt_tokens(self) -> dict[str, int]:
+    def _prompt_cost(self) -> PromptCost | None:
         try:
             with self.progress.muted():
-                return self.kernel.explain(self.agent).by_plugin()
+                found = self.kernel.explain(self.agent)
+            return PromptCost(found.tokens, found.by_plugin())
         except Exception as error:  # noqa: BLE001 - the task is done; only the measurement is missing
             self.reporter.note(f"the prompt could not be measured: {explained(error, self.model).message}")
-            return {}
+            return None
 
 
 async def _working_dir(backend: WorkspaceBackend) -> str | None:

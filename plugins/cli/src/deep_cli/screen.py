@@ -10,7 +10,7 @@ __all__ = ["MASK", "looks_secret", "one_line", "plain", "redact"]
 
 MASK = "***"
 
-# C0 but tab and newline, DEL, C1; line and paragraph separators; the bidirectional controls, which reorder what is read.
+# C0 but tab and newline, DEL, C1; line and paragraph separators; bidirectional controls, which reorder what is read.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _SECRET_NAME = re.compile(
     # `token` has no plural here: `max_tokens` is a number that people want to see.

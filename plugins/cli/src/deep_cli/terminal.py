@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
+import click
 from rich.console import Console
 from rich.text import Text
 
@@ -25,21 +26,32 @@ __all__ = ["TerminalReporter"]
 
 DIFF_LINES = 60
 """Lines of a diff or an argument that a question shows at once; `v` shows the rest."""
-TARGETS = ("command", "path", "file_path", "pattern", "url", "name", "description", "query")
+TARGETS = ("command", "pattern", "path", "file_path", "url", "name", "description", "query")
 """Arguments that tell what a call is about, the best first."""
+BY = {
+    "you": "by you",
+    "always": "as you said: always",
+    "allow": "nobody was asked: approvals are allowed here",
+    "deny": "nobody was asked: approvals are denied here",
+    "nobody": "there is nobody to ask: no terminal",
+}
 
 
 class TerminalReporter(Reporter):
     """Shows a task as it goes on.
 
     Args:
-        stream: where to; None means stderr, so that stdout has the answer alone.
-        answers: where answers to questions come from; None means stdin.
+        answer: where the agent's answer goes, before the summary; None means nowhere.
+        stream: where all else goes; None means stderr, so that stdout has the answer alone.
+        replies: where answers to questions come from; None means stdin.
     """
 
-    def __init__(self, stream: TextIO | None = None, answers: TextIO | None = None) -> None:
+    def __init__(
+        self, answer: TextIO | None = None, *, stream: TextIO | None = None, replies: TextIO | None = None
+    ) -> None:
+        self._answer = answer
         self._out = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True, emoji=False)
-        self._in = answers or sys.stdin
+        self._in = replies or sys.stdin
         self._status: Status | None = None
         # A terminal of another encoding shows letters instead of question marks.
         fine = (self._out.encoding or "").lower().startswith("utf")
@@ -113,7 +125,7 @@ class TerminalReporter(Reporter):
             (f"  {mark} {word}: ", style),
             (decision.tool, "bold"),
             f" {about}" if about else "",
-            (f"  [{decision.plugin}, by {decision.by}]", "dim"),
+            (f"  [{decision.plugin}, {BY[decision.by]}]", "dim"),
         )
 
     def note(self, text: str) -> None:
@@ -121,17 +133,21 @@ class TerminalReporter(Reporter):
         self._line((plain(text), "dim"))
 
     def end(self, report: RunReport) -> None:
-        """The answer goes to stdout (see `answer`); here is what it took."""
+        """The answer, then what it took."""
         self._quiet()
+        if self._answer is not None and report.output:
+            # A file gets the answer as it is; a terminal would obey what is in it.
+            click.echo(plain(report.output) if self._answer.isatty() else report.output, file=self._answer)
         words = {
             "done": ("Done", "bold green"),
             "failed": ("Failed", "bold red"),
-            "refused": ("Ended; an approval was refused", "bold yellow"),
+            "refused": ("Ended, with an approval refused,", "bold yellow"),
         }
         word, style = words[report.status]
         steps, requests = len(report.steps), report.requests
         self._line(
-            (word, style), f" after {steps} {_plural('tool call', steps)} and {requests} {_plural('request', requests)}."
+            (word, style),
+            f" after {steps} {_plural('tool call', steps)} and {requests} {_plural('request', requests)}.",
         )
         if report.files:
             for number, change in enumerate(report.files[:40]):
@@ -145,11 +161,11 @@ class TerminalReporter(Reporter):
             f"{report.input_tokens:,} in, {report.output_tokens:,} out",
             (" (all requests, as the provider counted)", "dim"),
         )
-        if report.prompt:
-            parts = ", ".join(f"{plugin} {count:,}" for plugin, count in report.prompt.items() if count)
+        if report.prompt is not None:
+            parts = ", ".join(f"{plugin} {count:,}" for plugin, count in report.prompt.by_plugin.items() if count)
             self._line(
                 ("Prompt   ", "dim"),
-                f"{sum(report.prompt.values()):,} tokens a request",
+                f"{report.prompt.tokens:,} tokens a request",
                 (f" (estimate; {parts}; `deep explain` has more)" if parts else " (estimate)", "dim"),
             )
 
@@ -175,9 +191,9 @@ class TerminalReporter(Reporter):
         hidden = len(body) - DIFF_LINES
         if hidden > 0:
             self._line((f"    … {hidden} more {_plural('line', hidden)}: v shows them", "yellow"))
-        return self._answer(question, body)
+        return self._reply(question, body)
 
-    def _answer(self, question: Question, body: list[str]) -> Answer:
+    def _reply(self, question: Question, body: list[str]) -> Answer:
         while True:
             self._out.print(
                 Text.assemble("    run it? ", ("y", "bold"), "es / ", ("n", "bold"), "o / ", ("a", "bold"), "lways "),
@@ -225,7 +241,7 @@ class TerminalReporter(Reporter):
             self._status = None
 
     @contextmanager
-    def open(self) -> Iterator[TerminalReporter]:
+    def open(self) -> Generator[TerminalReporter]:
         """Leave the terminal as it was, however the task ends."""
         try:
             yield self
@@ -239,7 +255,14 @@ def target(args: Mapping[str, Any]) -> str:
         if isinstance(args.get(key), str):
             text = one_line(args[key], 80)
             return f"$ {text}" if key == "command" else text
-    return one_line(", ".join(f"{key}={value!r}" for key, value in args.items()), 60)
+    return one_line(", ".join(f"{key}={_short(value)}" for key, value in args.items()), 60)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, list | tuple | dict):
+        count = len(cast("list[Any]", value))
+        return f"{count} {_plural('item', count)}"
+    return repr(value)
 
 
 def _body(question: Question) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,7 +37,7 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def warnings_shown() -> Iterator[None]:
+def warnings_shown() -> Generator[None]:
     """While it is open, `PluginWarning`s and the kernel's log lines are shown; other warnings go their usual way."""
     seen: set[str] = set()
     handler = _Lines(seen)

@@ -60,26 +60,16 @@ def play(script: Script, transcript: Transcript) -> Answer:
         step = next(steps)
         while True:
             calls = tuple(
-                IdCall(transcript.tools.get(call.tool, call.tool), call, f"demo-{transcript.turn}-{number}-{index}")
+                IdCall(transcript.tools.get(call.tool, call.tool), call, transcript.call_id(number, index))
                 for index, call in enumerate(step.calls)
             )
-            if not _went_past(transcript, number) and not any(call.id in transcript.results for call in calls):
+            # A later step in the conversation means that this one is over, even if its results were cut away.
+            if not transcript.went_past(number) and not any(call.id in transcript.results for call in calls):
                 return Answer(thought=step.thought, calls=calls)
             step = steps.send([_result(transcript, call) for call in calls])
             number += 1
     except StopIteration as end:
         return Answer(text=end.value)
-
-
-def _went_past(transcript: Transcript, number: int) -> bool:
-    """Whether a later step is in the conversation: then this one is over, even if its results were cut away."""
-    known = transcript.calls.keys() | transcript.results.keys()
-    return any(_step_number(transcript.turn, id) > number for id in known)
-
-
-def _step_number(turn: int, id: str) -> int:
-    prefix = f"demo-{turn}-"
-    return int(id.removeprefix(prefix).split("-")[0]) if id.startswith(prefix) else -1
 
 
 def _result(transcript: Transcript, call: IdCall) -> Result:

@@ -54,7 +54,14 @@ class TestRun:
     names: tuple[str, ...] = ()
     detail: str = ""
 
+    @property
+    def passed(self) -> bool:
+        """Whether there were tests, and all passed."""
+        return bool(self.ran) and not self.wrong
+
     def __str__(self) -> str:
+        if self.ran == 0:
+            return "unittest finds no tests"
         if self.ran is None:
             return f"the test run gave no result ({self.detail or 'no output'})"
         if not self.wrong:

@@ -20,12 +20,10 @@ __all__ = ["tour"]
 
 T = TypeVar("T")
 Part: TypeAlias = Generator[Step, list[Result], T]
-LOOK, FIX, WRITE, CHECK = (
-    "Look around",
-    "Find what is wrong and mend it",
-    "Write down what was done",
-    "Check the result",
-)
+LOOK = "Look around"
+FIX = "Find what is wrong and mend it"
+WRITE = "Write down what was done"
+CHECK = "Check the result"
 PLAN = {
     LOOK: "Looking around",
     FIX: "Mending what is wrong",
@@ -36,6 +34,7 @@ TEST_COMMAND = "python3 -m unittest"
 TEST_SECONDS = 60
 READ_AT_MOST = 8
 """Files that are read one by one where there is no `grep`."""
+FILE_TOOLS = {"ls", "glob", "grep", "read_file", "write_file", "edit_file"}
 WHY = {
     "missing": "is not offered",
     "denied": "was denied",
@@ -75,6 +74,7 @@ class _Tour:
         yield from self._write_down()
         self._phase(CHECK, over=WRITE, well=bool(self.written))
         well = yield from self._check()
+        yield from self._tick()
         self.statuses[CHECK] = "completed" if well else "blocked"
         self.plan_changed = True
         yield from self._ask("That was the last step.")
@@ -134,9 +134,8 @@ class _Tour:
         page = next((path for path in self.readme.pages if path not in self.paths), None)
         if page is not None and self.readme.command:
             yield from self._write_usage(page)
-        elif not self.readme.open_items:
+        elif not self.mended:
             yield from self._write_notes()
-        yield from self._tick()
 
     def _change_changelog(self) -> Part[None]:
         name = next((name for name in self.names if name.lower().startswith("changelog")), None)
@@ -165,7 +164,7 @@ class _Tour:
             if result.ok and not result.text.startswith("Exit code "):
                 output = result.text
         content = usage_page(self.readme, output)
-        yield from self._create(page, content, "The README asks for this page.")
+        yield from self._create(page, content, "The README asks for this page.", whole=bool(output))
 
     def _write_notes(self) -> Part[None]:
         if not (self.names or self.paths):
@@ -178,7 +177,7 @@ class _Tour:
         yield from self._create(name, content, "What I saw goes into a file of its own.")
 
     def _tick(self) -> Part[None]:
-        """Tick off in the README what was done, and nothing else."""
+        """Tick off in the README what was done and checked, and nothing else."""
         for item in self.readme.open_items:
             if not self._settled(item):
                 continue
@@ -190,18 +189,24 @@ class _Tour:
                 self._note(result, "edit_file", f"tick off an item in {self.readme.name}")
 
     def _settled(self, item: str) -> bool:
-        named = [path for path in self.written if f"`{path}`" in item]
-        # The item that names no file is the one about the mistake itself.
-        return bool(named) or ("`" not in item and "cent" in item and bool(self.mended))
+        if "`" in item:
+            return any(f"`{path}`" in item for path in self.written)
+        # The item that names no file is the one about the mistake itself; only the tests can tell that it is gone.
+        return "cent" in item and bool(self.mended) and self.after is not None and self.after.passed
 
     def _check(self) -> Part[bool]:
-        if not self._has_tests():
-            return bool(self.names or self.paths)
-        self.after = yield from self._test("Now the tests once more.")
-        if self.after is None:
-            return False
-        self.done.append(f"Ran the tests again: {self.after}.")
-        return self.after.ran is not None and not self.after.wrong
+        if self.mended and self._has_tests():
+            self.after = yield from self._test("Now the tests once more.")
+            if self.after is not None:
+                self.done.append(f"Ran the tests again: {self.after}.")
+            return self.after is not None and self.after.passed
+        well = bool(self.written)
+        for path in self.written:
+            lines = yield from self._read(path, f"I read {path} back.")
+            if lines is not None:
+                self.done.append(f"Read {path} back: {len(lines)} lines.")
+            well = well and lines is not None
+        return well
 
     # -- single moves --------------------------------------------------------------------------------------------
 
@@ -246,11 +251,13 @@ class _Tour:
                 (result,) = yield from self._ask("And once more.", call)
         return result
 
-    def _create(self, path: str, content: str, thought: str) -> Part[None]:
+    def _create(self, path: str, content: str, thought: str, *, whole: bool = True) -> Part[None]:
         (result,) = yield from self._ask(thought, Call("write_file", {"path": path, "content": content}))
-        if result.ok:
+        if result.ok and whole:
             self.written.append(path)
             self.done.append(f"Wrote {path}.")
+        elif result.ok:
+            self.done.append(f"Wrote {path}, without the output that it should show.")
         self._note(result, "write_file", f"write {path}")
 
     def _ask(self, thought: str, *calls: Call) -> Part[list[Result]]:
@@ -300,17 +307,15 @@ class _Tour:
             self.not_done.append(line)
 
     def _report(self) -> str:
-        if not self.transcript.tools:
-            return (
-                "I have no tools, so I did nothing. The plugin deep-filesystem brings the file tools and deep-todo the "
-                "plan; `deep plugins list` tells what is installed and active."
-            )
-        parts = [_bullets("What I did", self.done)]
+        parts = [_bullets("What I did", self.done)] if self.done else ["I could do nothing here."]
         if self.not_done:
             parts.append(_bullets("What I could not do", self.not_done))
-        if not self.done:
-            offered = ", ".join(sorted(self.transcript.tools))
-            parts = [f"I could do nothing here. The tools that are offered: {offered}.", *parts[1:]]
+        if not FILE_TOOLS & self.transcript.tools.keys():
+            offered = ", ".join(sorted(self.transcript.tools)) or "none at all"
+            parts.append(
+                f"There are no file tools (offered: {offered}). The plugin deep-filesystem brings them; "
+                "`deep plugins list` tells what is installed and active."
+            )
         return "\n\n".join([*parts, "(demo:tour is a script; the tools and the files are real.)"])
 
 

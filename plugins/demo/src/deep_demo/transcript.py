@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -21,6 +22,7 @@ __all__ = ["CHARS_PER_TOKEN", "Call", "Result", "Transcript", "chars_sent"]
 
 CHARS_PER_TOKEN = 4
 """The project's estimate where no tokenizer is at hand (pydantic-deep's `chars // 4`)."""
+_ID = re.compile(r"demo-(\d+)-(\d+)-\d+$")
 _CONTEXT = '<context id="'
 """How the kernel begins a live section: no words of the user's."""
 
@@ -58,7 +60,7 @@ class Transcript:
 
     Attributes:
         prompt: the last thing the user said.
-        turn: how many things the user has said; part of the call ids, so that no turn repeats those of another.
+        turn: which of the user's prompts this is; part of the call ids, so that no turn repeats those of another.
         tools: original name -> the name to call it by.
         calls: call id -> name of the tool called, of the whole conversation.
         results: call id -> what came of it.
@@ -73,7 +75,8 @@ class Transcript:
     @classmethod
     def of(cls, messages: Sequence[ModelMessage], info: AgentInfo) -> Transcript:
         """Read it off what the model is sent."""
-        prompts: list[str] = []
+        prompt = ""
+        before = since = 0  # turns in call ids, before and since the last prompt: they outlive a compacted history
         calls: dict[str, str] = {}
         results: dict[str, Result] = {}
         for message in messages:
@@ -81,13 +84,24 @@ class Transcript:
                 if isinstance(part, UserPromptPart):
                     text = _text(part.content)
                     if not text.startswith(_CONTEXT):
-                        prompts.append(text)
+                        prompt, before, since = text, max(before, since), 0
                 elif isinstance(part, ToolCallPart):
                     calls[part.tool_call_id] = part.tool_name
+                    if match := _ID.match(part.tool_call_id):
+                        since = max(since, int(match[1]))
                 elif isinstance(part, ToolReturnPart):
                     results[part.tool_call_id] = Result(part.outcome, _returned(part))
         tools = {(tool.metadata or {}).get("original", tool.name): tool.name for tool in info.function_tools}
-        return cls(prompts[-1] if prompts else "", len(prompts), tools, calls, results)
+        return cls(prompt, since or before + 1, tools, calls, results)
+
+    def call_id(self, step: int, index: int) -> str:
+        """The id of a call of this turn."""
+        return f"demo-{self.turn}-{step}-{index}"
+
+    def went_past(self, step: int) -> bool:
+        """Whether a later step of this turn is in the conversation."""
+        ids = (_ID.match(id) for id in self.calls.keys() | self.results.keys())
+        return any(int(id[1]) == self.turn and int(id[2]) > step for id in ids if id)
 
 
 def chars_sent(messages: Sequence[ModelMessage], info: AgentInfo) -> int:

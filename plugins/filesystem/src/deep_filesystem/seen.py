@@ -60,7 +60,7 @@ class Seen:
 
     def edited(self, data: bytes, spans: Sequence[Span]) -> Seen:
         """After an edit of the agent's own: what was seen moves with the text, what was written is seen."""
-        moved = list(self.ranges)
+        moved = [(_moved(start, spans), _moved(end, spans)) for start, end in self.ranges]
         return Seen(digest(data), len(data), _merge([*moved, *_written(spans)]))
 
     def differs(self, data: bytes) -> bool:

@@ -1,0 +1,1 @@
+"""The built-in commands, one a file; each is imported when it is typed."""

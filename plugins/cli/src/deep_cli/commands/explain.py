@@ -1,0 +1,101 @@
+"""`deep explain`: the agent as assembled, every part with its plugin and its cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deep_cli.flags import config_option, json_option, plugin_option, verbose_option
+from deep_cli.screen import plain, redact
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from deep_core import Explanation
+
+__all__ = ["explain"]
+
+
+@click.command()
+@json_option
+@click.option("--prompt", "prompt_only", is_flag=True, help="Print the prompt as it is sent, nothing else.")
+@plugin_option
+@config_option
+@verbose_option
+def explain(as_json: bool, prompt_only: bool, plugin_files: tuple[Path, ...], config: Path | None) -> None:
+    """Show the agent that `deep run` would use: sections, tools, processors, capabilities, and what each costs.
+
+    No model is asked and no key is needed; tokens are an estimate (four characters each).
+    """
+    from deep_cli.plugin_files import load_plugin_files
+    from deep_cli.preview import preview
+
+    found = preview(load_plugin_files(plugin_files), config)
+    if prompt_only:
+        click.echo(redact(found.prompt))
+    elif as_json:
+        click.echo(redact(json.dumps(found.to_json(), indent=2, ensure_ascii=False)))
+    else:
+        _print(found)
+
+
+def _print(found: Explanation) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, emoji=False)
+    _table(
+        console,
+        "Prompt sections",
+        ("section", "plugin", "tokens", ""),
+        [(s.name, s.plugin, str(s.tokens), _words(live=s.live, locked=s.locked)) for s in found.sections],
+    )
+    _table(
+        console,
+        "Tools",
+        ("tool", "plugin", "tokens", "approval", "tags"),
+        [
+            (t.name, t.plugin, str(t.tokens), t.approval + (", on demand" if t.deferred else ""), ", ".join(t.tags))
+            for t in found.tools
+        ],
+    )
+    _table(
+        console,
+        "History processors",
+        ("processor", "plugin", "phase"),
+        [(p["name"], p["plugin"], p["phase"]) for p in found.history_processors],
+    )
+    _table(
+        console,
+        "Capabilities, outermost first",
+        ("id", "plugin"),
+        [(c["id"] or "-", c["plugin"] or "-") for c in found.capabilities],
+    )
+    parts = ", ".join(f"{plugin} {count:,}" for plugin, count in found.by_plugin().items())
+    console.print(f"{found.tokens:,} tokens a request (estimate)" + (f": {parts}" if parts else ""), markup=False)
+
+
+def _words(**said: bool) -> str:
+    return ", ".join(word for word, holds in said.items() if holds)
+
+
+def _table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print(Text(title, style="bold"))
+    if not rows:
+        console.print("  none\n")
+        return
+    table: Any = Table(box=None, padding=(0, 0, 0, 2))
+    for column in columns:
+        table.add_column(
+            column, style=None, header_style="dim", justify="right" if column == "tokens" else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(Text(plain(redact(cell))) for cell in row))
+    console.print(table)
+    console.print()

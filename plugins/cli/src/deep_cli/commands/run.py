@@ -1,0 +1,114 @@
+"""`deep run`: one task on the current folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from deep_cli.failure import Failure, show_traceback
+from deep_cli.flags import config_option, plugin_option, verbose, verbose_option
+
+if TYPE_CHECKING:
+    from deep_cli.report import RunReport
+
+__all__ = ["finish", "run"]
+
+
+@click.command()
+@click.argument("task")
+@click.option(
+    "-m", "--model", metavar="MODEL", help="provider:name, as openai:gpt-5.2. Default: DEEP_MODEL, [agent] model."
+)
+@click.option("--backend", metavar="NAME", help="Where files are and commands run. Default: local, the current folder.")
+@click.option(
+    "--file",
+    "files",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="Attach a text file to the task; may be given several times.",
+)
+@click.option(
+    "--approve",
+    type=click.Choice(["ask", "allow", "deny"]),
+    help="What becomes of calls that need approval. Default: ask; without a terminal they are denied.",
+)
+@click.option("--max-requests", type=click.IntRange(min=1), help="The most requests to the model. Default: 200.")
+@plugin_option
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="What stdout gets. Default: the answer as text.",
+)
+@config_option
+@verbose_option
+@click.pass_context
+def run(
+    ctx: click.Context,
+    task: str,
+    model: str | None,
+    backend: str | None,
+    files: tuple[Path, ...],
+    approve: Literal["ask", "allow", "deny"] | None,
+    max_requests: int | None,
+    plugin_files: tuple[Path, ...],
+    output: str,
+    config: Path | None,
+) -> None:
+    """Let the agent do TASK on the current folder.
+
+    Progress goes to stderr, the answer to stdout. Exit code: 0 done, 1 failed, 2 usage or configuration, 3 an
+    approval was refused or could not be asked.
+    """
+    if not task.strip():
+        raise click.UsageError("TASK is empty: say what to do.")
+    from deep_cli.explained import explained
+    from deep_cli.plugin_files import load_plugin_files
+    from deep_cli.runner import run_task
+    from deep_cli.terminal import TerminalReporter
+
+    given: Any = load_plugin_files(plugin_files)
+    try:
+        with TerminalReporter(None if output == "json" else sys.stdout).open() as screen:
+            report = run_task(
+                task,
+                model=model,
+                backend=backend,
+                files=files,
+                approve=approve,
+                ask=screen.ask,
+                plugins=given,
+                config=config,
+                max_requests=max_requests,
+                reporter=screen,
+            )
+    except Failure:
+        raise
+    except Exception as error:
+        if verbose(ctx):
+            show_traceback(error)
+        found = explained(error, model or "")
+        raise Failure(found.message, found.exit_code) from error
+    finish(ctx, report, as_json=output == "json")
+
+
+def finish(ctx: click.Context, report: RunReport, *, as_json: bool = False) -> None:
+    """End the process with a task's exit code, saying what went wrong.
+
+    Args:
+        ctx: the command's context; tells whether `--verbose` was typed.
+        report: of `run_task`.
+        as_json: print the whole report on stdout.
+    """
+    if as_json:
+        click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
+    if report.error is not None:
+        if report.exception is not None and verbose(ctx):
+            show_traceback(report.exception)
+        raise Failure(report.error, report.exit_code)
+    ctx.exit(report.exit_code)
