@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -91,6 +92,21 @@ class Distribution:
     requires: Sequence[str] = ("deep-core>=0.1,<1",)
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
     editable: Path | None = None
+
+    @classmethod
+    def of_project(cls, folder: Path) -> Distribution:
+        """What installing a project of a `src` layout would install, read off its folder without building it."""
+        project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+        sources = [p for p in (folder / "src").rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+        points = project.get("entry-points", {})
+        return cls(
+            project["name"],
+            points.get("deep", {}),
+            {path.relative_to(folder / "src").as_posix(): path.read_text("utf-8") for path in sorted(sources)},
+            version=project["version"],
+            requires=project.get("dependencies", ()),
+            commands=points.get("deep.commands", {}),
+        )
 
     @property
     def dist_info(self) -> str:

@@ -63,7 +63,7 @@ def plugin(name: str, **contributions: Any) -> object:
         name: of the plugin.
         **contributions: what its hooks return, by the builder keywords above: a value, or a function. A contribution
             hook's function takes the context or nothing; the functions of the other hooks take the first so many of
-            the hook's arguments.
+            the hook's arguments. Parameters with a default are the test's own.
     """
     made = type(name, (), {})()
     for key, given in contributions.items():
@@ -77,7 +77,8 @@ def _hook(given: Any, arguments: tuple[str, ...]) -> Callable[..., Any]:
     def answer(*values: Any) -> Any:
         if not inspect.isroutine(given):
             return given
-        return given(*values[: len(inspect.signature(given).parameters)])
+        wanted = [p for p in inspect.signature(given).parameters.values() if p.default is p.empty]
+        return given(*values[: len(wanted)])
 
     makers: dict[tuple[str, ...], Callable[..., Any]] = {
         (): lambda: answer(),

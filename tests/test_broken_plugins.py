@@ -168,7 +168,7 @@ def test_a_broken_plugin_that_was_named_raises(here: Here, kind: str) -> None:
 
 
 @pytest.mark.parametrize("how", [{"raising_hook": True}, {"raising_hook": {}}, {"include_raising_hook": True}])
-def test_a_plugin_named_by_keyword_that_fails_to_contribute_raises(here: Here, how: dict[str, object]) -> None:
+def test_a_plugin_named_by_keyword_that_fails_to_contribute_raises(here: Here, how: dict[str, Any]) -> None:
     here.install(BROKEN["raising_hook"].distribution)
     with Kernel() as kernel, pytest.raises(PluginError, match="the hook broke") as caught:
         kernel.create_agent("test", **how)

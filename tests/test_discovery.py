@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -298,7 +299,7 @@ def test_a_leftover_section_of_an_uninstalled_plugin_is_a_warning(installed: Env
     ],
 )
 def test_a_wrong_setting_of_a_plugin_is_one_clear_error(
-    installed: Environment, config: dict[str, object], wanted: str
+    installed: Environment, config: dict[str, Any], wanted: str
 ) -> None:
     assert wanted in installed.loaded(config=config).message
 
@@ -322,7 +323,7 @@ def test_a_required_plugin_that_is_there_changes_nothing(installed: Environment)
     ],
 )
 def test_a_required_plugin_that_may_not_load_stops_everything(
-    installed: Environment, entry: str, how: dict[str, object], status: str
+    installed: Environment, entry: str, how: dict[str, Any], status: str
 ) -> None:
     installed.install(plugin("guard"))
     outcome = installed.loaded(require=[entry], **how)
@@ -420,7 +421,7 @@ def test_a_plugin_whose_requirement_is_active_loads(installed: Environment) -> N
 @pytest.mark.parametrize(
     "how", [{"disable": ["rain"]}, {"allow": ["sun", "needy"]}, {"config": {"plugins": {"rain": {"enabled": False}}}}]
 )
-def test_a_plugin_needs_the_plugins_it_requires(installed: Environment, how: dict[str, object]) -> None:
+def test_a_plugin_needs_the_plugins_it_requires(installed: Environment, how: dict[str, Any]) -> None:
     installed.install(NEEDY)
     outcome = installed.loaded(**how)
     assert outcome["needy"]["status"] == "needs-plugin"

@@ -95,6 +95,14 @@ async def test_a_mistake_is_explained_and_changes_nothing(
     assert [t.content for t in deps.state[TODOS]] == ["Keep me"]
 
 
+@pytest.mark.parametrize("args", ["[1, 2]", '"text"', "null", "{"])
+async def test_arguments_that_are_no_object_are_asked_for_again(make_agent: Maker, args: str) -> None:
+    deps = create_default_deps()
+    script = Script(Call("write_todos", args), write(todo("A")), "done")
+    await make_agent(function_model(script)).run("go", deps=deps)
+    assert [t.content for t in deps.state[TODOS]] == ["A"]
+
+
 async def test_near_misses_are_understood(make_agent: Maker) -> None:
     as_text = json.dumps([todo("One", "In-Progress"), "Two", {"content": "Three\n lines\x00"}])
     deps = create_default_deps()

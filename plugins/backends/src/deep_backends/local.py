@@ -118,8 +118,8 @@ class LocalBackend(
         return self._ref
 
     def protect(self, *paths: str | os.PathLike[str]) -> None:
-        """Refuse writes to these files, or below these directories, from now on."""
-        added = _absolute(paths)
+        """Refuse writes to these files, or below these directories, from now on. Repeating a path changes nothing."""
+        added = [path for path in _absolute(paths) if path not in self._protected]
         self._protected.extend(added)
         if self._bounds is not None:
             self._bounds.add(added)

@@ -162,7 +162,8 @@ class Approver:
         answer = self._ask(question) if self._ask is not None else "closed"
         if answer == "always":
             self._always.add(key)
-        return answer in ("yes", "always"), ("nobody" if answer == "closed" else "you")
+        by: DecidedBy = "nobody" if answer == "closed" else "you"
+        return answer in ("yes", "always"), by
 
 
 def _told(by: DecidedBy) -> str:

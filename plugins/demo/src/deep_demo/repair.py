@@ -10,7 +10,7 @@ __all__ = ["PATTERN", "WHAT", "Repair", "find_repair"]
 
 PATTERN = r"int\(float\(\w+\) \* 100\)"
 """For `grep`, and for a file that was read."""
-WHAT = "An amount is read as a float and cut to whole cents, so 19.99 becomes 19.98; it is rounded now."
+WHAT = "Amounts such as 19.99 were read as a cent less: cents were cut off, and are rounded now."
 _FOUND = re.compile(r"int\(float\((\w+)\) \* 100\)")
 
 

@@ -142,7 +142,7 @@ class _Tour:
         if name is None:
             return
         lines = yield from self._read(name, "What was mended belongs in the changelog.")
-        edit = changelog_edit(lines or [], f"Mended: {WHAT}")
+        edit = changelog_edit(lines or [], WHAT)
         if edit is None:
             self.not_done.append(f"{name} has no section for what is unreleased, so nothing was added.")
             return

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import FunctionToolset, RunContext, Tool
 from pydantic_ai.exceptions import ToolFailed, UserError
+from pydantic_core import SchemaValidator, core_schema
 
 from .options import TodoOptions
 from .plan import STATUSES, BadTodos, read_todo_list
@@ -23,6 +24,11 @@ __all__ = ["build_toolset", "create_todo_toolset"]
 NAMED = 3
 """Todos that are named when an update drops them unfinished."""
 
+READ_DESCRIPTION = "Show your todo list."
+WRITE_DESCRIPTION = (
+    "Replace your todo list: give all todos each time. Use it for work of several steps; mark each in_progress before "
+    "you start it and completed as soon as it is done."
+)
 READ_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 WRITE_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -70,19 +76,26 @@ def build_toolset(options: TodoOptions, *, id: str = "todo") -> FunctionToolset[
             return f"The list is empty now.{_dropped(before, todos)}"
         return f"Updated {len(todos)} todo{'s' * (len(todos) != 1)}: {summary(todos)}.{_dropped(before, todos)}"
 
-    # A schema of our own: terse, and every mistake reaches read_todo_list, whose refusals spend no retry.
-    read = Tool[Any].from_schema(read_todos, "read_todos", "Show your todo list.", READ_SCHEMA, takes_ctx=True)
-    read.metadata = {"tags": ["read"]}
-    write = Tool[Any].from_schema(
-        write_todos,
-        "write_todos",
-        "Replace your todo list: give all todos each time. Use it for work of several steps; mark each in_progress "
-        "before you start it and completed as soon as it is done.",
-        WRITE_SCHEMA,
-        takes_ctx=True,
+    return FunctionToolset(
+        [
+            _tool(read_todos, READ_DESCRIPTION, READ_SCHEMA, tags=["read"]),
+            _tool(write_todos, WRITE_DESCRIPTION, WRITE_SCHEMA, tags=["read", "plan"]),
+        ],
+        id=id,
     )
-    write.metadata = {"tags": ["read", "plan"]}
-    return FunctionToolset([read, write], id=id)
+
+
+def _tool(
+    function: Callable[..., Awaitable[str]], description: str, schema: dict[str, Any], *, tags: list[str]
+) -> Tool[Any]:
+    """A tool with a terse schema that is shown, and one that is checked: any object.
+
+    So every mistake inside the object reaches `read_todo_list`, whose refusals say more and spend no retry.
+    """
+    tool = Tool[Any].from_schema(function, function.__name__, description, schema, takes_ctx=True)
+    tool.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+    tool.metadata = {"tags": tags}
+    return tool
 
 
 def create_todo_toolset(

@@ -1,0 +1,148 @@
+"""A probe, inside the child process: `python -P -m deep_cli.probe JOB`. Says what it does before it does it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+__all__ = ["main"]
+
+
+class Report:
+    """Lines of JSON for the parent, each written at once: the next step may be this process's last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def say(self, **data: Any) -> None:
+        """Add a line; `phase` is what comes next, `finished` is the end."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(data) + "\n")
+
+
+def main() -> None:
+    """Do the job that the parent gave as JSON."""
+    job: dict[str, Any] = json.loads(sys.argv[1])
+    report = Report(Path(job["out"]))
+    from deep_core import PluginWarning
+
+    # What is wrong with the plugin probed is read from its record; the others have probes of their own.
+    warnings.simplefilter("ignore", PluginWarning)
+    import pydantic_ai.models.test  # loaded first, so that a plugin's import is charged with its own cost only
+
+    _ = pydantic_ai.models.test
+    if job["plugin"] is not None:
+        _probe_plugin(job, report)
+    else:
+        _probe_agent(job, report)
+
+
+def _probe_plugin(job: dict[str, Any], report: Report) -> None:
+    from pydantic_ai.models.test import TestModel
+
+    from deep_core import Kernel
+    from deep_core.config import Config, ConfigLayer
+
+    from .explained import explained
+
+    report.say(phase="import")
+    name: str = job["plugin"]
+    try:
+        with Kernel(allow=job["allow"], config=job["config"]) as kernel:
+            record = kernel.plugins[name]
+            report.say(import_ms=record.import_ms, hooks=list(record.hooks or ()))
+            if record.status == "active":
+                report.say(phase="agent")
+                # `[agent]` may name tools of plugins that are not here; the agent of all plugins is probed with it.
+                layers = kernel.config.layers
+                kernel.config = Config(
+                    tuple(ConfigLayer(x.source, {"plugins": x.data.get("plugins", {})}, x.trusted, x.path) for x in layers)
+                )
+                kernel.explain(kernel.create_agent(TestModel()))
+            problem = "" if record.status == "active" else f"is {record.status}: {record.reason}"
+            if not problem and kernel.incidents:
+                problem = f"misbehaves: {kernel.incidents[0]}"
+        report.say(finished=True, problem=problem)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the probe is for
+        report.say(finished=True, problem=f"fails: {explained(error).message}")
+
+
+def _probe_agent(job: dict[str, Any], report: Report) -> None:
+    from pydantic_ai.models.test import TestModel
+
+    from deep_core import Kernel
+
+    from .explained import explained
+    from .runner_defaults import BACKEND
+
+    report.say(phase="import")
+    try:
+        kernel = Kernel(config=job["config"])
+        report.say(phase="agent")
+        found = kernel.explain(kernel.create_agent(TestModel(), backend=_Nowhere))
+        parts = f"{len(found.tools)} tools, {len(found.sections)} sections, {found.tokens:,} tokens a request"
+        report.say(agent={"ok": True, "message": f"an agent of {', '.join(kernel.active) or 'no plugin'}: {parts}"})
+    except Exception as error:  # noqa: BLE001 - it is what the probe is for
+        report.say(agent={"ok": False, "message": explained(error).message}, finished=True)
+        return
+    name: str = job["backend"] or BACKEND
+    try:
+        report.say(backend={"ok": True, "message": _make_backend(kernel, name)})
+    except Exception as error:  # noqa: BLE001 - the same
+        report.say(backend={"ok": False, "message": explained(error).message})
+    if job["model"] is not None:
+        report.say(phase="model")
+        report.say(model=_make_model(kernel, job["model"]))
+    kernel.close()
+    report.say(finished=True)
+
+
+def _Nowhere(context: Any) -> Any:
+    """A backend that is never used: the agent is looked at, not run on files."""
+    from pydantic_ai.workspaces import UnavailableWorkspace
+
+    return UnavailableWorkspace("the doctor only looks")
+
+
+def _make_backend(kernel: Any, name: str) -> str:
+    """Make the session's backend as a run would. `local` is asked where it is; a remote one is not started."""
+    import asyncio
+
+    from pydantic_ai.models.test import TestModel
+
+    from deep_core import create_default_deps
+
+    deps = create_default_deps(kernel=kernel)
+
+    async def run() -> str:
+        await kernel.create_agent(TestModel(call_tools=[]), backend=name, interrupt_on=False).run("", deps=deps)
+        if deps.backend is None:
+            return f"backend {name}"
+        return f"backend {name}" + (f", in {await deps.backend.working_dir()}" if name == BACKEND_HERE else "")
+
+    return asyncio.run(run())
+
+
+BACKEND_HERE = "local"
+
+
+def _make_model(kernel: Any, model: str) -> dict[str, Any]:
+    from pydantic_ai.models import infer_model
+
+    from .explained import explained
+
+    try:
+        agent = kernel.create_agent(model)
+        if isinstance(agent.model, str):
+            infer_model(agent.model)
+    except Exception as error:  # noqa: BLE001 - it is what the probe is for
+        text = explained(error, model).message
+        return {"ok": False, "message": text}
+    return {"ok": True, "message": model}
+
+
+if __name__ == "__main__":
+    main()
