@@ -161,10 +161,13 @@ class _Assembly:
         workspaces = self._workspaces()
         plugin_capabilities = self._capabilities()
         own = self._own_capabilities()
+        owners = {cap.id or "": plugin for plugin, cap in plugin_capabilities}
         listening = self.caller.plugins("deep_run_event", self._kept())
         deep = DeepCapability(
             Parts(
                 kernel=self.kernel,
+                policy=policy,
+                owners=owners,
                 toolbox=toolbox,
                 workspaces=workspaces,
                 static=self._sections(live=False),
@@ -183,13 +186,18 @@ class _Assembly:
             policy=policy,
             native_tools=self._native_tools() | _native_kinds(named),
             approvers=_approvers([*named, *(cap for _, cap in plugin_capabilities)]),
-            owners={cap.id or "": plugin for plugin, cap in plugin_capabilities},
+            owners=owners,
             on_refused=self._refused_native,
         )
         self._check_rules(
             policy, toolbox, [*named, *(cap for _, cap in plugin_capabilities)], dynamic=len(named) < len(own)
         )
-        passed_on: dict[str, Any] = {"description": self.agent_config.identity.description, **self.request.passed_on}
+        passed_on: dict[str, Any] = {
+            "description": self.agent_config.identity.description,
+            # Pydantic AI's default of 1 ends a run at the second malformed call in a row; a model's slip should not.
+            "retries": 3,
+            **self.request.passed_on,
+        }
         agent: Agent[Any, Any] = Agent(
             self._model(),
             output_type=self._output_type(policy),
@@ -197,7 +205,8 @@ class _Assembly:
             deps_type=DeepAgentDeps,
             name=self.request.get("name") or self.agent_config.identity.name,
             model_settings={**self.agent_config.model.settings(), **(self.request.get("model_settings") or {})} or None,  # type: ignore[arg-type]
-            capabilities=[gate, deep, *(cap for _, cap in plugin_capabilities), *own],
+            # `deep` last: it redacts what others appended, and its gate stands inside what they wrap around tools.
+            capabilities=[gate, *(cap for _, cap in plugin_capabilities), *own, deep],
             **passed_on,
         )
         self.caller.notify_now(

@@ -6,11 +6,11 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import InstructionPart, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, UserError
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import AbstractToolset
@@ -28,7 +28,8 @@ from .events import (
     ToolEvent,
 )
 from .history import History
-from .state import DeepAgentDeps
+from .policy import InnerGate, Policy
+from .state import session
 from .tools import Toolbox
 from .workspace import Workspaces
 
@@ -49,6 +50,8 @@ class Parts:
 
     Attributes:
         kernel: who made it.
+        policy: the agent's rules.
+        owners: capability id -> the plugin that contributed it.
         toolbox: all tools.
         workspaces: all backends.
         static: the static sections, in order.
@@ -61,6 +64,8 @@ class Parts:
     """
 
     kernel: Kernel
+    policy: Policy
+    owners: Mapping[str, str]
     toolbox: Toolbox
     workspaces: Workspaces
     static: Sequence[Contribution[PromptSection]]
@@ -70,21 +75,6 @@ class Parts:
     resolve_model: Callable[[str], Model | None] | None
     incidents: Incidents
     strict: bool
-
-
-def session(ctx: RunContext[Any]) -> DeepAgentDeps[Any]:
-    """The run's session.
-
-    Raises:
-        UserError: the run was started without one; the message has the line to add.
-    """
-    deps: object = ctx.deps
-    if isinstance(deps, DeepAgentDeps):
-        return cast("DeepAgentDeps[Any]", deps)
-    raise UserError(
-        f"this agent needs a session as deps, and got {type(deps).__name__}. Add: "
-        "agent.run(…, deps=deep_core.create_default_deps())  (your own object goes in: create_default_deps(app=…))"
-    )
 
 
 class DeepCapability(AbstractCapability[Any]):
@@ -118,6 +108,10 @@ class DeepCapability(AbstractCapability[Any]):
     def get_toolset(self) -> AbstractToolset[Any]:
         """All plugins' tools."""
         return self.parts.toolbox
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        """Gate every function tool of the run once more, inside what other capabilities wrap around them."""
+        return InnerGate(toolset, self.parts.policy, self.parts.owners)
 
     @property
     def has_resolve_model_id(self) -> bool:

@@ -6,7 +6,7 @@ an exception. Contribution hooks are plain functions and do no I/O; notify hooks
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,35 @@ def deep_state() -> Iterable[StateSlot[Any]]:  # pyright: ignore[reportReturnTyp
         @hookimpl
         def deep_state():
             return [FAVOURITES]
+    """
+
+
+@hookspec(policy="collect", item="collections.abc:Callable", mapping=True)
+def deep_session_methods() -> Mapping[str, Callable[..., Any]]:  # pyright: ignore[reportReturnType]
+    """Methods of the session: functions that applications call as `deps.name(…)`.
+
+    Called:
+        Once, after the plugins are loaded.
+
+    Result:
+        `deps.name(…)` calls the function with the deps first. A name that another plugin, a state slot or a field of
+        `DeepAgentDeps` has is an error that names both. An exception leaves the plugin out.
+
+    Example:
+        from deep_core import StateSlot, hookimpl
+
+        VISITED = StateSlot("visited", list[str], list)
+
+        def visit(deps, city):
+            deps.state[VISITED].append(city)
+
+        @hookimpl
+        def deep_state():
+            return [VISITED]
+
+        @hookimpl
+        def deep_session_methods():
+            return {"visit": visit}
     """
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from . import __version__
 from .calls import Caller, Incident, Incidents
 from .config import Config, load_config
-from .contributions import Contribution, StateSlot
+from .contributions import StateSlot
 from .errors import ConfigError, MissingExtra, PluginError, clash_message, suggest, warn
 from .index import Candidate, PluginRecord, scan
 from .load import Lists, by_hand, explain_failure, gate, load, named
@@ -172,7 +172,9 @@ class Kernel:
         loaded = load(found.candidates, self._given, self._registry, self._report)
         self._active = tuple(plugin.record.name for plugin in loaded)
         self._check_orders()
-        self.slots: Mapping[str, StateSlot[Any]] = MappingProxyType(self._collect_slots())
+        slots, methods = self._collect_session()
+        self.slots: Mapping[str, StateSlot[Any]] = MappingProxyType(slots)
+        self.session_methods: Mapping[str, Callable[..., Any]] = MappingProxyType(methods)
         remember(found.candidates)
 
     # -- plugins -------------------------------------------------------------------------------------------------
@@ -204,15 +206,21 @@ class Kernel:
         if record.status not in ("disabled", "blocked"):
             warn(message)
 
-    def _collect_slots(self) -> dict[str, StateSlot[Any]]:
-        found = self.caller.collect("deep_state", lambda plugin: {}, among=self.active, drop=self.drop)
-        owners: dict[str, Contribution[StateSlot[Any]]] = {}
-        for slot in found:
-            other = owners.setdefault(slot.value.name, slot)
-            if other is not slot:
-                pair = [(c.plugin, self.label(c.plugin)) for c in (other, slot)]
-                raise PluginError(clash_message("state slot", slot.value.name, pair))
-        return {name: slot.value for name, slot in owners.items()}
+    def _collect_session(self) -> tuple[dict[str, StateSlot[Any]], dict[str, Callable[..., Any]]]:
+        """What sessions have: slots, and methods. One name, one owner."""
+        slots = self.caller.collect("deep_state", lambda plugin: {}, among=self.active, drop=self.drop)
+        methods = self.caller.collect("deep_session_methods", lambda plugin: {}, among=self.active, drop=self.drop)
+        owners: dict[str, str] = dict.fromkeys(("backend", "session_id", "state", "app", "depth"), "deep_core")
+        for kind, items in (
+            ("state slot", [(c.value.name, c.plugin) for c in slots]),
+            ("session method", [(c.value[0], c.plugin) for c in methods]),
+        ):
+            for name, plugin in items:
+                if name in owners:
+                    pair = [(p, self.label(p)) for p in (owners[name], plugin)]
+                    raise PluginError(clash_message(kind, name, pair))
+                owners[name] = plugin
+        return {c.value.name: c.value for c in slots}, {c.value[0]: c.value[1] for c in methods}
 
     def drop(self, plugin: str, where: str, error: BaseException) -> None:
         """Take a plugin out of use because a contribution hook failed. Raises where it was named, or `strict`."""

@@ -170,11 +170,13 @@ def _gate_doubles(candidates: Sequence[Candidate]) -> None:
             continue
         who = "\n".join(f"  {c.record.label}" for c in doubles)
         ways = [c.record.distribution for c in doubles if c.record.distribution]
+        way = (
+            f"plugins.disable = [{ways[0]!r}], or pip uninstall {ways[0]}" if ways else "give one of them, or rename it"
+        )
         for candidate in doubles:
             candidate.record.fail(
                 "failed",
-                f"{len(doubles)} distributions have a plugin {name!r}:\n{who}\n"
-                f"disable one: plugins.disable = [{ways[0]!r}], or pip uninstall {ways[0]}",
+                f"{len(doubles)} distributions have a plugin {name!r}:\n{who}\nchoose one: {way}",
             )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Never, TypeAlias, cast
 
 from pydantic import ValidationError
 from pydantic_ai import ToolDefinition
@@ -25,19 +25,21 @@ from pydantic_ai.capabilities import (
     WrapperCapability,
 )
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed, UserError
-from pydantic_ai.messages import ToolCallPart
-from pydantic_ai.tools import RunContext
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from .contributions import Allow, Ask, Deny, StateSlot, ToolCall, Verdict
 from .errors import PluginError, suggest
 from .expressions import ToolExpression, ToolSubject, as_expression, check_matches
+from .state import session
 from .tools import ToolRules, subject_of
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.run import AgentRunResult
 
 __all__ = ["APPROVALS", "InterruptOn", "Policy", "PolicyCapability", "approves", "vet"]
 
@@ -46,10 +48,41 @@ InterruptOn: TypeAlias = "bool | str | ToolExpression | Mapping[str, bool | Pred
 """What `interrupt_on` takes: tool name -> True, False or a predicate; or one expression; False un-asks all."""
 
 APPROVALS: StateSlot[dict[str, str]] = StateSlot("deep_approvals", dict[str, str], dict[str, str])
-"""Call id -> digest of the arguments that a person was asked about, where they were not the model's own."""
+"""`call id plugin:tool` -> digest of the arguments that a person was asked about. The last `REMEMBERED` of them."""
+REMEMBERED = 200
 
-_passed: ContextVar[tuple[object, str, str] | None] = ContextVar("deep_policy_passed", default=None)
-"""(policy, call id, digest of the arguments) of the call that the outer gate let through in this task."""
+
+@dataclass
+class RunCalls:
+    """What one run needs to tell an approved call from a forged or changed one.
+
+    Attributes:
+        shown: call id -> (tool, arguments) as a person saw them: pending when the run began, or asked about since.
+        raw: call id -> arguments of an approved call, before any hook could change them.
+    """
+
+    shown: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    raw: dict[str, str] = field(default_factory=dict[str, str])
+
+
+CALLS: StateSlot[dict[str, RunCalls]] = StateSlot("deep_calls", dict[str, RunCalls], dict[str, RunCalls], persist=False)
+"""Run id -> its calls, while it runs."""
+
+_passed: ContextVar[tuple[object, str, str, str] | None] = ContextVar("deep_policy_passed", default=None)
+"""(policy, call id, plugin:tool, digest of the arguments) that the outer gate let through in this task."""
+
+
+def _raw(args: str | Mapping[str, Any] | None) -> str:
+    return args if isinstance(args, str) else to_json(args or {}).decode()
+
+
+def _written(ctx: RunContext[Any], call_id: str) -> str | None:
+    """The arguments of a call as the conversation has them now."""
+    for message in reversed(ctx.messages):
+        for part in message.parts:
+            if isinstance(part, ToolCallPart) and part.tool_call_id == call_id:
+                return _raw(part.args)
+    return None
 
 
 def _digest(args: Mapping[str, Any]) -> str:
@@ -78,6 +111,8 @@ class Policy:
     _replaced: dict[tuple[str, str], ToolDefinition] = field(default_factory=dict[Any, Any])
     _replacers: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[Any, Any])
     _pending: dict[str, list[ToolDefinition]] | None = field(default_factory=dict[Any, Any])
+    own: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
+    """Final name -> the definition as attributed here, whatever other capabilities made of it."""
     _static: dict[str, tuple[ToolDefinition, bool, str]] = field(default_factory=dict[Any, Any])
 
     def __post_init__(self) -> None:
@@ -117,6 +152,12 @@ class Policy:
         """Collect what is listed until the rules have been checked against it once."""
         if self._pending is not None:
             self._pending[plugin] = list(definitions)
+
+    def check_listed(self, definitions: Sequence[ToolDefinition]) -> None:
+        """`check_names` for a run's tools, once, where construction could not know them all."""
+        if self._pending is not None:
+            listed = [definition for plugin in self._pending.values() for definition in plugin]
+            self.check_names([*definitions, *listed])
 
     def check_names(self, definitions: Sequence[ToolDefinition]) -> None:
         """Every rule must match some tool: a misspelt rule would be an open door.
@@ -223,59 +264,92 @@ class Policy:
         how = self.asks_statically(definition)
         if how == "never" and self.check_call is None and self._static[definition.name][1]:
             return ""
+        metadata = definition.metadata or {}
         digest, call_id = _digest(args), ctx.tool_call_id or ""
-        if call is None and _passed.get() == (self, call_id, digest):
+        tool = f"{metadata.get('plugin', 'app')}:{metadata.get('original', definition.name)}"
+        if call is None and _passed.get() == (self, call_id, tool, digest):
             return digest
-        subject, metadata = subject_of(definition), definition.metadata or {}
         described = ToolCall(
             tool=definition.name,
             original=metadata.get("original", definition.name),
-            plugin=subject.plugin or "app",
-            tags=subject.tags,
+            plugin=metadata.get("plugin", "app"),
+            tags=subject_of(definition).tags,
             args=args,
             call_id=call_id,
-            depth=getattr(ctx.deps, "depth", 0),
+            depth=session(ctx).depth,
         )
         verdict = await self.verdict(described, definition)
         if isinstance(verdict, Deny):
             await self._tell(ctx, described, "denied", verdict.reason)
             raise ToolFailed(f"Denied: {verdict.reason}")
         if isinstance(verdict, Ask):
-            own = call is not None and self._is_own(ctx, definition, digest, call)
-            asked = cast("dict[str, str]", ctx.deps.state[APPROVALS])
-            if ctx.tool_call_approved and (own or asked.get(call_id) == digest):
+            if ctx.tool_call_approved and self._is_approved(ctx, definition, f"{call_id} {tool}", digest, call):
                 await self._tell(ctx, described, "approved", verdict.reason)
-                return digest
-            await self._tell(ctx, described, "asked", verdict.reason)
-            about: dict[str, Any] = {"plugin": described.plugin}
-            if verdict.reason:
-                about["reason"] = verdict.reason
-            if not own:
-                # Something changed the arguments that the person saw: show what would run, and ask about that.
-                asked[call_id] = digest
-                about["args"] = _jsonable(args)
-            raise ApprovalRequired(metadata=about)
+            else:
+                await self._tell(ctx, described, "asked", verdict.reason)
+                self._ask(ctx, definition, described, f"{call_id} {tool}", digest, call, verdict.reason)
         return digest
+
+    def _ask(
+        self,
+        ctx: RunContext[Any],
+        definition: ToolDefinition,
+        described: ToolCall,
+        key: str,
+        digest: str,
+        call: ToolCallPart | None,
+        reason: str,
+    ) -> Never:
+        deps = session(ctx)
+        asked = deps.state[APPROVALS]
+        asked.pop(key, None)
+        asked[key] = digest
+        for old in list(asked)[:-REMEMBERED]:
+            del asked[old]
+        about: dict[str, Any] = {"plugin": described.plugin}
+        if reason:
+            about["reason"] = reason
+        written = _written(ctx, described.call_id)
+        if written is not None and ctx.run_id in deps.state[CALLS]:
+            deps.state[CALLS][ctx.run_id].shown[described.call_id] = (definition.name, written)
+        if call is None or written is None or self._validated(ctx, definition, written) != digest:
+            # Something changed the arguments that the conversation shows: tell what would run, and ask about that.
+            about["args"] = from_json(to_json(described.args, fallback=repr, serialize_unknown=True))
+        raise ApprovalRequired(metadata=about)
+
+    def _is_approved(
+        self, ctx: RunContext[Any], definition: ToolDefinition, key: str, digest: str, call: ToolCallPart | None
+    ) -> bool:
+        """Whether what is about to run is what a person approved.
+
+        Either exactly this was asked about, or the call waited for an approval and its arguments are what plain
+        validation makes of what the person saw, or wrote instead (`override_args`).
+        """
+        deps, call_id = session(ctx), ctx.tool_call_id or ""
+        if deps.state[APPROVALS].get(key) == digest:
+            return True
+        calls = deps.state[CALLS].get(ctx.run_id or "")
+        shown = calls.shown.get(call_id) if calls is not None else None
+        if call is None or calls is None or shown is None or shown[0] != definition.name or call_id not in calls.raw:
+            return False
+        if _written(ctx, call_id) != shown[1]:
+            return False  # the conversation no longer says what the person saw
+        return self._validated(ctx, definition, calls.raw[call_id]) == digest
+
+    @staticmethod
+    def _validated(ctx: RunContext[Any], definition: ToolDefinition, raw: str) -> str | None:
+        """Digest of what plain validation makes of a call's arguments, None where they are not valid."""
+        tool = ctx.tool_manager.tools.get(definition.name) if ctx.tool_manager and ctx.tool_manager.tools else None
+        if tool is None:
+            return None
+        try:
+            return _digest(tool.args_validator.validate_json(raw or "{}", context=ctx.validation_context))
+        except ValidationError:
+            return None  # something made valid arguments of a call that is not: the person has not seen those
 
     async def _tell(self, ctx: RunContext[Any], call: ToolCall, decision: str, reason: str) -> None:
         if self.on_decision is not None:
             await self.on_decision(ctx, call, decision, reason)
-
-    @staticmethod
-    def _is_own(ctx: RunContext[Any], definition: ToolDefinition, digest: str, call: ToolCallPart) -> bool:
-        """Whether the arguments are what plain validation makes of the call that a person sees."""
-        tool = ctx.tool_manager.tools.get(definition.name) if ctx.tool_manager and ctx.tool_manager.tools else None
-        if tool is None:
-            return False
-        validate, context = tool.args_validator, ctx.validation_context
-        try:
-            if isinstance(call.args, str):
-                expected = validate.validate_json(call.args or "{}", context=context)
-            else:
-                expected = validate.validate_python(call.args or {}, context=context)
-        except ValidationError:
-            return False  # something made valid arguments of a call that is not: the person has not seen those
-        return _digest(expected) == digest
 
 
 async def _true(predicate: Predicate, call: ToolCall) -> bool:
@@ -291,18 +365,12 @@ async def _true(predicate: Predicate, call: ToolCall) -> bool:
         return True
 
 
-def _jsonable(args: Mapping[str, Any]) -> Any:
-    from pydantic_core import from_json
-
-    return from_json(to_json(args, fallback=repr, serialize_unknown=True))
-
-
 # -- capabilities ----------------------------------------------------------------------------------------------------
 
 
 @dataclass
-class GatedToolset(WrapperToolset[Any]):
-    """All function tools of a run: what no plugin's wrapper attributed is attributed here; the filter hides."""
+class InnerGate(WrapperToolset[Any]):
+    """All function tools of a run, inside what other capabilities wrap around them: attributed, and gated again."""
 
     policy: Policy
     owners: Mapping[str, str]
@@ -310,21 +378,38 @@ class GatedToolset(WrapperToolset[Any]):
     foreign: ToolRules = field(default_factory=lambda: ToolRules("a capability"))
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """All tools, those of capabilities attributed too."""
+        tools = dict(await self.wrapped.get_tools(ctx))
+        for name, tool in tools.items():
+            if "plugin" not in (tool.tool_def.metadata or {}) and name not in self.policy.own:
+                owner = self.owners.get(tool.tool_def.capability_id or "", "app")
+                definition = self.foreign.attribute(owner, tool.tool_def)
+                self.policy.own[name] = definition
+                tools[name] = replace(tool, tool_def=definition)
+        return tools
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Gate the call with the arguments that come in here."""
+        await self.policy.admit(ctx, self.policy.own.get(name, tool.tool_def), tool_args)
+        return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+
+
+@dataclass
+class ShownToolset(WrapperToolset[Any]):
+    """What the filter leaves of a run's function tools."""
+
+    policy: Policy
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """The tools that the filter leaves."""
         tools = await self.wrapped.get_tools(ctx)
-        out: dict[str, ToolsetTool[Any]] = {}
-        for name, tool in tools.items():
-            definition = tool.tool_def
-            if "plugin" not in (definition.metadata or {}):
-                owner = self.owners.get(definition.capability_id or "", "app")
-                definition = self.foreign.attribute(owner, definition)
-                tool = replace(tool, tool_def=definition)
-            tools[name] = tool
-            if definition.kind == "output" or not self.policy.shown or self.policy.shows(definition):
-                out[name] = tool
-        if self.policy._pending is not None:  # pyright: ignore[reportPrivateUsage]
-            self.policy.check_names([tool.tool_def for tool in tools.values()])
-        return out
+        own = [self.policy.own.get(name, tool.tool_def) for name, tool in tools.items()]
+        self.policy.check_listed(own)
+        if not self.policy.shown:
+            return tools
+        return {name: tool for (name, tool), known in zip(tools.items(), own, strict=True) if self.policy.shows(known)}
 
 
 @dataclass
@@ -346,8 +431,37 @@ class PolicyCapability(AbstractCapability[Any]):
         """Not made from a spec: it belongs to its agent."""
         return None
 
-    async def before_run(self, ctx: RunContext[Any]) -> None:
-        """Vet what only this run brought: capabilities made by functions, or given to `run`."""
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
+        """Vet what this run brought, and note which calls wait for an approval, before any other hook runs."""
+        self._vet_run(ctx)
+        calls = session(ctx).state[CALLS]
+        calls[ctx.run_id or ""] = RunCalls(shown=_unanswered(ctx.messages))
+        try:
+            return await handler()
+        finally:
+            del calls[ctx.run_id or ""]
+
+    async def handle_deferred_tool_calls(self, ctx: RunContext[Any], *, requests: DeferredToolRequests) -> None:
+        """Answer nothing. First in the chain: vet again, for an approver that has appeared since the run began."""
+        self._vet_run(ctx)
+
+    async def wrap_tool_validate(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: str | dict[str, Any],
+        handler: Callable[[str | dict[str, Any]], Awaitable[dict[str, Any]]],
+    ) -> dict[str, Any]:
+        """Note an approved call's arguments before any other hook can change them."""
+        if ctx.tool_call_approved:
+            calls = session(ctx).state[CALLS].get(ctx.run_id or "")
+            if calls is not None:
+                calls.raw[call.tool_call_id] = _raw(call.args)
+        return await handler(args)
+
+    def _vet_run(self, ctx: RunContext[Any]) -> None:
         root = ctx.root_capability
         if root is None:
             return
@@ -368,8 +482,8 @@ class PolicyCapability(AbstractCapability[Any]):
         )
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        """Filter and attribute every function tool of the run."""
-        return GatedToolset(toolset, self.policy, self.owners)
+        """Filter every function tool of the run."""
+        return ShownToolset(toolset, self.policy)
 
     async def wrap_tool_execute(
         self,
@@ -381,10 +495,13 @@ class PolicyCapability(AbstractCapability[Any]):
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
         """Decide before anything inside can answer."""
-        digest = await self.policy.admit(ctx, tool_def, args, call)
+        definition = self.policy.own.get(tool_def.name, tool_def)
+        digest = await self.policy.admit(ctx, definition, args, call)
         if not digest:
             return await handler(args)
-        token = _passed.set((self.policy, ctx.tool_call_id or "", digest))
+        metadata = definition.metadata or {}
+        tool = f"{metadata.get('plugin', 'app')}:{metadata.get('original', definition.name)}"
+        token = _passed.set((self.policy, ctx.tool_call_id or "", tool, digest))
         try:
             return await handler(args)
         finally:
@@ -404,11 +521,21 @@ class PolicyCapability(AbstractCapability[Any]):
         return request_context
 
 
+def _unanswered(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
+    """Calls without a return, at the end of a history: id -> (tool, arguments)."""
+    last = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], ModelResponse)), None)
+    if last is None:
+        return {}
+    answered = {p.tool_call_id for m in messages[last:] for p in m.parts if isinstance(p, ToolReturnPart)}
+    calls = [part for part in messages[last].parts if isinstance(part, ToolCallPart)]
+    return {c.tool_call_id: (c.tool_name, _raw(c.args)) for c in calls if c.tool_call_id not in answered}
+
+
 def approves(capability: AbstractCapability[Any]) -> bool:
     """Whether a capability (or one that it wraps) could answer approval requests."""
-    if "handle_deferred_tool_calls" in vars(capability):
-        return True
     method = type(capability).handle_deferred_tool_calls
+    if getattr(capability.handle_deferred_tool_calls, "__func__", None) is not method:
+        return True  # the instance has its own
     if method is AbstractCapability.handle_deferred_tool_calls:
         return False
     if isinstance(capability, HandleDeferredToolCalls):

@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from .contributions import StateSlot
@@ -14,11 +15,12 @@ from .errors import suggest
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+    from pydantic_ai import RunContext
     from pydantic_ai.workspaces import WorkspaceBackend
 
     from .kernel import Kernel
 
-__all__ = ["DeepAgentDeps", "SessionState", "create_default_deps"]
+__all__ = ["DeepAgentDeps", "SessionState", "create_default_deps", "session"]
 
 T = TypeVar("T")
 App = TypeVar("App")
@@ -70,7 +72,7 @@ class SessionState:
 
     def __contains__(self, key: object) -> bool:
         name = key.name if isinstance(key, StateSlot) else key
-        return name in self._values or name in self._stored or name in self._registry()
+        return name in self._values or name in self._stored or name in self.kernel.slots
 
     def get(self, key: StateSlot[T] | str, default: Any = None) -> Any:
         """The slot's value, or `default` where no plugin owns a slot of that name."""
@@ -83,17 +85,19 @@ class SessionState:
         """Slots in use or loaded."""
         yield from sorted(self._values.keys() | self._stored.keys())
 
-    def _registry(self) -> Mapping[str, StateSlot[Any]]:
+    @property
+    def kernel(self) -> Kernel:
+        """Who knows the names: the kernel bound first, else the process's default kernel."""
         if self._kernel is None:
             from .kernel import default_kernel
 
             self._kernel = default_kernel()
-        return self._kernel.slots
+        return self._kernel
 
     def _known(self, name: str) -> StateSlot[Any]:
         if name in self._slots:
             return self._slots[name]
-        registry = self._registry()
+        registry = self.kernel.slots
         if name not in registry:
             raise KeyError(f"no plugin owns a state slot {name!r}.{suggest(name, registry)}")
         return registry[name]
@@ -161,7 +165,8 @@ class DeepAgentDeps(Generic[App]):
     Attributes:
         backend: the session's workspace. None means the agent's own, made at the first run.
         session_id: identifies the session in logs and stores.
-        state: the plugins' slots. `deps.todos` is short for `deps.state["todos"]`.
+        state: the plugins' slots. `deps.todos` is short for `deps.state["todos"]`; `deps.upload_file(…)` calls a
+            method that a plugin gives every session.
         app: the application's own object, untouched.
         depth: 0 in the agent, 1 in a subagent, and so on.
     """
@@ -173,9 +178,12 @@ class DeepAgentDeps(Generic[App]):
     depth: int = 0
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached for what is not a field: the slots, by name.
+        # Only reached for what is not a field: plugins' methods and slots, by name.
         if name.startswith("_") or "state" not in self.__dict__:
             raise AttributeError(name)
+        method = self.state.kernel.session_methods.get(name)
+        if method is not None:
+            return partial(method, self)
         try:
             return self.state[name]
         except KeyError as error:
@@ -227,9 +235,34 @@ class DeepAgentDeps(Generic[App]):
         )
 
 
+def session(ctx: RunContext[Any]) -> DeepAgentDeps[Any]:
+    """The session of a run.
+
+    Raises:
+        pydantic_ai.UserError: the run was started without one; the message has the line to add.
+    """
+    deps: object = ctx.deps
+    if isinstance(deps, DeepAgentDeps):
+        return cast("DeepAgentDeps[Any]", deps)
+    from pydantic_ai import UserError
+
+    raise UserError(
+        f"this agent needs a session as deps, and got {type(deps).__name__}. Add: "
+        "agent.run(…, deps=deep_core.create_default_deps())  (your own object goes in: create_default_deps(app=…))"
+    )
+
+
+@overload
 def create_default_deps(
-    backend: WorkspaceBackend | None = None, app: App | None = None, kernel: Kernel | None = None
-) -> DeepAgentDeps[App]:
+    backend: WorkspaceBackend | None = None, app: None = None, kernel: Kernel | None = None
+) -> DeepAgentDeps[None]: ...
+@overload
+def create_default_deps(
+    backend: WorkspaceBackend | None = None, *, app: App, kernel: Kernel | None = None
+) -> DeepAgentDeps[App]: ...
+def create_default_deps(
+    backend: WorkspaceBackend | None = None, app: Any = None, kernel: Kernel | None = None
+) -> DeepAgentDeps[Any]:
     """A new session.
 
     Args:
@@ -237,7 +270,7 @@ def create_default_deps(
         app: the application's own object, as `ctx.deps.app`.
         kernel: who knows the slots by name; None means the process's default kernel, or the agent's at the first run.
     """
-    deps: DeepAgentDeps[App] = DeepAgentDeps(backend=backend, app=app)
+    deps: DeepAgentDeps[Any] = DeepAgentDeps(backend=backend, app=app)
     if kernel is not None:
         deps.state.bind(kernel)
     return deps

@@ -107,6 +107,8 @@ class PluginToolset(WrapperToolset[Any]):
         default_factory=dict[str, tuple[ToolDefinition, ToolDefinition]], repr=False, compare=False
     )
     """Cache: original name -> the definition as listed last, and what became of it. Safe to share between runs."""
+    _final: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition], repr=False, compare=False)
+    """Final name -> the attributed definition."""
 
     @property
     def id(self) -> str | None:
@@ -123,6 +125,7 @@ class PluginToolset(WrapperToolset[Any]):
             if name in self.rules.hidden:
                 self.policy.replaced(self.plugin, definition)
             elif self._offers(definition):
+                self.policy.own[definition.name] = definition
                 out[definition.name] = replace(tool, toolset=self, tool_def=definition)
         self.policy.seen(self.plugin, listed)
         return out
@@ -134,14 +137,17 @@ class PluginToolset(WrapperToolset[Any]):
         seen = self._seen.get(name)
         if seen is None or seen[0] != definition:
             self._seen[name] = seen = (definition, self.rules.attribute(self.plugin, definition))
+            self._final[seen[1].name] = seen[1]
         return seen[1]
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """Gate the call with the arguments that are about to be used, then make it under the author's name."""
-        await self.policy.admit(ctx, tool.tool_def, tool_args)
-        original: str = (tool.tool_def.metadata or {})["original"]
+        # The definition as listed here, not as it comes back: something may have changed it on the way.
+        definition = self._final[name]
+        await self.policy.admit(ctx, definition, tool_args)
+        original: str = (definition.metadata or {})["original"]
         inner = replace(tool, tool_def=replace(tool.tool_def, name=original))
         return await self.wrapped.call_tool(original, tool_args, replace(ctx, tool_name=original), inner)
 

@@ -28,7 +28,17 @@ from typing import Any
 
 import pytest
 
-__all__ = ["FIXTURES", "REPOSITORY", "Distribution", "Environment", "Finished", "Here", "Outcome"]
+__all__ = [
+    "FIXTURES",
+    "REPOSITORY",
+    "SECTION_PLUGIN",
+    "Distribution",
+    "Environment",
+    "Finished",
+    "Here",
+    "Outcome",
+    "plugin",
+]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FIXTURES = REPOSITORY / "tests" / "fixtures"
@@ -137,6 +147,24 @@ class Distribution:
         record = site / self.dist_info / "RECORD"
         record.write_text("\n".join([*lines, f"{self.dist_info}/RECORD,,", ""]), encoding="utf-8")
         return record.parent
+
+
+SECTION_PLUGIN = """
+from deep_core import PromptSection, hookimpl
+
+@hookimpl
+def deep_prompt_sections(context):
+    return [PromptSection.static({name!r}, "This is {name}.")]
+"""
+"""The module of a plugin that contributes a section of its name."""
+
+
+def plugin(
+    name: str, *, requires: Sequence[str] = ("deep-core>=0.1,<1",), version: str = "1.0", text: str = SECTION_PLUGIN
+) -> Distribution:
+    """The distribution `acme-<name>` with the plugin `<name>`, whose module is `acme_<name>`."""
+    files = {f"acme_{name}.py": text.format(name=name)}
+    return Distribution(f"acme-{name}", {name: f"acme_{name}"}, files, version=version, requires=requires)
 
 
 def _digest(text: str) -> str:

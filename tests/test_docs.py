@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import inspect
 import json
@@ -12,10 +11,12 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import click
 import pytest
 
 from deep_core import AgentConfig, hookspecs
@@ -82,7 +83,7 @@ def test_hooks_that_pages_show_being_implemented_exist(page: Path) -> None:
         name
         for block in blocks(page)
         if block.language == "python"
-        for name in re.findall(r"@hookimpl(?:\([^)]*\))?\s+(?:async )?def (\w+)", block.code)
+        for name in re.findall(r"@hookimpl(?:\([^)]*\))?\s+(?:async )?def (\w+)(?!.*# misspelt)", block.code)
     ]
     own = re.findall(r"@hookspec\([^)]*\)\s+def (\w+)", page.read_text(encoding="utf-8"))
     assert set(implemented) <= {*SPECS, *own}
@@ -132,6 +133,7 @@ def test_every_python_block_runs_and_prints_what_the_page_says(page: Path, tmp_p
     with AnthropicStub(script) as stub:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("DEEP_", "XDG_"))}
         environment |= {"HOME": str(home), "NO_PROXY": "*", "PYTHONUTF8": "1"}
+        environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
         environment |= {"ANTHROPIC_API_KEY": "x", "ANTHROPIC_BASE_URL": stub.base_url}
         result = subprocess.run(
             [sys.executable, ROOT / "tests" / "docs_pages.py", page],
@@ -169,7 +171,9 @@ def test_every_toml_block_is_a_configuration_that_is_accepted(page: Path) -> Non
         data = data.get("tool", {}).get("deep", data)
         where = f"{page.name}:{block.line}"
         if "project" in data:
-            assert all(NAME.fullmatch(plugin) for plugin in data["project"]["entry-points"]["deep"]), where
+            groups: dict[str, dict[str, str]] = data["project"]["entry-points"]
+            assert set(groups) <= {"deep", "deep.commands"}, where
+            assert all(NAME.fullmatch(name) for group in groups.values() for name in group), where
             continue
         config = Config((ConfigLayer(where, data),))
         parse_agent_config(*config.agent())
@@ -200,34 +204,55 @@ def test_every_console_line_is_a_command_that_exists(page: Path) -> None:
                     assert re.search(rf"^{target}:", makefile, re.M), f"{page.name}:{block.line}: {command}"
 
 
-def command_line() -> Any:
+def command_line() -> click.Group:
     """The click group behind `deep`."""
-    found = importlib.metadata.entry_points(group="console_scripts", name="deep")
-    if not found:
+    if importlib.util.find_spec("deep_cli") is None:
         pytest.skip("deep-cli is not installed: pip install -e plugins/cli")
-    return next(iter(found)).load()
+    from deep_cli.main import deep
+
+    return deep
 
 
 def check_deep(words: list[str], where: str) -> None:
     """Every subcommand and option of a `deep` line is known to the command line."""
-    import click
-
     command: click.Command = command_line()
-    if not isinstance(command, click.Command):
-        command = importlib.import_module(command.__module__).cli
     context = click.Context(command, info_name="deep")
     rest = words
     while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
         found = command.get_command(context, rest[0])
         assert found is not None, f"{where}: deep has no command {rest[0]!r}"
         command, rest = found, rest[1:]
-        context = click.Context(command, info_name=rest[0] if rest else None, parent=context)
-    if "--" in rest:
-        rest = rest[: rest.index("--")]
+        context = click.Context(command, parent=context)
+    if ">" in rest:
+        rest = rest[: rest.index(">")]
     try:
         command.make_parser(context).parse_args(list(rest))
     except click.UsageError as error:
         pytest.fail(f"{where}: {error.format_message()}")
+
+
+def leaves(command: click.Command, name: str, context: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, by what is typed."""
+    if isinstance(command, click.Group):
+        for child in command.list_commands(context):
+            found = command.get_command(context, child)
+            assert found is not None
+            yield from leaves(found, f"{name} {child}", click.Context(found, parent=context))
+    else:
+        yield name, command
+
+
+def test_the_command_line_page_has_every_command_with_every_option() -> None:
+    group = command_line()
+    commands = dict(leaves(group, "deep", click.Context(group)))
+    text = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    told = {part.partition("\n")[0]: part for part in re.split(r"^## ", text, flags=re.M) if part.startswith("deep ")}
+    assert sorted(told) == sorted(commands)
+    for name, command in commands.items():
+        known = {option for p in command.params if isinstance(p, click.Option) for option in p.opts}
+        listed = {o for row in re.findall(r"^\| (`-.*?) \|", told[name], re.M) for o in re.findall(r"(-[-\w]+)", row)}
+        assert listed & known | {"-v", "--verbose"} >= known - {"-h", "--help"}, name
+        assert listed <= known, name
 
 
 # -- links and the site ---------------------------------------------------------------------------------------------
@@ -281,3 +306,11 @@ def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Pat
     assert result.returncode == 0, result.stdout + result.stderr
     page = (site / "index.html").read_text(encoding="utf-8")
     assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', page)
+
+
+def test_the_architecture_page_has_every_file_of_the_kernel() -> None:
+    headings = [
+        line for line in (DOCS / "architecture.md").read_text(encoding="utf-8").splitlines() if line.startswith("## ")
+    ]
+    told = {name for line in headings for name in re.findall(r"\w+\.py", line)}
+    assert told == {path.name for path in (ROOT / "deep_core").glob("*.py")} - {"__init__.py"}

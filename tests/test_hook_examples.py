@@ -120,6 +120,23 @@ def check_state(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
     assert kernel.load_deps(deps.dump()).state[module.FAVOURITES] == ["Oslo"]
 
 
+def check_session_methods(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+    kernel = kernel_with(module)
+    deps = create_default_deps(kernel=kernel)
+    deps.visit("Oslo")
+    assert deps.state[module.VISITED] == ["Oslo"]
+    with pytest.raises(AttributeError, match="visits"):
+        _ = deps.visits
+
+    class Clash:
+        @hookimpl
+        def deep_session_methods(self) -> dict[str, Any]:
+            return {"visit": print}
+
+    with pytest.raises(Exception, match=r"(?s)visit.*(example.*clash|clash.*example)"):
+        kernel_with(module, Clash())
+
+
 def check_toolsets(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
     kernel = kernel_with(module)
     agent = kernel.create_agent(function_model(Script(Call("forecast", {"city": "Oslo"}), "done")))
@@ -241,7 +258,7 @@ def test_every_hook_has_its_check() -> None:
 @pytest.mark.parametrize("hook", SPECS)
 def test_the_example_of_a_hook_takes_effect(hook: str, caplog: pytest.LogCaptureFixture) -> None:
     module = example(hook)
-    assert kernel_with(module).plugins["example"].hooks == (hook,)
+    assert hook in (kernel_with(module).plugins["example"].hooks or ())
     CHECKS[hook](module, caplog)
 
 

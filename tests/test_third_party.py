@@ -63,7 +63,7 @@ def test_the_same_application_before_installing_after_it_and_after_uninstalling(
     after = environment.application(FORECAST)
 
     assert weather_of(installed) == {
-        "sections": ["units", "Station.1", "favourites"],
+        "sections": ["units", "instructions", "favourites"],
         "tools": ["forecast", "save_city"],
         "processors": ["station_keys"],
         "capabilities": ["weather.Station.1"],
@@ -87,8 +87,9 @@ def test_the_explanation_has_the_documented_form(environment: Environment) -> No
     for tool in explanation["tools"]:
         assert tool.keys() == {"name", "plugin", "tokens", "approval", "deferred", "tags"}
     assert [processor.keys() for processor in explanation["history_processors"]] == [{"name", "plugin", "phase"}]
-    assert [capability["id"] for capability in explanation["capabilities"][:2]] == ["deep.policy", "deep"]
     assert all(capability.keys() == {"id", "plugin"} for capability in explanation["capabilities"])
+    assert explanation["capabilities"][0] == {"id": "deep.policy", "plugin": "deep_core"}
+    assert {"id": "deep", "plugin": "deep_core"} in explanation["capabilities"]
     assert explanation["totals"].keys() == {"chars", "tokens"}
     tools = {tool["name"]: tool for tool in explanation["tools"]}
     assert tools["forecast"]["tags"] == ["read", "network"]
@@ -354,7 +355,7 @@ def test_the_typed_and_the_short_way_build_the_same_agent(kernel: Kernel) -> Non
 
 
 def test_a_keyword_that_is_no_plugin_is_an_error_with_a_suggestion(kernel: Kernel) -> None:
-    with pytest.raises(TypeError, match="'wether'.* Did you mean 'weather'"):
+    with pytest.raises(TypeError, match=r"'wether'.* Did you mean 'weather'"):
         kernel.create_agent("test", wether={})
 
 
@@ -362,7 +363,7 @@ def test_naming_a_plugin_that_is_not_active_raises(here: Here) -> None:
     here.install(WEATHER)
     with Kernel(disable=["weather"]) as kernel:
         for how in ({"weather": {}}, {"weather": True}):
-            with pytest.raises(PluginError, match="weather 0.3.0 .acme-weather. is disabled"):
+            with pytest.raises(PluginError, match=r"weather 0\.3\.0 \(acme-weather\) is disabled"):
                 kernel.create_agent("test", **how)
         assert isinstance(kernel.create_agent("test", weather=False), Agent)
 
@@ -395,7 +396,7 @@ def test_pyright_strict_accepts_the_typed_way_and_rejects_a_wrong_option(tmp_pat
     (name,) = pyright(tmp_path, "name.py", TYPED.format(options='WeatherOptions(units="celsius")'))
     assert 'No parameter named "units"' in name
     (value,) = pyright(tmp_path, "value.py", TYPED.format(options='WeatherOptions(unit="kelvin")'))
-    assert '"kelvin"' in value
+    assert "kelvin" in value
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------
@@ -413,8 +414,12 @@ def module(name: str, **content: Any) -> ModuleType:
     return made
 
 
+def no_slots() -> list[Any]:
+    return []
+
+
 def test_plugins_given_by_hand_are_named_after_what_they_are() -> None:
-    by_module = module("acme.deep_moon", deep_state=hookimpl(lambda: []))
+    by_module = module("acme.deep_moon", deep_state=hookimpl(no_slots))
     with Kernel(plugins=[Tide, by_module], discover=False) as kernel:
         assert kernel.active == ("moon", "tide")
         assert kernel.plugins["tide"].distribution is None
@@ -440,4 +445,4 @@ def test_a_plugin_given_by_hand_twice_or_beside_an_installed_one_is_an_error_tha
         Kernel(plugins=[Tide, Tide()], discover=False)
     here.install(WEATHER)
     with pytest.raises(PluginError, match="acme-weather"):
-        Kernel(plugins=[module("weather", deep_state=hookimpl(lambda: []))])
+        Kernel(plugins=[module("weather", deep_state=hookimpl(no_slots))])

@@ -123,7 +123,7 @@ class Approver:
     """
 
     def __init__(self, mode: ApprovalMode, ask: Ask | None, tell: Callable[[Decision], None]) -> None:
-        self._mode = mode
+        self._mode: ApprovalMode = mode
         self._ask = ask
         self._tell = tell
         self._always: set[tuple[str, str]] = set()
@@ -155,14 +155,15 @@ class Approver:
 
     def _decide(self, question: Question) -> tuple[bool, DecidedBy]:
         if self._mode != "ask":
-            return self._mode == "allow", self._mode
+            by: DecidedBy = self._mode
+            return by == "allow", by
         key = (question.plugin, question.tool)
         if key in self._always:
             return True, "always"
         answer = self._ask(question) if self._ask is not None else "closed"
         if answer == "always":
             self._always.add(key)
-        by: DecidedBy = "nobody" if answer == "closed" else "you"
+        by = "nobody" if answer == "closed" else "you"
         return answer in ("yes", "always"), by
 
 

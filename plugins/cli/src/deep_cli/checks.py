@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -14,15 +15,15 @@ from deep_core import ConfigError
 from deep_core.index import Candidate
 from deep_core.kernel import Survey, survey
 
-from .explained import KEYS, explained, no_model
+from .explained import KEYS, no_model
+from .flags import BACKEND
 from .probing import Outcome, Probe, workers
-from .runner_defaults import BACKEND
 from .screen import redact
 
 __all__ = ["Check", "examine"]
 
 SLOW_MS = 1500
-"""Milliseconds: a plugin whose own import takes longer is reported. Pydantic AI is loaded before, so it does not count."""
+"""Milliseconds: a plugin whose own import takes longer is reported. Pydantic AI is loaded before: it does not count."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ def _assembled(outcome: Outcome) -> Check:
     if part is None:
         return Check("agent", False, f"an agent of all plugins {outcome.problem}", _see_plugins(outcome))
     if not part["ok"]:
-        return Check("agent", False, part["message"], "see the message; `deep explain` shows the agent once it is mended")
+        return Check("agent", False, part["message"], "mend what the message names, then: deep explain")
     return Check("agent", True, part["message"])
 
 
@@ -229,7 +230,7 @@ def _backend(outcome: Outcome, backend: str | None) -> Check:
 
 
 def _model(outcome: Outcome, model: str | None) -> Check:
-    present = [variable for variable in KEYS.values() if _is_set(variable)]
+    present = [variable for variable in KEYS.values() if os.environ.get(variable)]
     keys = f"keys are set for: {', '.join(present)}" if present else "no provider's key is set"
     if model is None:
         return Check("model", False, f"no model is configured; {keys}", no_model().message.partition(": ")[2])
@@ -239,13 +240,3 @@ def _model(outcome: Outcome, model: str | None) -> Check:
     if part["ok"]:
         return Check("model", True, f"{model}: package and key are there (no request was sent)")
     return Check("model", False, f"{model}: {part['message']}; {keys}", part.get("fix") or "see the message")
-
-
-def _is_set(variable: str) -> bool:
-    import os
-
-    return bool(os.environ.get(variable))
-
-
-def _explain(error: BaseException) -> str:
-    return explained(error).message

@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["config_option", "json_option", "plugin_option", "verbose", "verbose_option"]
+__all__ = ["BACKEND", "config_option", "json_option", "plugin_option", "verbose", "verbose_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+BACKEND = "local"
+"""The default of `--backend` (contract, section 6)."""
 VERBOSE = "deep_cli.verbose"
 
 

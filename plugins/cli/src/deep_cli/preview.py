@@ -9,7 +9,7 @@ from types import ModuleType
 from deep_core import Explanation, Kernel
 from deep_core.agent_config import parse_agent_config
 
-from .runner import BACKEND
+from .flags import BACKEND
 
 __all__ = ["preview"]
 

@@ -6,7 +6,10 @@ import json
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deep_core import Kernel
 
 __all__ = ["main"]
 
@@ -59,7 +62,9 @@ def _probe_plugin(job: dict[str, Any], report: Report) -> None:
                 # `[agent]` may name tools of plugins that are not here; the agent of all plugins is probed with it.
                 layers = kernel.config.layers
                 kernel.config = Config(
-                    tuple(ConfigLayer(x.source, {"plugins": x.data.get("plugins", {})}, x.trusted, x.path) for x in layers)
+                    tuple(
+                        ConfigLayer(x.source, {"plugins": x.data.get("plugins", {})}, x.trusted, x.path) for x in layers
+                    )
                 )
                 kernel.explain(kernel.create_agent(TestModel()))
             problem = "" if record.status == "active" else f"is {record.status}: {record.reason}"
@@ -72,17 +77,18 @@ def _probe_plugin(job: dict[str, Any], report: Report) -> None:
 
 def _probe_agent(job: dict[str, Any], report: Report) -> None:
     from pydantic_ai.models.test import TestModel
+    from pydantic_ai.workspaces import UnavailableWorkspace
 
     from deep_core import Kernel
 
     from .explained import explained
-    from .runner_defaults import BACKEND
+    from .flags import BACKEND
 
     report.say(phase="import")
     try:
         kernel = Kernel(config=job["config"])
         report.say(phase="agent")
-        found = kernel.explain(kernel.create_agent(TestModel(), backend=_Nowhere))
+        found = kernel.explain(kernel.create_agent(TestModel(), backend=UnavailableWorkspace("the doctor only looks")))
         parts = f"{len(found.tools)} tools, {len(found.sections)} sections, {found.tokens:,} tokens a request"
         report.say(agent={"ok": True, "message": f"an agent of {', '.join(kernel.active) or 'no plugin'}: {parts}"})
     except Exception as error:  # noqa: BLE001 - it is what the probe is for
@@ -100,36 +106,28 @@ def _probe_agent(job: dict[str, Any], report: Report) -> None:
     report.say(finished=True)
 
 
-def _Nowhere(context: Any) -> Any:
-    """A backend that is never used: the agent is looked at, not run on files."""
-    from pydantic_ai.workspaces import UnavailableWorkspace
-
-    return UnavailableWorkspace("the doctor only looks")
-
-
-def _make_backend(kernel: Any, name: str) -> str:
-    """Make the session's backend as a run would. `local` is asked where it is; a remote one is not started."""
+def _make_backend(kernel: Kernel, name: str) -> str:
+    """Make the session's backend as a run does. `local` is asked where it is; others are made, and not started."""
     import asyncio
 
     from pydantic_ai.models.test import TestModel
 
     from deep_core import create_default_deps
+    from deep_core.state import DeepAgentDeps
 
-    deps = create_default_deps(kernel=kernel)
+    from .flags import BACKEND
+
+    deps: DeepAgentDeps[Any] = create_default_deps(kernel=kernel)
 
     async def run() -> str:
-        await kernel.create_agent(TestModel(call_tools=[]), backend=name, interrupt_on=False).run("", deps=deps)
-        if deps.backend is None:
-            return f"backend {name}"
-        return f"backend {name}" + (f", in {await deps.backend.working_dir()}" if name == BACKEND_HERE else "")
+        await kernel.create_agent(TestModel(call_tools=[]), backend=name).run("", deps=deps)
+        where = f", in {await deps.backend.working_dir()}" if deps.backend is not None and name == BACKEND else ""
+        return f"backend {name}{where}"
 
     return asyncio.run(run())
 
 
-BACKEND_HERE = "local"
-
-
-def _make_model(kernel: Any, model: str) -> dict[str, Any]:
+def _make_model(kernel: Kernel, model: str) -> dict[str, Any]:
     from pydantic_ai.models import infer_model
 
     from .explained import explained

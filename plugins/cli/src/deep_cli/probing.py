@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -102,17 +103,17 @@ def workers() -> int:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it and all it started are gone
         os.killpg(child.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # it and all it started are gone
     child.wait()
 
 
 def _read(out: Path, code: int | None, seconds: float) -> Outcome:
     phase, data = "start", dict[str, Any]()
-    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+    lines = out.read_text(encoding="utf-8").splitlines(keepends=True) if out.exists() else []
     for line in lines:
+        if not line.endswith("\n"):
+            break  # the process ended in the middle of it
         said = cast("dict[str, Any]", json.loads(line))
         phase = said.pop("phase", phase)
         data.update(said)

@@ -18,6 +18,7 @@ from .attach import with_files
 from .changes import FileChange, Snapshot, compare, snapshot
 from .explained import explained, no_model
 from .failure import Failure
+from .flags import BACKEND
 from .options import cli_options
 from .report import PromptCost, RunReport, Step
 from .reporter import Reporter
@@ -29,10 +30,7 @@ if TYPE_CHECKING:
 
     from deep_core import AgentContext, DeepAgentDeps, RunEvent
 
-__all__ = ["BACKEND", "run_task"]
-
-BACKEND = "local"
-"""The command line's default backend (contract, section 6)."""
+__all__ = ["run_task"]
 
 
 class CliProgress:

@@ -1,0 +1,189 @@
+"""`deep config`: show, schema, init, trust."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deep_cli.failure import FAILED, USAGE, Failure
+from deep_cli.flags import config_option, json_option, plugin_option, verbose_option
+from deep_cli.screen import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from deep_cli.settings import Value
+    from deep_core import Kernel
+
+__all__ = ["config"]
+
+
+@click.group()
+@verbose_option
+def config() -> None:
+    """The configuration: where each value comes from, what is accepted, a first file, trust."""
+
+
+@config.command()
+@json_option
+@plugin_option
+@config_option
+@verbose_option
+def show(as_json: bool, plugin_files: tuple[Path, ...], config: Path | None) -> None:
+    """Show every value in effect and its source. Secrets are masked."""
+    from deep_cli.plugin_files import load_plugin_files
+    from deep_core import Kernel
+
+    with Kernel(plugins=load_plugin_files(plugin_files), config=config) as kernel:
+        found = _effective(kernel)
+    if as_json:
+        click.echo(json.dumps(_json(found), indent=2, ensure_ascii=False))
+        return
+    for file in found["files"]:
+        click.echo(f"# read: {file['path']}" + ("" if file["trusted"] else " (not trusted; deep config trust)"))
+    for key in found["ignored"]:
+        click.echo(f"# ignored: {plain(key)}")
+    _print("agent", found["agent"])
+    if found["lists"]:
+        click.echo("\n[plugins]")
+        for name, entries in found["lists"].items():
+            said = ", ".join(f"{entry['name']} ({entry['source']})" for entry in entries)
+            click.echo(plain(f"{name} = {said or 'nothing'}"))
+    for name, parts in found["plugins"].items():
+        _print(f"plugins.{name}", parts["settings"])
+        _print(f"plugins.{name}.options", parts["options"])
+
+
+def _effective(kernel: Kernel) -> dict[str, Any]:
+    from deep_cli.settings import agent_values, option_values, setting_values
+
+    models = kernel.option_models()
+    plugins: dict[str, Any] = {}
+    for name in kernel.plugins:
+        settings = kernel.config.plugin(name)
+        plugins[name] = {
+            "settings": setting_values(settings),
+            "options": option_values(settings, models.get(name), name),
+        }
+    lists = {name: kernel.config.plugin_list(name) for name in ("allow", "disable", "require")}
+    return {
+        "files": [
+            {"path": str(layer.path), "trusted": layer.trusted}
+            for layer in kernel.config.layers
+            if layer.path is not None
+        ],
+        "ignored": list(kernel.config.ignored),
+        "agent": agent_values(kernel.config),
+        "lists": {
+            name: [{"name": entry, "source": source} for entry, source in entries]
+            for name, entries in lists.items()
+            if entries is not None
+        },
+        "plugins": plugins,
+    }
+
+
+def _json(found: dict[str, Any]) -> dict[str, Any]:
+    def values(section: Mapping[str, Value]) -> dict[str, Any]:
+        return {key: value.to_json() for key, value in section.items()}
+
+    plugins = {
+        name: {"settings": values(parts["settings"]), "options": values(parts["options"])}
+        for name, parts in found["plugins"].items()
+    }
+    return {"schema": 1, **found, "agent": values(found["agent"]), "plugins": plugins}
+
+
+def _print(title: str, values: Mapping[str, Value]) -> None:
+    if not values:
+        return
+    click.echo(f"\n{click.style(f'[{title}]', bold=True)}")
+    shown = {key: json.dumps(value.value, ensure_ascii=False) for key, value in values.items()}
+    width = min(60, max(len(f"{key} = {text}") for key, text in shown.items()))
+    for key, text in shown.items():
+        line = plain(f"{key} = {text}").ljust(width)
+        click.echo(f"{line}  {click.style('# ' + values[key].source, dim=True)}")
+
+
+@config.command()
+@plugin_option
+@verbose_option
+def schema(plugin_files: tuple[Path, ...]) -> None:
+    """Print the JSON schema of deep.toml, with the options of every active plugin."""
+    from deep_cli.plugin_files import load_plugin_files
+    from deep_cli.settings import json_schema
+    from deep_core import Kernel
+
+    with Kernel(plugins=load_plugin_files(plugin_files)) as kernel:
+        click.echo(json.dumps(json_schema(kernel), indent=2, ensure_ascii=False))
+
+
+TEMPLATE = """\
+# Settings of deep agents in this project. `deep config show` tells what is in effect, `deep config schema` what is
+# accepted. Lines marked (trusted) count here only after `deep config trust`; in the user's own file they always do.
+
+[agent]
+# model = "openai:gpt-5.2"                   # (trusted) provider:name; DEEP_MODEL and --model win over it
+# tool_filter = "~network"                   # a tool expression: only what it matches is shown and executed
+# interrupt_on = { write_file = true }       # tools that ask first; a project can add, not take away
+# native_tools = ["web_search"]              # (trusted) the provider's own tools that may be used
+# prompt.system = "Answer in one paragraph." # (trusted) your instructions, before those of the plugins
+# runtime_policy.profile = "local"           # (trusted) the backend: where files are and commands run
+
+[plugins]
+# disable = ["todo"]                         # (trusted) left out before anything of them is imported
+# require = ["filesystem"]                   # must be active, or nothing starts
+
+[plugins.filesystem]
+# approve = "write"                          # a tool expression: which of its tools ask as well
+# tools = "~name:execute"                    # (trusted) which of its tools are offered
+# options = { read_lines = 1000 }            # the plugin's own options
+"""
+
+
+@config.command()
+@click.option("--user", is_flag=True, help="Write the user's own file instead, which is always trusted.")
+@verbose_option
+def init(user: bool) -> None:
+    """Write a commented deep.toml into the current folder. An existing file is never overwritten."""
+    from deep_core.config import user_file
+
+    path = user_file() if user else Path("deep.toml")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(TEMPLATE)
+    except FileExistsError:
+        raise Failure(f"{path} exists already, and is left as it is; edit it, or move it away first") from None
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror or error}", FAILED) from error
+    click.echo(f"Wrote {path}: take out the # of what you want, then: deep config show")
+
+
+@config.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
+@verbose_option
+def trust(file: Path | None) -> None:
+    """Trust a project's file (default: the one in use) with its content of now.
+
+    Read it first: a trusted file may choose the model and its address, take plugins out and un-ask approvals. When
+    its content changes, it is no longer trusted.
+    """
+    from deep_core.config import ConfigLayer, find_project_file, read_file, restrict
+    from deep_core.config import trust as record
+
+    path = file or find_project_file()
+    if path is None:
+        raise Failure(
+            "there is no deep.toml and no pyproject.toml with [tool.deep] here or above: deep config init", USAGE
+        )
+    _, dropped = restrict(ConfigLayer(str(path), read_file(path), trusted=False, path=path.resolve()))
+    try:
+        record(path)
+    except OSError as error:
+        raise Failure(f"the trust could not be recorded: {error}", FAILED) from error
+    said = f"these count now: {', '.join(dropped)}" if dropped else "it says nothing that needed trust"
+    click.echo(f"Trusted {path.resolve()} until it changes; {plain(said)}")

@@ -1,0 +1,65 @@
+"""`deep doctor`: what is wrong, and the command that mends it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from deep_cli.failure import FAILED
+from deep_cli.flags import config_option, json_option, verbose_option
+from deep_cli.screen import plain
+
+if TYPE_CHECKING:
+    from deep_cli.checks import Check
+
+__all__ = ["doctor"]
+
+
+@click.command()
+@json_option
+@config_option
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    help="Seconds that the probe of one plugin may take.",
+)
+@verbose_option
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool, config: Path | None, timeout: float) -> None:
+    """Look at Python, the packages, the configuration, every plugin, the backend and the model.
+
+    Plugins are loaded in child processes with a time limit, so one that hangs or ends the process is found out, and
+    named. Nothing is sent to a model. Exit code: 0 all is well, 1 some check failed.
+    """
+    import warnings
+
+    from deep_cli.checks import examine
+    from deep_core import PluginWarning
+
+    found: list[Check] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)  # each of these is a check of its own here
+        for check in examine(config, timeout):
+            found.append(check)
+            if not as_json:
+                _print(check)
+    failed = [check for check in found if not check.ok]
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "checks": [c.to_json() for c in found]}, indent=2, ensure_ascii=False))
+    else:
+        click.echo(
+            f"\n{len(failed)} of {len(found)} checks failed." if failed else f"\nAll {len(found)} checks passed."
+        )
+    ctx.exit(FAILED if failed else 0)
+
+
+def _print(check: Check) -> None:
+    mark = click.style("ok  ", fg="green") if check.ok else click.style("FAIL", fg="red")
+    click.echo(f"{mark}  {plain(check.message)}")
+    if check.fix:
+        click.echo(f"      {click.style('->', dim=True)} {plain(check.fix)}")

@@ -1,0 +1,170 @@
+"""The configuration in effect: every value, where it comes from, secrets masked; and the schema of what is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from deep_core import AgentConfig, ConfigError, Kernel, PluginOptions
+from deep_core.agent_config import parse_agent_config
+from deep_core.config import Config, PluginSettings
+
+from .screen import MASK, looks_secret, redact
+
+__all__ = ["Value", "agent_values", "json_schema", "option_values", "setting_values"]
+
+DEFAULT = "default"
+SETTINGS: Mapping[str, dict[str, Any]] = {
+    "enabled": {"type": "boolean", "description": "Whether the plugin may load."},
+    "order": {
+        "type": ["integer", "object"],
+        "additionalProperties": {"type": "integer"},
+        "description": "Its place, lower first: a number, or a table of hook = number.",
+    },
+    "prefix": {"type": "string", "description": "Put before the names of its tools, with an underscore."},
+    "tools": {"type": "string", "description": "A tool expression: which of its tools are offered."},
+    "approve": {"type": ["boolean", "string"], "description": "Which of its tools need approval."},
+    "defer": {"type": ["boolean", "string"], "description": "Which of its tools are offered on demand."},
+    "replaces": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": 'Tools whose place its own take: ["filesystem:read_file"].',
+    },
+}
+"""What `[plugins.<name>]` accepts for any plugin (contract, section 5), as JSON schema."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value in effect and its source: `environment`, a file's path, or `default`."""
+
+    value: Any
+    source: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The value in `deep config show --json`."""
+        return {"value": self.value, "source": self.source}
+
+
+def agent_values(config: Config) -> dict[str, Value]:
+    """`[agent]`, by dotted key.
+
+    Raises:
+        ConfigError: a key or value is wrong.
+    """
+    data, sources = config.agent()
+    flat = dict(_leaves(parse_agent_config(data, sources).model_dump(mode="json")))
+    out = {key: Value(_masked(key, value), _source(key, sources)) for key, value in flat.items()}
+    for source, section in config.narrowing():
+        # What an untrusted project adds to the policy stands beside the values, it replaces none.
+        for key, value in _leaves(section):
+            out[f"{key} (added)"] = Value(_masked(key, value), source)
+    return out
+
+
+def setting_values(settings: PluginSettings) -> dict[str, Value]:
+    """What is said of one plugin in `[plugins.<name>]`, without its options."""
+    out: dict[str, Value] = {}
+    for key, source in settings.sources.items():
+        if not key.startswith("options."):
+            value: Any = getattr(settings, key)
+            out[key] = Value(list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value, source)
+    return out
+
+
+def option_values(settings: PluginSettings, model: type[PluginOptions] | None, plugin: str) -> dict[str, Value]:
+    """One plugin's options in effect; without its model (it is not active), what is written down.
+
+    Raises:
+        ConfigError: an option is unknown or its value wrong.
+    """
+    from pydantic import ValidationError
+
+    given = dict(settings.options)
+    if model is not None:
+        for key in settings.untrusted_options:
+            if _trusted_only(model, key):
+                given.pop(key, None)
+    values: Mapping[str, Any] = given
+    if model is not None:
+        try:
+            values = model.model_validate(given).model_dump(mode="json")  # a SecretStr comes out as asterisks
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            path = ".".join(str(part) for part in first["loc"])
+            where = settings.sources.get(f"options.{first['loc'][0]}", "code") if first["loc"] else "code"
+            raise ConfigError(f"{where}: plugins.{plugin}.options.{path}: {first['msg']}", plugin=plugin) from None
+    return {
+        key: Value(_masked(key, value), settings.sources.get(f"options.{key}", DEFAULT) if key in given else DEFAULT)
+        for key, value in values.items()
+    }
+
+
+def _trusted_only(model: type[PluginOptions], key: str) -> bool:
+    field = model.model_fields.get(key)
+    extra: Any = None if field is None else field.json_schema_extra
+    return isinstance(extra, dict) and bool(cast("dict[str, Any]", extra).get("trusted"))
+
+
+def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in data.items():
+        # interrupt_on maps tool names to answers: one value, as in the configuration itself.
+        if isinstance(value, dict) and value and key != "interrupt_on":
+            yield from _leaves(cast("dict[str, Any]", value), f"{prefix}{key}.")
+        else:
+            yield prefix + key, cast("Any", value)
+
+
+def _source(key: str, sources: Mapping[str, str]) -> str:
+    for dotted, source in sources.items():
+        # `model = "openai:x"` is one key in a file and two values here.
+        if key == dotted or key.startswith(dotted + "."):
+            return source
+    return DEFAULT
+
+
+def _masked(key: str, value: Any) -> Any:
+    """The value without secrets: those that the name tells, and those that the environment holds."""
+    if isinstance(value, str):
+        return MASK if value and looks_secret(key) else redact(value)
+    if isinstance(value, dict):
+        return {name: _masked(f"{key}.{name}", item) for name, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_masked(key, item) for item in cast("list[Any]", value)]
+    return value
+
+
+def json_schema(kernel: Kernel) -> dict[str, Any]:
+    """The JSON schema of `deep.toml`: `[agent]`, the lists, and every active plugin's section with its options."""
+    from pydantic.json_schema import models_json_schema
+
+    models = kernel.option_models()
+    keyed, definitions = models_json_schema(
+        [(model, "validation") for model in (AgentConfig, *models.values())],
+        ref_template="#/$defs/{model}",
+    )
+    agent = definitions["$defs"]["AgentConfig"]
+    # Text is accepted there too: model = "openai:gpt-5.2".
+    agent["properties"]["model"] = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/ModelSection"}]}
+    names: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+    sections = {name: _section(keyed[(model, "validation")]) for name, model in models.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "deep.toml",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "agent": keyed[(AgentConfig, "validation")],
+            "plugins": {
+                "type": "object",
+                "properties": {"allow": names, "disable": names, "require": names, **sections},
+                "additionalProperties": _section({"type": "object"}),
+            },
+        },
+        "$defs": definitions["$defs"],
+    }
+
+
+def _section(options: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "properties": {**SETTINGS, "options": options}}

@@ -1,0 +1,249 @@
+"""Real wheels, installed by the real pip into fresh environments: what users have, and what the tests above imitate."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Callable, Mapping
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.environments import FIXTURES, REPOSITORY, Environment
+
+pytestmark = pytest.mark.wheels
+
+PROJECTS = [
+    REPOSITORY,
+    *sorted(path.parent for path in (REPOSITORY / "plugins").glob("*/pyproject.toml")),
+    FIXTURES / "acme-weather",
+    FIXTURES / "acme-cities",
+]
+
+
+def project(folder: Path) -> dict[str, Any]:
+    """`[project]` of a folder."""
+    return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+NAMES = {project(folder)["name"]: folder for folder in PROJECTS}
+FIRST_PARTY = sorted(name for name in NAMES if not name.startswith("acme-"))
+PLUGINS = {
+    name: sorted(project(NAMES[name]).get("entry-points", {}).get("deep", {}))
+    for name in FIRST_PARTY
+    if project(NAMES[name]).get("entry-points", {}).get("deep")
+}
+"""Distribution -> the plugins it brings."""
+TOOLS = {
+    "deep-filesystem": {"ls", "read_file", "write_file", "edit_file", "glob", "grep", "execute"},
+    "deep-todo": {"read_todos", "write_todos"},
+    "deep-subagents": {"task"},
+    "deep-skills": {"list_skills", "load_skill", "read_skill_resource"},
+}
+"""What each distribution puts before the model (contract, section 2)."""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Every distribution of the checkout, and the third party's, as a wheel: name -> path."""
+    folder = tmp_path_factory.mktemp("wheels")
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-index"]
+    command += ["--no-build-isolation", "--no-deps", "--wheel-dir", str(folder), *map(str, PROJECTS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    built = {path.name.partition("-")[0].replace("_", "-"): path for path in folder.glob("*.whl")}
+    assert built.keys() == NAMES.keys()
+    return built
+
+
+Install = Callable[..., Environment]
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, wheels: Mapping[str, Path]) -> Install:
+    """Makes an environment with these distributions, installed by pip from their wheels."""
+
+    def install(*names: str) -> Environment:
+        environment = Environment.create(tmp_path, kernel=False)
+        environment.pip("install", *(wheels[name] for name in names))
+        return environment
+
+    return install
+
+
+def offered(report: Mapping[str, Any]) -> set[str]:
+    """The tools that the model was shown first."""
+    return set(report["tools"][0])
+
+
+# -- the wheels themselves ---------------------------------------------------------------------------------------------
+
+
+def metadata(wheel: Path) -> Any:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return HeaderParser().parsestr(archive.read(name).decode())
+
+
+def test_every_distribution_has_one_version_and_one_range_of_the_kernel(wheels: Mapping[str, Path]) -> None:
+    versions = {name: metadata(wheels[name])["Version"] for name in FIRST_PARTY}
+    assert set(versions.values()) == {versions["deep-core"]}
+    major = int(versions["deep-core"].partition(".")[0])
+    for name in FIRST_PARTY:
+        if name != "deep-core":
+            requires = [r.replace(" ", "") for r in metadata(wheels[name]).get_all("Requires-Dist", [])]
+            (core,) = (requirement for requirement in requires if requirement.startswith("deep-core"))
+            ranges = set(core.removeprefix("deep-core").split(","))
+            assert f"<{major + 1}" in ranges
+            assert any(part.startswith(">=") for part in ranges)
+
+
+def test_every_wheel_is_typed_and_holds_its_package_alone(wheels: Mapping[str, Path]) -> None:
+    for name in FIRST_PARTY:
+        with zipfile.ZipFile(wheels[name]) as archive:
+            files = [file for file in archive.namelist() if ".dist-info/" not in file]
+        packages = {file.partition("/")[0] for file in files}
+        if name == "deep-all":
+            assert packages == set()
+        else:
+            assert packages == {name.replace("-", "_")}
+            assert f"{name.replace('-', '_')}/py.typed" in files
+            assert not [file for file in files if "test" in file or "__pycache__" in file]
+
+
+def test_deep_all_depends_on_every_plugin_and_on_the_usual_providers(wheels: Mapping[str, Path]) -> None:
+    requires = metadata(wheels["deep-all"]).get_all("Requires-Dist")
+    names = {text.partition(">")[0].partition("<")[0].partition("[")[0].strip() for text in requires}
+    assert names >= set(FIRST_PARTY) - {"deep-all", "pytest-deep"}
+    assert any("openai" in text and "anthropic" in text for text in requires)
+
+
+# -- kernel alone, one plugin, all ---------------------------------------------------------------------------------------
+
+
+def test_the_kernel_alone_runs_with_no_tool_and_no_prompt_and_says_how_to_get_some(fresh: Install) -> None:
+    report = fresh("deep-core").application()
+    assert report["output"] == "done"
+    assert report["plugins"] == {}
+    assert report["tools"] == [[]]
+    assert report["prompts"] == [""]
+    assert report["explanation"]["totals"] == {"chars": 0, "tokens": 0}
+    (warning,) = report["warnings"]
+    assert "pip install deep-all" in warning
+
+
+@pytest.mark.parametrize("name", sorted(PLUGINS))
+def test_the_kernel_and_one_plugin(fresh: Install, name: str) -> None:
+    report = fresh("deep-core", name).application()
+    assert report["output"] == "done"
+    assert report["plugins"] == {plugin: ["active", ""] for plugin in PLUGINS[name]}
+    assert report["warnings"] == []
+    assert offered(report) == TOOLS.get(name, set())
+    for part in ("sections", "tools", "history_processors"):
+        assert {item["plugin"] for item in report["explanation"][part]} <= set(PLUGINS[name])
+
+
+def test_all_of_them_then_one_uninstalled_and_the_same_application_again(
+    fresh: Install, wheels: Mapping[str, Path]
+) -> None:
+    environment = fresh(*FIRST_PARTY)
+    everything = environment.application()
+    names = [plugin for name in PLUGINS for plugin in PLUGINS[name]]
+    assert everything["plugins"] == {plugin: ["active", ""] for plugin in sorted(names)}
+    assert everything["warnings"] == []
+    assert offered(everything) == set().union(*(tools for name, tools in TOOLS.items() if name in PLUGINS))
+
+    environment.pip("uninstall", "deep-todo")
+    without = environment.application()
+    assert without["output"] == "done"
+    assert "todo" not in without["plugins"]
+    assert offered(without) == offered(everything) - TOOLS["deep-todo"]
+    kept = [tool for tool in everything["explanation"]["tools"] if tool["plugin"] != "todo"]
+    assert without["explanation"]["tools"] == kept
+
+    environment.pip("install", wheels["deep-todo"])
+    assert environment.application() == everything
+
+
+# -- a third party's plugin, with the command line ---------------------------------------------------------------------
+
+
+def command_line(environment: Environment, *arguments: str) -> Any:
+    """Run the installed command `deep`; returns its JSON."""
+    return json.loads(environment.run(environment.scripts / "deep", *arguments).ok().out)
+
+
+def test_a_third_partys_plugin_comes_and_goes_in_every_view(fresh: Install, wheels: Mapping[str, Path]) -> None:
+    environment = fresh("deep-core", "deep-cli")
+    before = command_line(environment, "explain", "--json")
+    assert environment.run(environment.scripts / "deep", "weather", "Paris").code == 2
+
+    environment.pip("install", wheels["acme-weather"])
+    plugins = {plugin["name"]: plugin for plugin in command_line(environment, "plugins", "list", "--json")["plugins"]}
+    assert {key: plugins["weather"][key] for key in ("distribution", "version", "status", "reason", "editable")} == {
+        "distribution": "acme-weather",
+        "version": "0.3.0",
+        "status": "active",
+        "reason": "",
+        "editable": False,
+    }
+    assert Path(plugins["weather"]["path"]) == environment.site.resolve()
+    explained = command_line(environment, "explain", "--json")
+    mine = {
+        part: [item.get("name") or item["id"] for item in explained[part] if item["plugin"] == "weather"]
+        for part in ("sections", "tools", "history_processors", "capabilities")
+    }
+    assert mine == {
+        "sections": ["units", "instructions", "favourites"],
+        "tools": ["forecast", "save_city"],
+        "history_processors": ["station_keys"],
+        "capabilities": ["weather.Station.1"],
+    }
+    assert environment.run(environment.scripts / "deep", "weather", "Paris").ok().out == "Paris: sunny\n"
+    assert "weather" in environment.run(environment.scripts / "deep", "--help").ok().out
+
+    environment.pip("uninstall", "acme-weather")
+    assert command_line(environment, "explain", "--json") == before
+    assert "weather" not in {p["name"] for p in command_line(environment, "plugins", "list", "--json")["plugins"]}
+    assert environment.run(environment.scripts / "deep", "weather", "Paris").code == 2
+
+
+def test_the_installed_command_never_runs_what_lies_in_the_working_directory(
+    fresh: Install, wheels: Mapping[str, Path]
+) -> None:
+    environment = fresh("deep-core", "deep-cli", "acme-weather")
+    ran = "import pathlib; pathlib.Path(__file__).with_name('RAN').touch()\n"
+    for name in ("acme_weather.py", "acme_forged.py", "deep_core.py", "click.py"):
+        (environment.work / name).write_text(ran, encoding="utf-8")
+    folder = environment.work / "acme_forged-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-forged\nVersion: 1.0\n", encoding="utf-8")
+    (folder / "entry_points.txt").write_text("[deep]\nforged = acme_forged\n", encoding="utf-8")
+    listed = command_line(environment, "plugins", "list", "--json")["plugins"]
+    assert {plugin["name"]: plugin["status"] for plugin in listed} == {"cli": "active", "weather": "active"}
+    assert command_line(environment, "explain", "--json")["tools"]
+    environment.run(environment.scripts / "deep", "doctor", "--json")
+    assert not (environment.work / "RAN").exists()
+
+
+# -- an editable install -----------------------------------------------------------------------------------------------
+
+
+def test_a_real_editable_install_is_found(fresh: Install, tmp_path: Path) -> None:
+    environment = fresh("deep-core")
+    copy = tmp_path / "checkout of acme weather"
+    files = (path for path in (FIXTURES / "acme-weather").rglob("*") if path.is_file() and path.suffix != ".pyc")
+    for path in files:
+        target = copy / path.relative_to(FIXTURES / "acme-weather")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    environment.pip("install", "--no-build-isolation", "--editable", copy)
+    weather = environment.loaded()["weather"]
+    assert (weather["status"], weather["editable"]) == ("active", True)
+    assert Path(weather["path"]) == copy.resolve()
+    assert offered(environment.application()) == {"forecast", "save_city"}
