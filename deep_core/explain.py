@@ -16,7 +16,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from .capability import DeepCapability
-from .history import FRAME, PHASES, last_said
+from .history import PHASES, last_said
 from .policy import PolicyCapability
 from .state import create_default_deps
 
@@ -214,7 +214,7 @@ def _sections(
     texts = last_said(messages)
     for contribution in deep.parts.live:
         full = f"{contribution.plugin}.{contribution.value.name}"
-        text = FRAME.format(name=full, text=texts[full]) if full in texts else ""
+        text = texts[full][1] if full in texts else ""
         name, locked = contribution.value.name, contribution.value.locked
         out.append(SectionCost(name, contribution.plugin, len(text), tokens(len(text)), live=True, locked=locked))
     return tuple(out)
@@ -222,5 +222,5 @@ def _sections(
 
 def _prompt(messages: list[ModelMessage], shown: ModelRequestParameters) -> str:
     parts = [part.content for part in shown.instruction_parts or []]
-    parts += [FRAME.format(name=name, text=text) for name, text in last_said(messages).items()]
+    parts += [text for _, text in last_said(messages).values()]
     return "\n\n".join(parts)

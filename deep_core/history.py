@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai.capabilities import ProcessHistory
@@ -27,18 +28,18 @@ __all__ = ["LIVE", "History", "LiveSent", "last_said"]
 LIVE_LIMIT = 8_000
 """Most characters of one live text in the conversation: what files and users wrote must not flood it."""
 PHASES = ("redact", "reduce", "annotate")
-FRAME = '<context id="{name}">\n{text}\n</context>'
+FRAME = '<context id="{name}" rev="{rev}">\n{text}\n</context>'
 """How a live text stands in the conversation: as data in a user turn. As a system prompt it would make adapters
 without a system role (Anthropic's) add a note on such messages to the prefix, the first time there is one."""
-_MARKER = re.compile(r'<context id="([a-z0-9_.]+)">\n(.*)\n</context>', re.S)
+_MARKER = re.compile(r'<context id="([a-z0-9_.]+)" rev="([0-9a-f]{8})">\n.*\n</context>', re.S)
 
 
 @dataclass
 class LiveSent:
-    """What this run has last said for each live section, by `plugin.section`."""
+    """The revision of what this run has last said for each live section, by `plugin.section`."""
 
     run_id: str | None = None
-    texts: dict[str, str] = field(default_factory=dict[str, str])
+    revisions: dict[str, str] = field(default_factory=dict[str, str])
 
 
 LIVE: StateSlot[LiveSent] = StateSlot("deep_live", LiveSent, LiveSent, persist=False)
@@ -129,14 +130,18 @@ class History:
             return None
         said = cast("LiveSent", ctx.deps.state[LIVE])
         if again or said.run_id != ctx.run_id:
-            said.run_id, said.texts = ctx.run_id, last_said(messages)
+            said.run_id = ctx.run_id
+            said.revisions = {name: revision for name, (revision, _) in last_said(messages).items()}
         parts: list[UserPromptPart] = []
         for section in self.sections:
             name = f"{section.plugin}.{section.value.name}"
             text = await self._text(ctx, section, offered)
-            if text is not None and text != said.texts.get(name, ""):
-                said.texts[name] = text
-                parts.append(UserPromptPart(FRAME.format(name=name, text=text)))
+            if text is None or (not text and name not in said.revisions):
+                continue
+            revision = sha256(text.encode()).hexdigest()[:8]
+            if revision != said.revisions.get(name):
+                said.revisions[name] = revision
+                parts.append(UserPromptPart(FRAME.format(name=name, rev=revision, text=text)))
         if not parts:
             return None
         return ModelRequest(parts=parts, run_id=ctx.run_id, conversation_id=ctx.conversation_id)
@@ -159,16 +164,19 @@ class History:
         return sanitised(text or "")
 
 
-def last_said(messages: Sequence[ModelMessage]) -> dict[str, str]:
-    """The live texts that a conversation has last been told, by `plugin.section`."""
-    said: dict[str, str] = {}
+def last_said(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
+    """What a conversation was last told, by `plugin.section`: (revision, the part as it stands).
+
+    The revision is of the text before any redactor changed it, so a changed text is told from a redacted one.
+    """
+    said: dict[str, tuple[str, str]] = {}
     for message in messages:
         if isinstance(message, ModelRequest):
             for part in message.parts:
                 if isinstance(part, UserPromptPart) and isinstance(part.content, str):
                     match = _MARKER.fullmatch(part.content)
                     if match:
-                        said[match[1]] = match[2]
+                        said[match[1]] = (match[2], part.content)
     return said
 
 

@@ -170,8 +170,8 @@ def hook_index(found: Sequence[Hook]) -> str:
     lines = [
         "# Hooks",
         "",
-        "A plugin is a module or object whose functions are marked `@deep_core.hookimpl`. Each one contributes one kind",
-        "of thing. The pages are made from `deep_core/hookspecs.py`, and a test runs every example.",
+        "A plugin is a module or object whose functions are marked `@deep_core.hookimpl`. Each contributes one kind of",
+        "thing. The pages are made from `deep_core/hookspecs.py`, and a test runs every example.",
         "",
         "| Hook | Contributes | Policy | May be async |",
         "|---|---|---|---|",

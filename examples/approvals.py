@@ -9,12 +9,17 @@ from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolDe
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 from scripted import model
 
-from deep_core import DeepAgentDeps, Kernel
+from deep_core import DeepAgentDeps, Kernel, ToolCall
 
 
 def pay(amount: int, to: str) -> str:
     """Pay somebody."""
     return f"paid {amount} to {to}"
+
+
+def more_than_ten(call: ToolCall) -> bool:
+    """Which calls ask: small sums are paid without a question."""
+    return call.args["amount"] > 10
 
 
 def decide(requests: DeferredToolRequests, limit: int) -> DeferredToolResults:
@@ -36,7 +41,7 @@ def converse(agent: Agent[DeepAgentDeps[None], str | DeferredToolRequests], limi
         # All that has to be kept while the person thinks: two texts.
         kept, conversation = deps.dump(), result.all_messages_json()
         decisions = decide(result.output, limit)
-        deps = DeepAgentDeps.load(kept)
+        deps = DeepAgentDeps[None].load(kept)
         history = ModelMessagesTypeAdapter.validate_json(conversation)
         result = agent.run_sync(deps=deps, message_history=history, deferred_tool_results=decisions)
     returned = [p.content for m in result.all_messages() for p in m.parts if p.part_kind == "tool-return"]
@@ -49,7 +54,7 @@ def main() -> None:
         agent = kernel.create_agent(
             model(("pay", {"amount": 90, "to": "Ann"}), "That is what happened."),
             tools=[pay],
-            interrupt_on={"pay": lambda call: call.args["amount"] > 10},
+            interrupt_on={"pay": more_than_ten},
         )
         for limit in (100, 50):
             print(converse(agent, limit))

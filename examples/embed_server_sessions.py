@@ -29,7 +29,7 @@ class Server:
     """The one agent, and the sessions of all users."""
 
     kernel: Kernel
-    rows: dict[str, Stored] = field(default_factory=dict)
+    rows: dict[str, Stored] = field(default_factory=dict[str, Stored])
 
     def __post_init__(self) -> None:
         self.agent = self.kernel.create_agent(

@@ -211,7 +211,7 @@ def check_capabilities(module: ModuleType, caplog: pytest.LogCaptureFixture) -> 
     agent = kernel.create_agent(FunctionModel(answer, profile={"supports_thinking": True}))
     run(kernel, agent)
     assert thinking == [True]
-    assert kernel.explain(agent).capabilities[-1]["plugin"] == "example"
+    assert [item["id"] for item in kernel.explain(agent).capabilities if item["plugin"] == "example"] == ["thinking"]
 
 
 def check_check_call(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:

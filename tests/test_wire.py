@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -72,14 +73,14 @@ def told_by_plan(requests: int) -> list[str]:
 
 def told(request: Any, name: str = "notes.status") -> list[str]:
     """The live texts in one request's body, in order."""
-    opening, closing = f'<context id="{name}">\n', "\n</context>"
+    frame = re.compile(f'<context id="{name}" rev="[0-9a-f]{{8}}">\n(.*?)\n</context>', re.S)
     texts: list[str] = []
     for message in request["messages"]:
         content = message.get("content") or ""
         blocks: Sequence[Any] = [{"text": content}] if isinstance(content, str) else content
         for block in blocks:
             text = block.get("text") or ""
-            texts += [part.split(closing)[0] for part in text.split(opening)[1:]]
+            texts += frame.findall(text)
     return texts
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
 import subprocess
+import termios
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +15,6 @@ from pathlib import Path
 import pytest
 
 from tests.environments import REPOSITORY, Distribution, Environment, Finished
-
-MODEL = ("--model", "openai-chat:stub")
 
 
 def ours(name: str) -> Distribution:
@@ -69,7 +69,14 @@ def on_terminal(command: list[str], cwd: Path, env: Mapping[str, str], answers: 
     """Run a command on a pseudo-terminal of its own and type the answers; its screen is `out`."""
     here, there = pty.openpty()
     process = subprocess.Popen(
-        command, cwd=cwd, env=env, stdin=there, stdout=there, stderr=there, start_new_session=True
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=there,
+        stdout=there,
+        stderr=there,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C typed there is a signal
     )
     os.close(there)
     screen, seen = "", 0

@@ -152,6 +152,15 @@ def test_the_end_of_the_input_denies(deep: Any) -> None:
     assert not (deep.work / "b.txt").exists()
 
 
+def test_ctrl_c_at_a_question_ends_the_command_and_runs_nothing(deep: Any) -> None:
+    with OpenAIStub(Script(EXECUTE, "done")) as stub:
+        done = deep.typed("run", "Go", *MODEL, answers=[("run it?", "\x03")], env=stub.env)
+    assert done.code == 130, done.out
+    assert "deep: interrupted" in done.out
+    assert len(stub.requests) == 1
+    assert not (deep.work / "b.txt").exists()
+
+
 def test_ctrl_c_in_a_run_ends_it_with_one_line(deep: Any) -> None:
     import threading
 

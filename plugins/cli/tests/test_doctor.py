@@ -1,0 +1,164 @@
+"""`deep doctor`: finds what is wrong, names it, and survives it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.environments import Distribution
+
+HOOK = """
+from deep_core import PromptSection, hookimpl
+
+@hookimpl
+def deep_prompt_sections(context):
+    return [PromptSection.static("word", "A word.")]
+"""
+
+
+def acme(name: str, code: str, **more: Any) -> Distribution:
+    return Distribution(f"acme-{name}", {name: f"acme_{name}"}, {f"acme_{name}.py": code}, **more)
+
+
+def checks(deep: Any, *arguments: str, env: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
+    done = deep("doctor", "--json", *arguments, env=env)
+    found = json.loads(done.out)
+    assert set(found) == {"schema", "checks"}
+    assert found["schema"] == 1
+    assert all(set(check) == {"name", "ok", "message", "fix", "plugin"} for check in found["checks"])
+    return done.code, {check["name"]: check for check in found["checks"]}
+
+
+def test_all_is_well_with_a_model_and_its_key(deep: Any) -> None:
+    code, found = checks(deep, env={"DEEP_MODEL": "openai-chat:x", "OPENAI_API_KEY": "k"})
+    assert code == 0, found
+    assert {"python", "deep-core", "pydantic-ai-slim", "config", "ripgrep", "agent", "backend", "model"} < set(found)
+    assert found["plugin:filesystem"]["plugin"] == "filesystem"
+    assert str(deep.work) in found["backend"]["message"]
+
+
+def test_a_missing_model_or_key_is_told_with_what_to_set(deep: Any) -> None:
+    code, found = checks(deep)
+    assert (code, found["model"]["ok"]) == (1, False)
+    assert "DEEP_MODEL" in found["model"]["fix"]
+    code, found = checks(deep, env={"DEEP_MODEL": "openai-chat:x", "GROQ_API_KEY": "g"})
+    assert code == 1
+    assert "OPENAI_API_KEY" in found["model"]["message"]
+    assert "keys are set for: GROQ_API_KEY" in found["model"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import os; os._exit(0)", "ends the process (exit code 0) while it is imported"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "is killed by SIGKILL while it is imported"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("1 / 0", "ZeroDivisionError"),
+        (HOOK.replace("return [", "import os; os._exit(7); return ["), "exit code 7) while an agent is assembled"),
+        (HOOK.replace('"A word."', "3 / 0"), "ZeroDivisionError"),
+        (HOOK.replace("deep_prompt_sections", "deep_promt_sections"), "Did you mean 'deep_prompt_sections'?"),
+    ],
+)
+def test_a_plugin_that_breaks_is_named_and_the_others_are_looked_at(make_deep: Any, code: str, said: str) -> None:
+    deep = make_deep(others=(acme("bad", code), acme("good", HOOK)))
+    exit_code, found = checks(deep)
+    assert exit_code == 1
+    assert found["plugin:bad"]["ok"] is False
+    assert said in found["plugin:bad"]["message"]
+    assert "plugins.disable = ['bad']" in found["plugin:bad"]["fix"]
+    assert found["plugin:good"]["ok"] is True
+
+
+def test_a_plugin_that_hangs_is_stopped_with_all_it_started(make_deep: Any) -> None:
+    code = "import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'])\n"
+    deep = make_deep(others=(acme("stuck", code + "time.sleep(300)"),))
+    exit_code, found = checks(deep, "--timeout", "5")
+    assert exit_code == 1
+    assert "hangs (stopped after 5 s) while it is imported" in found["plugin:stuck"]["message"]
+
+
+def test_a_plugin_that_takes_two_seconds_to_import_is_told_with_how_to_find_out_why(make_deep: Any) -> None:
+    deep = make_deep(others=(acme("slow", "import time; time.sleep(2)\n" + HOOK),))
+    exit_code, found = checks(deep)
+    assert exit_code == 1
+    assert "to import" in found["plugin:slow"]["message"]
+    assert "-X importtime -c 'import acme_slow'" in found["plugin:slow"]["fix"]
+
+
+def test_doctor_itself_imports_no_plugin(make_deep: Any, tmp_path: Any) -> None:
+    mark = tmp_path / "mark"
+    code = f"import sys\nwith open({str(mark)!r}, 'a') as f: f.write(' '.join(sys.orig_argv) + '\\n')\n"
+    checks(make_deep(others=(acme("good", code + HOOK),)))
+    lines = [line for line in mark.read_text().splitlines() if line]
+    assert lines
+    assert all("deep_cli.probe" in line for line in lines)
+
+
+def test_a_plugin_is_probed_with_what_it_requires(make_deep: Any) -> None:
+    needy = acme("needy", HOOK.replace('"word"', '"needy"'), requires=("deep-core>=0.1,<1", "acme-good"))
+    old = acme("old", HOOK, requires=("deep-core<0.1",))
+    orphan = acme("orphan", HOOK, requires=("deep-absent",))
+    _, found = checks(make_deep(others=(needy, acme("good", HOOK), old, orphan)))
+    assert found["plugin:needy"]["ok"] is True
+    assert "incompatible" in found["plugin:old"]["message"]
+    assert "needs-plugin" in found["plugin:orphan"]["message"]
+    assert (found["plugin:old"]["ok"], found["plugin:orphan"]["ok"]) == (False, False)
+
+
+def test_what_somebody_disabled_is_no_failure(make_deep: Any) -> None:
+    _, found = checks(make_deep(others=(acme("bad", "1 / 0"),)), env={"DEEP_PLUGINS_DISABLE": "bad"})
+    assert found["plugin:bad"]["ok"] is True
+    assert "disabled" in found["plugin:bad"]["message"]
+
+
+def test_rules_of_the_agent_about_other_plugins_tools_fail_no_single_plugin(deep: Any) -> None:
+    deep.config("[agent]\ninterrupt_on = { ls = true }\ntool_filter = 'plugin:filesystem'\n")
+    _, found = checks(deep)
+    assert all(check["ok"] for name, check in found.items() if name.startswith("plugin:"))
+    assert found["agent"]["ok"] is True
+    deep.config("[agent]\ninterrupt_on = { sl = true }\n")
+    _, found = checks(deep)
+    assert found["agent"]["ok"] is False
+    assert "there is no tool 'sl'" in found["agent"]["message"]
+
+
+def test_two_plugins_that_clash_are_found_together(make_deep: Any) -> None:
+    deep = make_deep(others=(acme("one", HOOK), acme("two", HOOK)))
+    _, found = checks(deep)
+    assert (found["plugin:one"]["ok"], found["plugin:two"]["ok"], found["agent"]["ok"]) == (True, True, False)
+    assert "acme-one" in found["agent"]["message"]
+    assert "acme-two" in found["agent"]["message"]
+
+
+def test_a_wrong_configuration_is_a_failed_check_not_the_end(deep: Any) -> None:
+    deep.config("[agent]\nmodle = 1\n")
+    code, found = checks(deep)
+    assert code == 1
+    assert "agent.modle" in found["config"]["message"]
+    assert "python" in found
+
+
+def test_a_projects_untrusted_file_is_told_with_what_is_ignored(deep: Any) -> None:
+    (deep.work / "deep.toml").write_text('[agent]\nmodel = "openai:x"\n')
+    _, found = checks(deep)
+    trust = found["config:trust"]
+    assert "agent.model" in trust["message"]
+    assert f"deep config trust {deep.work / 'deep.toml'}" in trust["fix"]
+
+
+def test_a_backend_that_nobody_provides_is_told(make_deep: Any) -> None:
+    _, found = checks(make_deep())
+    assert found["backend"]["ok"] is False
+    assert "pip install deep-backends" in found["backend"]["fix"]
+
+
+def test_for_people_each_check_is_a_line_and_its_mending_the_next(make_deep: Any) -> None:
+    done = make_deep(others=(acme("bad", "1 / 0"),))("doctor")
+    assert done.code == 1
+    lines = done.out.splitlines()
+    bad = next(number for number, line in enumerate(lines) if "acme-bad" in line)
+    assert lines[bad].startswith("FAIL")
+    assert lines[bad + 1].lstrip().startswith("->")
+    assert lines[-1].endswith("checks failed.")

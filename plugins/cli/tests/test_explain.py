@@ -1,0 +1,77 @@
+"""`deep explain`: the agent as assembled, without a model and without a key."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+SECTION = """
+from deep_core import PromptSection, hookimpl
+
+@hookimpl
+def deep_prompt_sections(context):
+    return [PromptSection.static("motto", "Measure twice.")]
+"""
+
+
+def test_the_json_is_in_the_documented_form(deep: Any) -> None:
+    (deep.work / "motto.py").write_text(SECTION)
+    found = json.loads(deep("explain", "--json", "-p", "motto.py").ok().out)
+    assert set(found) == {"schema", "sections", "tools", "history_processors", "capabilities", "totals"}
+    assert found["schema"] == 1
+    (section,) = found["sections"]
+    assert section == {
+        "name": "motto", "plugin": "motto", "chars": 14, "tokens": 4, "live": False, "locked": False
+    }  # fmt: skip
+    tools = {tool["name"]: tool for tool in found["tools"]}
+    assert set(tools["execute"]) == {"name", "plugin", "tokens", "approval", "deferred", "tags"}
+    assert (tools["execute"]["plugin"], tools["execute"]["approval"]) == ("filesystem", "always")
+    assert {"id": "deep.policy", "plugin": "deep_core"} in found["capabilities"]
+    assert set(found["totals"]) == {"chars", "tokens"}
+
+
+def test_the_table_names_every_part_and_its_plugin(deep: Any) -> None:
+    out = deep("explain").ok().out
+    for said in (
+        "Prompt sections",
+        "Tools",
+        "edit_file",
+        "filesystem",
+        "History processors",
+        "deep.policy",
+        "tokens a",
+    ):
+        assert said in out
+
+
+def test_the_prompt_alone_is_what_is_sent(deep: Any) -> None:
+    (deep.work / "motto.py").write_text(SECTION)
+    assert deep("explain", "--prompt", "-p", "motto.py").ok().out == "Measure twice.\n"
+
+
+def test_a_configured_model_needs_no_key_to_be_explained(deep: Any) -> None:
+    deep.config('[agent]\nmodel = "openai:gpt-5.2"\n')
+    deep("explain").ok()
+
+
+def test_it_works_without_any_other_plugin(make_deep: Any) -> None:
+    assert json.loads(make_deep()("explain", "--json").ok().out)["tools"] == []
+
+
+def test_two_plugins_with_one_tool_name_both_and_the_ways_out(deep: Any) -> None:
+    (deep.work / "twin.py").write_text(
+        "from deep_core import hookimpl\n"
+        "@hookimpl\n"
+        "def deep_toolsets(context):\n"
+        "    from pydantic_ai import FunctionToolset\n"
+        "    tools = FunctionToolset()\n"
+        "    @tools.tool_plain\n"
+        "    def ls() -> str:\n"
+        "        return ''\n"
+        "    return [tools]\n"
+    )
+    done = deep("explain", "-p", "twin.py")
+    assert done.code == 1
+    assert "filesystem 0.1.0 (deep-filesystem)" in done.err
+    assert "twin (given by hand)" in done.err
+    assert 'prefix = "' in done.err

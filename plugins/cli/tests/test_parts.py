@@ -1,0 +1,151 @@
+"""What the commands are made of, where a process would show less."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deep_cli import Decision, Reporter, RunReport, TerminalReporter, run_task
+from deep_cli.changes import FileChange, compare, snapshot
+from deep_cli.explained import explained
+from deep_cli.failure import Failure
+from deep_cli.screen import looks_secret, one_line, plain, redact
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.stubs import Call, Script, function_model
+
+
+@given(st.text())
+def test_nothing_that_a_terminal_obeys_gets_through(text: str) -> None:
+    shown = plain(text)
+    assert all(char in "\n\t" or ord(char) >= 32 for char in shown)
+    assert not set(shown) & set("\x7f\x9b\u202e\u2066\u2028")
+    assert plain(shown) == shown
+
+
+@given(st.text(), st.integers(10, 200))
+def test_one_line_is_one_line_of_at_most_its_width(text: str, width: int) -> None:
+    shown = one_line(text, width)
+    assert len(shown) <= width
+    assert "\n" not in shown
+
+
+@pytest.mark.parametrize(
+    "name", ["OPENAI_API_KEY", "token", "db.password", "ACME_SECRET", "auth_token", "dsn", "AWS_SECRET_ACCESS_KEY"]
+)
+def test_names_of_secrets(name: str) -> None:
+    assert looks_secret(name)
+
+
+@pytest.mark.parametrize("name", ["PWD", "max_tokens", "monkey", "keyboard", "tokens_used", "author", "PATH", "HOME"])
+def test_names_of_no_secrets(name: str) -> None:
+    assert not looks_secret(name)
+
+
+def test_values_of_secret_variables_and_passwords_in_addresses_are_masked() -> None:
+    environ = {"X_TOKEN": "abcdef-1", "PWD": "/a/folder", "SHORT_KEY": "x"}
+    text = "abcdef-1 in /a/folder, x, https://u:p@h/"
+    assert redact(text, environ) == "*** in /a/folder, x, https://***@h/"
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)),
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)),
+)
+def test_every_difference_of_two_folders_is_found_and_nothing_else(before: Any, after: Any) -> None:
+    found = compare({k: (v, 0, 0) for k, v in before.items()}, {k: (v, 0, 0) for k, v in after.items()})
+    assert {c.path for c in found} == {k for k in before.keys() | after.keys() if before.get(k) != after.get(k)}
+    assert all((c.change == "added") == (c.path not in before) for c in found)
+    assert all((c.change == "removed") == (c.path not in after) for c in found)
+
+
+def test_a_folder_is_looked_at_without_following_links_and_without_what_tools_keep(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("a")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "index").write_text("x")
+    (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    assert set(snapshot(tmp_path) or ()) == {"src/a.py", "loop", "broken"}
+    assert snapshot(tmp_path, most=2) is None
+
+
+def test_errors_of_missing_packages_say_what_to_install() -> None:
+    error = ImportError('Please install `groq` … — `pip install "pydantic-ai-slim[groq]"`')
+    assert "pip install 'pydantic-ai-slim[groq]'" in explained(error).message
+
+
+def test_a_group_of_errors_is_told_by_its_first() -> None:
+    assert explained(ExceptionGroup("many", [ValueError("one"), ValueError("two")])).message == "ValueError: one"
+
+
+# -- the public function -----------------------------------------------------------------------------------------------
+
+
+class Listening(Reporter):
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def begin(self, task: str, model: str, backend: str, folder: Path) -> None:
+        self.heard.append(f"begin {task} in {folder.name}")
+
+    def decided(self, decision: Decision) -> None:
+        self.heard.append(f"{decision.tool} {decision.approved} {decision.by}")
+
+    def end(self, report: RunReport) -> None:
+        self.heard.append(report.status)
+
+
+def test_run_task_works_in_a_folder_with_a_model_of_the_callers_and_gives_the_folder_back(tmp_path: Path) -> None:
+    before = Path.cwd()
+    listening = Listening()
+    script = Script(
+        Call("write_file", {"path": "new.txt", "content": "x"}), Call("execute", {"command": "rm new.txt"}), "fine"
+    )
+    report = run_task(
+        "Go", model=function_model(script), folder=tmp_path, ask=lambda question: "no", reporter=listening
+    )
+    assert (report.status, report.exit_code, report.output) == ("refused", 3, "fine")
+    assert report.files == (FileChange("new.txt", "added"),)
+    assert [step.tool for step in report.steps] == ["write_file"]
+    assert listening.heard == [f"begin Go in {tmp_path.name}", "execute False you", "refused"]
+    assert Path.cwd() == before
+
+
+def test_run_task_raises_before_anything_is_sent_what_is_wrong_before_it(tmp_path: Path) -> None:
+    listening = Listening()
+    with pytest.raises(Failure, match="no model"):
+        run_task("Go", reporter=listening)
+    assert listening.heard == []
+
+
+def test_a_run_that_fails_is_a_report_with_what_happened_until_then(tmp_path: Path) -> None:
+    def fail(view: Any) -> str:
+        raise ConnectionError("the line went dead")
+
+    script = Script(Call("write_file", {"path": "new.txt", "content": "x"}), fail)
+    report = run_task("Go", model=function_model(script), folder=tmp_path)
+    assert (report.status, report.exit_code) == ("failed", 1)
+    assert report.error is not None
+    assert "the line went dead" in report.error
+    assert report.files == (FileChange("new.txt", "added"),)
+    assert isinstance(report.exception, ConnectionError)
+    assert report.prompt is None
+
+
+def test_a_screen_without_utf_8_shows_letters(tmp_path: Path) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii", errors="strict", write_through=True)
+    script = Script(Call("ls", {}), "fine")
+    run_task("Go", model=function_model(script), folder=tmp_path, reporter=TerminalReporter(stream=stream))
+    assert b"+ ls" in raw.getvalue()
+
+
+def test_brackets_in_what_a_tool_wrote_are_no_markup(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    script = Script(Call("glob", {"pattern": "[red]*[/red].[bold]"}), "fine")
+    run_task("Go", model=function_model(script), folder=tmp_path, reporter=TerminalReporter(stream=stream))
+    assert "[red]*[/red].[bold]" in stream.getvalue()

@@ -1,0 +1,194 @@
+"""`deep plugins list`, `deep --help` and plugins' commands: told from metadata, imported when typed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.environments import Distribution
+
+HOOK = """
+from deep_core import PromptSection, hookimpl
+
+@hookimpl
+def deep_prompt_sections(context):
+    return [PromptSection.static("sun", "The sun shines.")]
+"""
+COMMAND = """
+import click
+
+@click.command()
+@click.argument("city")
+def command(city):
+    "Tomorrow's weather."
+    click.echo(f"Sunny in {city}")
+"""
+MARK = "import pathlib; pathlib.Path({path!r}).write_text('imported')\n"
+SUN = Distribution("acme-sun", {"sun": "acme_sun"}, {"acme_sun.py": HOOK})
+BROKEN = Distribution("acme-broken", {"broken": "acme_broken"}, {"acme_broken.py": "def ("}, version="3.1")
+WEATHER = Distribution(
+    "acme-weather", {}, {"acme_weather.py": COMMAND}, commands={"weather": "acme_weather:command"}, version="2.0"
+)
+
+
+def failing(name: str, code: str, value: str = "") -> Distribution:
+    module = f"acme_{name}"
+    return Distribution(f"acme-{name}", {}, {f"{module}.py": code}, commands={name: value or f"{module}:command"})
+
+
+# -- deep plugins list -------------------------------------------------------------------------------------------------
+
+
+def test_the_list_is_json_in_the_documented_form_and_a_broken_plugin_is_in_it(make_deep: Any) -> None:
+    deep = make_deep(others=(SUN, BROKEN))
+    listed = json.loads(deep("plugins", "list", "--json").ok().out)
+    assert set(listed) == {"schema", "plugins"}
+    assert listed["schema"] == 1
+    keys = {"name", "distribution", "version", "status", "reason", "path", "editable", "hooks"}
+    assert all(set(plugin) == keys for plugin in listed["plugins"])
+    broken, cli, sun = listed["plugins"]
+    assert (broken["name"], broken["distribution"], broken["version"]) == ("broken", "acme-broken", "3.1")
+    # Nothing was loaded yet: it would load, as far as anybody knows.
+    assert (broken["status"], broken["hooks"], cli["status"], sun["status"]) == ("active", None, "active", "active")
+
+
+def test_the_list_shows_what_became_of_a_plugin_when_it_was_last_loaded(make_deep: Any) -> None:
+    deep = make_deep(others=(SUN, BROKEN))
+    deep("explain", "--json").ok()
+    plugins = {p["name"]: p for p in json.loads(deep("plugins", "list", "--json").ok().out)["plugins"]}
+    assert plugins["broken"]["status"] == "failed"
+    assert "SyntaxError" in plugins["broken"]["reason"]
+    assert plugins["sun"]["hooks"] == ["deep_prompt_sections"]
+
+
+def test_the_table_has_name_version_distribution_status_and_reason(make_deep: Any) -> None:
+    deep = make_deep(others=(SUN,))
+    lines = deep("plugins", "list", env={"DEEP_PLUGINS_DISABLE": "sun"}).ok().out.splitlines()
+    assert lines[0].split() == ["NAME", "VERSION", "DISTRIBUTION", "STATUS", "REASON"]
+    assert lines[2].split()[:4] == ["sun", "1.0", "acme-sun", "disabled"]
+    assert "environment" in lines[2]
+
+
+def test_listing_imports_no_plugin(make_deep: Any, tmp_path: Any) -> None:
+    mark = tmp_path / "mark"
+    deep = make_deep(others=(Distribution("acme-m", {"m": "acme_m"}, {"acme_m.py": MARK.format(path=str(mark))}),))
+    deep("plugins", "list").ok()
+    deep("--help").ok()
+    assert not mark.exists()
+
+
+def test_a_wrong_configuration_is_one_line_and_exit_code_2(make_deep: Any) -> None:
+    deep = make_deep()
+    deep.config("[plugin]\n")
+    done = deep("plugins", "list")
+    assert (done.code, done.out) == (2, "")
+    assert len(done.err.splitlines()) == 1
+    assert "Did you mean 'plugins'?" in done.err
+
+
+def test_what_concerns_a_plugin_is_one_warning_line(make_deep: Any) -> None:
+    deep = make_deep()
+    deep.config("[plugins.gone]\nprefix = 'x'\n")
+    err = deep("plugins", "list").ok().err
+    assert err.count("[plugins.gone] is for a plugin that is not installed") == 1
+    assert err.startswith("deep: warning: ")
+
+
+# -- commands of plugins -----------------------------------------------------------------------------------------------
+
+
+def test_a_plugins_command_is_listed_and_runs(make_deep: Any) -> None:
+    deep = make_deep(others=(WEATHER,))
+    assert "weather  From acme-weather 2.0." in deep("--help").ok().out
+    assert deep("weather", "Oslo").ok().out == "Sunny in Oslo\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "said"),
+    [
+        ("1 / 0", "", "ZeroDivisionError"),
+        ("raise SystemExit(0)", "", "SystemExit"),
+        ("import not_there_at_all", "", "pip install not_there_at_all"),
+        ("command = 3", "", "is a int, not a click command"),
+        ("x = 1", "", "AttributeError"),
+        ("x = 1", "acme_absent:command", "reinstall acme-bad"),
+    ],
+)
+def test_a_broken_command_is_one_line_and_the_others_work(make_deep: Any, code: str, value: str, said: str) -> None:
+    deep = make_deep(others=(WEATHER, failing("bad", code, value)))
+    help_text = deep("--help").ok().out
+    assert "weather" in help_text
+    assert "bad" in help_text
+    assert deep("weather", "Oslo").ok().out == "Sunny in Oslo\n"
+    done = deep("bad")
+    assert done.code == 1
+    assert len(done.err.splitlines()) == 1
+    assert done.err.startswith("deep: command bad of plugin acme-bad 1.0: ")
+    assert said in done.err
+
+
+def test_typing_one_command_imports_no_other(make_deep: Any, tmp_path: Any) -> None:
+    mark = tmp_path / "mark"
+    deep = make_deep(others=(WEATHER, failing("other", MARK.format(path=str(mark)) + COMMAND)))
+    deep("weather", "Oslo").ok()
+    assert not mark.exists()
+    deep("other", "Oslo").ok()
+    assert mark.exists()
+
+
+def test_a_plugins_command_cannot_take_the_name_of_a_built_in_one(make_deep: Any) -> None:
+    deep = make_deep(others=(failing("config", COMMAND),))
+    assert "schema" in deep("config", "--help").ok().out
+    assert "From acme-config" not in deep("--help").ok().out
+
+
+def test_two_distributions_with_one_command_are_an_error_that_names_both(make_deep: Any) -> None:
+    other = Distribution("zeta-weather", {}, {"zeta.py": COMMAND}, commands={"weather": "zeta:command"})
+    done = make_deep(others=(WEATHER, other))("weather", "Oslo")
+    assert done.code == 1
+    assert "acme-weather and zeta-weather" in done.err
+    assert "pip uninstall zeta-weather" in done.err
+
+
+@pytest.mark.parametrize(
+    "env", [{"DEEP_PLUGINS_DISABLE": "sun"}, {"DEEP_PLUGINS_DISABLE": "acme-sun"}, {"DEEP_PLUGINS_ALLOW": "cli"}]
+)
+def test_lists_hold_for_commands_before_they_are_imported(make_deep: Any, env: dict[str, str], tmp_path: Any) -> None:
+    mark = tmp_path / "mark"
+    files = {"acme_sun.py": HOOK, "acme_sun_command.py": MARK.format(path=str(mark)) + COMMAND}
+    sun = Distribution("acme-sun", {"sun": "acme_sun"}, files, commands={"sunny": "acme_sun_command:command"})
+    deep = make_deep(others=(sun,))
+    done = deep("sunny", "Oslo", env=env)
+    assert done.code == 1
+    assert not mark.exists()
+    assert "plugins." in done.err
+    deep("sunny", "Oslo").ok()
+
+
+def test_a_file_in_the_current_folder_cannot_become_a_command(make_deep: Any, tmp_path: Any) -> None:
+    mark = tmp_path / "mark"
+    deep = make_deep(others=(WEATHER,))
+    (deep.work / "acme_weather.py").write_text(MARK.format(path=str(mark)) + COMMAND)
+    shadowed = deep.environment.run(deep.environment.python, "-m", "deep_cli", "weather", "Oslo")  # without -P
+    assert shadowed.code == 1
+    assert "did not install" in shadowed.err
+    assert not mark.exists()
+    deep("weather", "Oslo").ok()
+
+
+def test_help_works_with_a_wrong_configuration(make_deep: Any) -> None:
+    deep = make_deep(others=(WEATHER,))
+    deep.config("[plugin]\n")
+    done = deep("--help")
+    assert done.code == 0
+    assert "doctor" in done.out
+    assert "not listed" in done.out
+    assert "Did you mean 'plugins'?" in " ".join(done.out.split())
+
+
+def test_a_misspelt_command_has_a_suggestion(make_deep: Any) -> None:
+    done = make_deep()("docter")
+    assert done.code == 2
+    assert "Did you mean 'doctor'?" in done.err

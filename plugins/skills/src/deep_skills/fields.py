@@ -1,0 +1,222 @@
+"""YAML in safe mode: events of a real parser made into text, lists and mappings, bounded, with line numbers.
+
+Every scalar stays the text that the author wrote: `on`, `2024-01-01`, `1.10` and `012` are what they look like, so
+none of YAML's implicit types can change a name. Tags are never acted on: no object is ever constructed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast
+
+from .problem import BadSkill, one_line
+
+__all__ = ["Fields", "Note", "Value", "parse_fields", "quoted_colons"]
+
+Value: TypeAlias = "str | None | list[Value] | dict[str, Value]"
+"""None is a plain `~`, `null` or nothing at all."""
+
+MOST_NODES = 2_000
+"""Values in one frontmatter, those that aliases repeat counted each time: no billion laughs."""
+MOST_DEPTH = 20
+NULLS = ("", "~", "null", "Null", "NULL")
+
+NoteKind = Literal["flow", "anchor", "alias", "tag", "duplicate", "merge"]
+_WORDS: dict[NoteKind, str] = {
+    "flow": "uses flow style, [a, b] or {a: b}; write one value a line",
+    "anchor": "uses an anchor (&)",
+    "alias": "uses an alias (*)",
+    "tag": "uses a tag (!)",
+    "duplicate": "is given twice; the last one counts",
+    "merge": "uses a merge key (<<)",
+}
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something in the YAML that strict mode refuses, and a lenient reader may want to be told."""
+
+    kind: NoteKind
+    line: int
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{f'{self.key} ' if self.key else 'the frontmatter '}{_WORDS[self.kind]}"
+
+
+@dataclass
+class Fields:
+    """The fields of a frontmatter.
+
+    Attributes:
+        values: by key, in the author's order.
+        lines: the line of each key, counted from 1 in the file.
+        notes: see `Note`.
+    """
+
+    values: dict[str, Value]
+    lines: dict[str, int] = field(default_factory=dict[str, int])
+    notes: list[Note] = field(default_factory=list[Note])
+
+
+@dataclass
+class _Open:
+    """A list or mapping that is being read."""
+
+    value: list[Value] | dict[str, Value]
+    anchor: str | None
+    key: str | None = None
+    key_line: int = 0
+    size: int = 1
+
+
+def parse_fields(text: str, first_line: int, *, strict: bool = False) -> Fields:
+    """Read the YAML of a frontmatter.
+
+    Args:
+        text: what stands between the two `---`.
+        first_line: the number in the file of its first line.
+        strict: parse with PyYAML's Python parser, which like the reference validator's refuses a tab as separator;
+            else with its C parser where there is one (ten times faster).
+
+    Raises:
+        BadSkill: no parseable YAML, not a mapping, or beyond the bounds.
+    """
+    import yaml
+
+    loader = yaml.BaseLoader if strict else getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        return _Reader(first_line).read(cast("Iterator[Any]", yaml.parse(text, Loader=loader)))
+    except yaml.YAMLError as error:
+        line, reason = _explained(error, text)
+        raise BadSkill(first_line + line, f"the frontmatter is not YAML: {reason}") from error
+    except (UnicodeError, RecursionError) as error:
+        raise BadSkill(first_line, f"the frontmatter is not YAML: {type(error).__name__}") from error
+
+
+def _explained(error: Any, text: str) -> tuple[int, str]:
+    """(lines after the first, what is wrong), without the file's own text."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is not None:
+        said = getattr(error, "problem", None) or getattr(error, "context", None) or "it cannot be read"
+        # The end of an unclosed quote is nowhere: its beginning is what the author looks for.
+        begun = getattr(error, "context_mark", None)
+        quoted = begun is not None and "quoted scalar" in str(getattr(error, "context", ""))
+        return (begun if quoted else mark).line, one_line(str(said))
+    position = getattr(error, "position", 0)  # a ReaderError
+    return text.count("\n", 0, position), "a control character in it"
+
+
+class _Reader:
+    def __init__(self, first_line: int) -> None:
+        self.first_line = first_line
+        self.open: list[_Open] = []
+        self.anchors: dict[str, tuple[Value, int]] = {}
+        self.fields: Fields | None = None
+        self.lines: dict[str, int] = {}
+        self.notes: list[Note] = []
+        self.nodes = 0
+        self.documents = 0
+
+    def read(self, events: Iterator[Any]) -> Fields:
+        import yaml
+
+        for event in events:
+            line = self.first_line + event.start_mark.line
+            if isinstance(event, yaml.ScalarEvent):
+                self._note(event, line)
+                plain = event.style is None and event.tag is None
+                value: Value = None if plain and event.value in NULLS else event.value
+                self._place(value, 1, event.anchor, line, text=event.value)
+            elif isinstance(event, yaml.AliasEvent):
+                self._alias(event, line)
+            elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
+                self._note(event, line)
+                if len(self.open) >= MOST_DEPTH:
+                    raise BadSkill(line, f"the frontmatter is nested more than {MOST_DEPTH} deep")
+                made: list[Value] | dict[str, Value] = [] if isinstance(event, yaml.SequenceStartEvent) else {}
+                self.open.append(_Open(made, event.anchor))
+            elif isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
+                done = self.open.pop()
+                self._place(done.value, done.size, done.anchor, line)
+            elif isinstance(event, yaml.DocumentStartEvent):
+                self.documents += 1
+                if self.documents > 1:
+                    raise BadSkill(line, "the frontmatter has more than one YAML document")
+        if self.fields is None:
+            raise BadSkill(self.first_line, "the frontmatter is empty: give name and description")
+        return self.fields
+
+    def _note(self, event: Any, line: int) -> None:
+        key = self.open[0].key if self.open else None
+        if event.anchor:
+            self.notes.append(Note("anchor", line, key or ""))
+        if event.tag:
+            self.notes.append(Note("tag", line, key or ""))
+        if getattr(event, "flow_style", False):
+            self.notes.append(Note("flow", line, key or ""))
+
+    def _alias(self, event: Any, line: int) -> None:
+        if event.anchor not in self.anchors:
+            raise BadSkill(line, f"the alias *{one_line(event.anchor, 40)} stands for nothing, or for itself")
+        self.notes.append(Note("alias", line))
+        value, size = self.anchors[event.anchor]
+        self._place(value, size, None, line, text=value if isinstance(value, str) else None)
+
+    def _place(self, value: Value, size: int, anchor: str | None, line: int, *, text: str | None = None) -> None:
+        self.nodes += 1
+        if anchor:
+            self.anchors[anchor] = (value, size)
+        if not self.open:
+            self._finish(value, line)
+            return
+        parent = self.open[-1]
+        parent.size += size
+        if parent.size > MOST_NODES or self.nodes > MOST_NODES:
+            raise BadSkill(line, f"the frontmatter has more than {MOST_NODES} values")
+        if isinstance(parent.value, list):
+            parent.value.append(value)
+        elif parent.key is None:
+            if text is None:
+                raise BadSkill(line, "a key of the frontmatter is a list or a mapping, not text")
+            parent.key, parent.key_line = text, line
+        else:
+            self._pair(parent, value)
+
+    def _pair(self, parent: _Open, value: Value) -> None:
+        key = cast("str", parent.key)
+        mapping = cast("dict[str, Value]", parent.value)
+        if key in mapping:
+            self.notes.append(Note("duplicate", parent.key_line, one_line(key, 40)))
+        if key == "<<":
+            self.notes.append(Note("merge", parent.key_line))
+        mapping[key] = value
+        if len(self.open) == 1:
+            self.lines[key] = parent.key_line
+        parent.key = None
+
+    def _finish(self, value: Value, line: int) -> None:
+        if not isinstance(value, dict):
+            what = "a list" if isinstance(value, list) else "text"
+            raise BadSkill(line if value else self.first_line, f"the frontmatter is {what}, not fields like name: x")
+        self.fields = Fields(value, self.lines, self.notes)
+
+
+_PLAIN = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s\"'\[\]{}|>&*!#%@`?-].*?)[ \t]*\r?$", re.M)
+
+
+def quoted_colons(text: str) -> str:
+    """The YAML with top-level one-line values that hold a `: ` in quotes.
+
+    `description: Use it when: always` is the commonest slip in skills written by hand; there is one way to mean it.
+    """
+
+    def quote(match: re.Match[str]) -> str:
+        key, value = match[1], match[2]
+        if ": " not in value and not value.endswith(":"):
+            return match[0]
+        return f"{key}: " + '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    return _PLAIN.sub(quote, text)

@@ -1,0 +1,214 @@
+"""Run events: what plugins hear of a run, in which order, and that listening changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent
+
+from deep_core import Deny, RunEvent, create_default_deps
+from deep_core.events import ApprovalEvent, RequestEvent, RunEndEvent, RunStartEvent, ToolEvent
+from tests.plugins_by_hand import Tools, agent_of, kernel_of, pending, plugin, run, scripted
+from tests.stubs import Call, Turn, Usage
+
+
+class Ear:
+    """Keeps the events that it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[RunEvent] = []
+
+    def listen(self, event: RunEvent) -> None:
+        self.heard.append(event)
+
+    @property
+    def plugin(self) -> object:
+        return plugin("ear", run_event=self.listen)
+
+    @property
+    def told(self) -> list[str]:
+        """The events, short."""
+        return [
+            f"{type(event).__name__} {getattr(event, 'outcome', '') or getattr(event, 'decision', '')}".strip()
+            for event in self.heard
+        ]
+
+
+def disk() -> Tools:
+    return Tools(id="disk").add("look", tags=["read"]).add("wipe", requires_approval=True)
+
+
+def test_a_run_is_told_from_its_start_to_its_end() -> None:
+    ear, deps = Ear(), create_default_deps()
+    model = scripted(Turn(calls=(Call("look", {"path": "a"}, id="c1"),), usage=Usage(12, 5)))
+    result = run(agent_of(plugin("disk", toolsets=[disk().toolset]), ear.plugin, model=model), deps=deps)
+    assert ear.told == [
+        *("RunStartEvent", "RequestEvent", "ToolEvent started", "ToolEvent success", "RequestEvent", "RunEndEvent")
+    ]
+    assert {(event.run_id, event.session_id, event.depth) for event in ear.heard} == {
+        (result.run_id, deps.session_id, 0)
+    }
+    request, started, ended = ear.heard[1:4]
+    assert isinstance(request, RequestEvent)
+    assert (request.model, request.input_tokens, request.output_tokens) == ("stub", 12, 5)
+    assert isinstance(started, ToolEvent)
+    assert isinstance(ended, ToolEvent)
+    assert (started.tool, started.plugin, started.call_id) == ("look", "disk", "c1")
+    assert dict(ended.args)["path"] == "a"
+    assert ended.milliseconds >= 0
+    assert ended.error is None
+
+
+def test_approvals_are_told_as_asked_approved_and_denied() -> None:
+    ear, deps = Ear(), create_default_deps()
+    agent = agent_of(
+        plugin("disk", toolsets=[disk().toolset]), ear.plugin, model=scripted(Call("wipe", {"path": "a"}, id="c1"))
+    )
+    asked = run(agent, deps=deps)
+    assert "ApprovalEvent asked" in ear.told
+    assert not any(told.startswith("ToolEvent") for told in ear.told)
+    answers = pending(asked).build_results(approve_all=True)
+    run(agent, None, deps, message_history=asked.all_messages(), deferred_tool_results=answers)
+    decisions = [(e.decision, e.tool, e.plugin, e.call_id) for e in ear.heard if isinstance(e, ApprovalEvent)]
+    assert decisions == [("asked", "wipe", "disk", "c1"), ("approved", "wipe", "disk", "c1")]
+    ear.heard.clear()
+    guard = plugin("guard", check_call=lambda call: Deny("not today"))
+    run(agent_of(plugin("disk", toolsets=[disk().toolset]), guard, ear.plugin, model=scripted(Call("look", {}))))
+    (denied,) = [event for event in ear.heard if isinstance(event, ApprovalEvent)]
+    assert (denied.decision, denied.reason) == ("denied", "not today")
+
+
+def test_a_tool_that_fails_and_one_that_asks_for_another_try_are_told_apart() -> None:
+    from pydantic_ai import FunctionToolset, ModelRetry
+
+    toolset = FunctionToolset[Any](id="moody")
+
+    @toolset.tool_plain
+    def crash() -> str:
+        raise ValueError("broken pipe")
+
+    @toolset.tool_plain
+    def again() -> str:
+        raise ModelRetry("with less")
+
+    ear = Ear()
+    run(agent_of(plugin("moody", toolsets=[toolset]), ear.plugin, model=scripted(Call("crash", {}), Call("again", {}))))
+    ends = [event for event in ear.heard if isinstance(event, ToolEvent) and event.outcome != "started"]
+    assert [(event.tool, event.outcome) for event in ends] == [("crash", "failed"), ("again", "retried")]
+    assert "broken pipe" in (ends[0].error or "")
+
+
+def test_the_end_of_a_run_that_failed_says_why() -> None:
+    ear = Ear()
+
+    def broken(view: Any) -> Any:
+        raise RuntimeError("no line")
+
+    with pytest.raises(RuntimeError):
+        run(agent_of(ear.plugin, model=scripted(broken)))
+    assert isinstance(ear.heard[0], RunStartEvent)
+    end = ear.heard[-1]
+    assert isinstance(end, RunEndEvent)
+    assert "no line" in (end.error or "")
+
+
+def test_the_end_of_a_run_that_was_cancelled_is_told() -> None:
+    ear = Ear()
+    waiting = asyncio.Event()
+
+    async def forever() -> str:
+        waiting.set()
+        await asyncio.sleep(3600)
+        return ""
+
+    async def scene() -> None:
+        agent: Agent[Any, Any] = agent_of(ear.plugin, model=scripted(Call("forever", {})), tools=[forever])
+        task = asyncio.create_task(agent.run("go", deps=create_default_deps()))
+        await waiting.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scene())
+    assert ear.told[-1] == "RunEndEvent"
+    assert "Cancelled" in (ear.heard[-1].error or "")  # type: ignore[attr-defined]
+
+
+def test_listening_does_not_make_requests_stream() -> None:
+    model, ear = scripted(Call("look", {})), Ear()
+    run(agent_of(plugin("disk", toolsets=[disk().toolset]), ear.plugin, model=model))
+    assert [view.stream for view in model.player.views] == [False, False]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_listener_that_raises_is_recorded_and_the_others_hear_all(asynchronous: bool) -> None:
+    def broken(event: RunEvent) -> None:
+        raise OSError("no disk")
+
+    async def slowly_broken(event: RunEvent) -> None:
+        await asyncio.sleep(0)
+        raise OSError("no disk")
+
+    ear = Ear()
+    kernel = kernel_of(plugin("a_broken", run_event=slowly_broken if asynchronous else broken), ear.plugin)
+    assert run(kernel.create_agent(scripted())).output == "done"
+    assert ear.told == ["RunStartEvent", "RequestEvent", "RunEndEvent"]
+    assert [(i.plugin, i.where) for i in kernel.incidents] == [("a_broken", "hook deep_run_event")] * 3
+
+
+def test_with_strict_a_listener_that_raises_ends_the_run() -> None:
+    def broken(event: RunEvent) -> None:
+        raise OSError("no disk")
+
+    with pytest.raises(OSError, match="no disk"):
+        run(agent_of(plugin("broken", run_event=broken), strict=True))
+
+
+def test_an_async_listener_is_awaited_in_order() -> None:
+    told: list[str] = []
+
+    async def slowly(event: RunEvent) -> None:
+        await asyncio.sleep(0)
+        told.append(type(event).__name__)
+
+    run(agent_of(plugin("slow", run_event=slowly)))
+    assert told == ["RunStartEvent", "RequestEvent", "RunEndEvent"]
+
+
+def test_an_event_is_frozen() -> None:
+    event = RunStartEvent(run_id="r", session_id="s")
+    with pytest.raises(FrozenInstanceError):
+        event.run_id = "other"  # type: ignore[misc]
+
+
+def test_a_listener_cannot_change_the_arguments_of_the_call_it_hears_of() -> None:
+    tools = disk()
+
+    def meddle(event: RunEvent) -> None:
+        if isinstance(event, ToolEvent):
+            event.args["path"] = "/"  # type: ignore[index]
+
+    kernel = kernel_of(plugin("disk", toolsets=[tools.toolset]), plugin("meddler", run_event=meddle))
+    run(kernel.create_agent(scripted(Call("look", {"path": "a"}))))
+    assert tools.ran == [("look", {"path": "a", "text": ""})]
+
+
+def test_plugins_are_told_of_an_agent_once_and_their_errors_are_recorded() -> None:
+    made: list[Any] = []
+
+    def broken(agent: Any) -> None:
+        raise RuntimeError("no")
+
+    async def cannot(agent: Any) -> None: ...
+
+    kernel = kernel_of(
+        plugin("a_broken", agent_created=broken),
+        plugin("b_async", agent_created=cannot),
+        plugin("c_told", agent_created=lambda agent, context: made.append((agent, context.plugin))),
+    )
+    agent = kernel.create_agent(scripted())
+    assert made == [(agent, "c_told")]
+    assert {incident.plugin for incident in kernel.incidents} == {"a_broken", "b_async"}
