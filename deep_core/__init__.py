@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .agent_config import AgentConfig
-    from .context import AgentContext
+    from .context import AgentContext, agent_context
     from .contributions import (
         Allow,
         Ask,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "agent_config": ["AgentConfig"],
-    "context": ["AgentContext"],
+    "context": ["AgentContext", "agent_context"],
     "contributions": [
         "Allow", "Ask", "BackendFactory", "Contribution", "Deny", "Processor", "PromptSection",
         "SkillLoader", "SkillMeta", "StateSlot", "ToolCall", "Without",
@@ -90,6 +90,7 @@ __all__ = [
     "ToolExpression",
     "ToolName",
     "Without",
+    "agent_context",
     "create_deep_agent",
     "create_default_deps",
     "hookimpl",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_ai import Agent, DeferredToolRequests
+from pydantic_ai import Agent, DeferredToolRequests, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from pydantic_ai.toolsets._dynamic import DynamicToolset
@@ -23,10 +23,12 @@ from .expressions import ToolExpression, as_expression
 from .policy import InterruptOn, Policy, PolicyCapability, approves, vet
 from .request import Request
 from .state import DeepAgentDeps
-from .tools import PluginToolset, Toolbox, ToolRules, check_rule
+from .tools import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
 from .workspace import Workspaces
 
 if TYPE_CHECKING:
+    from pydantic_ai.workspaces import WorkspaceBackend
+
     from .kernel import Kernel
 
 __all__ = ["assemble"]
@@ -61,6 +63,7 @@ class _Assembly:
         self.plugins = self.request.plugins
         self.contexts = {name: self._context(name) for name in (*self.plugins, "app")}
         self.collected: dict[str, list[Contribution[Any]]] = {}
+        self.known: list[ToolDefinition] | None = None
 
     # -- collect -------------------------------------------------------------------------------------------------
 
@@ -73,14 +76,27 @@ class _Assembly:
             collect=self._collected,
             on_close=self.kernel.on_close,
             create_agent=self._child,
+            backend=self._backend,
             depth=self.request.get("depth", 0),
         )
 
+    def _backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
+        deps.state.bind(self.kernel)
+        return self.workspaces.for_session(deps, None)
+
     def _child(self, model: Any = None, *, depth: int, **changes: Any) -> Agent[Any, Any]:
         inherited = {k: v for k, v in self.keywords.items() if k not in ("output_type", "instructions", "name")}
-        return assemble(
-            self.kernel, model if model is not None else self.model, {**inherited, **changes, "depth": depth}
-        )
+        narrower, wider = changes.pop("tool_filter", None), inherited.get("tool_filter")
+        if narrower is not None:
+            # A child's filter narrows its parent's, never replaces it.
+            narrower = as_expression(narrower)
+            changes["tool_filter"] = narrower if wider is None else as_expression(wider) & narrower
+        model = model if model is not None else self.model
+        child = _Assembly(self.kernel, model, {**inherited, **changes, "depth": depth})
+        agent = child.agent()
+        if narrower is not None and (definitions := child.known) is not None:
+            check_rule(narrower, definitions, "tool_filter")
+        return agent
 
     def _collected(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
         if hook in self.collected:
@@ -158,7 +174,7 @@ class _Assembly:
         # Everything is collected before anything is built: a plugin that failed late has nothing in what follows.
         policy = self._policy()
         toolbox = self._toolbox(policy)
-        workspaces = self._workspaces()
+        self.workspaces = self._workspaces()
         plugin_capabilities = self._capabilities()
         own = self._own_capabilities()
         owners = {cap.id or "": plugin for plugin, cap in plugin_capabilities}
@@ -169,7 +185,8 @@ class _Assembly:
                 policy=policy,
                 owners=owners,
                 toolbox=toolbox,
-                workspaces=workspaces,
+                workspaces=self.workspaces,
+                contexts=self.contexts,
                 static=self._sections(live=False),
                 live=self._sections(live=True),
                 processors=[*self._all("deep_history_processors"), *self._own_processors()],
@@ -275,17 +292,20 @@ class _Assembly:
         hidden = self._replacements(policy)
         toolsets: list[AbstractToolset[Any]] = []
         for item in self._all("deep_toolsets"):
-            toolsets.append(PluginToolset(item.value, item.plugin, self._rules(item.plugin, hidden), policy))
+            toolsets.append(
+                PluginToolset(item.value, item.plugin, self._rules(item.plugin, hidden), policy, self.incidents)
+            )
         app = ToolRules("the application")
         if tools := self.request.get("tools"):
-            toolsets.append(PluginToolset(FunctionToolset(list(tools), id="app"), "app", app, policy))
+            toolsets.append(PluginToolset(FunctionToolset(list(tools), id="app"), "app", app, policy, self.incidents))
         for given in self.request.get("toolsets") or ():
             toolset: Any = cast("Any", given) if isinstance(given, AbstractToolset) else DynamicToolset[Any](given)
-            toolsets.append(PluginToolset(toolset, "app", app, policy))
+            toolsets.append(PluginToolset(toolset, "app", app, policy, self.incidents))
         for member in cast("list[PluginToolset]", toolsets):
             for definition in member.static_names() or ():
                 if (definition.metadata or {})["original"] in member.rules.hidden:
                     policy.replaced(member.plugin, definition)
+        self._check_replacements(cast("list[PluginToolset]", toolsets))
         return Toolbox(toolsets)
 
     def _rules(self, plugin: str, hidden: Mapping[str, set[str]]) -> ToolRules:
@@ -315,19 +335,48 @@ class _Assembly:
             settings = self.config.plugin(plugin)
             pairs: list[tuple[str, str]] = []
             for entry in settings.replaces:
-                other, colon, tool = entry.partition(":")
-                if not colon or other not in self.kernel.plugins:
+                other, _, tool = entry.partition(":")
+                if not tool or ":" in tool or other not in self.kernel.plugins:
                     hint = suggest(other, self.kernel.plugins)
-                    where = settings.sources.get("replaces", "code")
-                    raise ConfigError(
-                        f'{where}: plugins.{plugin}.replaces: {entry!r} is not "plugin:tool" of an installed '
-                        f"plugin.{hint}",
-                        plugin=plugin,
-                    )
+                    raise self._wrong_replacement(plugin, entry, f'is not "plugin:tool" of an installed plugin.{hint}')
                 hidden.setdefault(other, set()).add(tool)
                 pairs.append((other, tool))
             policy.replacing(plugin, pairs)
         return hidden
+
+    def _check_claims(
+        self,
+        toolbox: Toolbox,
+        plugins: Sequence[tuple[str, AbstractCapability[Any]]],
+        own: Sequence[AbstractCapability[Any]],
+    ) -> None:
+        claims = toolbox.claims()
+        for plugin, capability in (*plugins, *(("app", capability) for capability in own)):
+            label = self.kernel.label(plugin)
+            claims += [(name, plugin, label) for name in function_tools(capability.get_toolset())]
+        check_clashes(claims)
+
+    def _wrong_replacement(self, plugin: str, entry: str, what: str) -> ConfigError:
+        where = self.config.plugin(plugin).sources.get("replaces", "code")
+        return ConfigError(f"{where}: plugins.{plugin}.replaces: {entry!r} {what}", plugin=plugin)
+
+    def _check_replacements(self, toolsets: Sequence[PluginToolset]) -> None:
+        """Where the names are known: what is replaced is there, and so is what replaces it."""
+
+        def originals(plugin: str) -> set[str] | None:
+            known = [toolset.static_names() for toolset in toolsets if toolset.plugin == plugin]
+            names = [(d.metadata or {})["original"] for listed in known for d in listed or ()]
+            return None if None in known else set(names)
+
+        for plugin in self._kept():
+            for entry in self.config.plugin(plugin).replaces:
+                other, _, tool = entry.partition(":")
+                there, own = originals(other), originals(plugin)
+                if other in self._kept() and there is not None and tool not in there:
+                    raise self._wrong_replacement(plugin, entry, f"names no tool of {other}.{suggest(tool, there)}")
+                if own is not None and tool not in own:
+                    has = f"has none: {', '.join(sorted(own)) or 'no tools'}"
+                    raise self._wrong_replacement(plugin, entry, f"needs a tool {tool!r} of {plugin}, which {has}")
 
     def _check_rules(
         self, policy: Policy, toolbox: Toolbox, capabilities: Sequence[AbstractCapability[Any]], *, dynamic: bool
@@ -343,7 +392,11 @@ class _Assembly:
                     ("defer", toolset.rules.defer),
                 ):
                     check_rule(rule, own, f"plugins.{toolset.plugin}.{key}")
-        if policy.has_rules and complete and not dynamic and all(cap.get_toolset() is None for cap in capabilities):
+        all_known = complete and not dynamic and all(cap.get_toolset() is None for cap in capabilities)
+        self.known = definitions if all_known else None
+        if self.request.get("depth", 0):
+            policy.trust_names()  # the rules were checked where they were written; here fewer tools may be offered
+        elif policy.has_rules and all_known:
             policy.check_names(definitions)
 
     def _workspaces(self) -> Workspaces:

@@ -148,6 +148,8 @@ class Caller:
         for impl in self._impls(hook, among):
             try:
                 result = self._call(impl, hook, arguments)
+                if result is not None:
+                    self._check(hook, impl.plugin_name, result, self._registry.policy(hook).item)
             except Exception as error:
                 self._incidents.record(impl.plugin_name, f"hook {hook}", error, "passed over")
                 continue

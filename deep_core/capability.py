@@ -17,6 +17,7 @@ from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 
 from .calls import Incidents
+from .context import AgentContext
 from .contributions import Contribution, Processor, PromptSection, ToolCall
 from .events import (
     ApprovalEvent,
@@ -54,6 +55,7 @@ class Parts:
         owners: capability id -> the plugin that contributed it.
         toolbox: all tools.
         workspaces: all backends.
+        contexts: what each plugin's hooks received.
         static: the static sections, in order.
         live: the live sections, in order.
         processors: the history processors, in plugin order.
@@ -68,6 +70,7 @@ class Parts:
     owners: Mapping[str, str]
     toolbox: Toolbox
     workspaces: Workspaces
+    contexts: Mapping[str, AgentContext]
     static: Sequence[Contribution[PromptSection]]
     live: Sequence[Contribution[PromptSection]]
     processors: Sequence[Contribution[Processor]]

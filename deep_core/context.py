@@ -12,13 +12,31 @@ from .errors import PluginError
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
+    from pydantic_ai.workspaces import WorkspaceBackend
 
     from .agent_config import AgentConfig
     from .plugin_options import PluginOptions
+    from .state import DeepAgentDeps
 
-__all__ = ["AgentContext"]
+__all__ = ["AgentContext", "agent_context"]
 
 Options = TypeVar("Options", bound="PluginOptions")
+
+
+def agent_context(agent: Agent[Any, Any], plugin: str) -> AgentContext:
+    """The context that a plugin's hooks received when this agent was made: for functions called outside a run.
+
+    Raises:
+        PluginError: the agent was not made by a kernel, or without that plugin.
+    """
+    from .capability import DeepCapability
+
+    leaves: list[object] = []
+    agent.root_capability.apply(leaves.append)
+    for leaf in leaves:
+        if isinstance(leaf, DeepCapability) and plugin in leaf.parts.contexts:
+            return leaf.parts.contexts[plugin]
+    raise PluginError(f"this agent was made without the plugin {plugin!r}; `deep plugins list` shows its status")
 
 
 class AgentContext:
@@ -42,6 +60,7 @@ class AgentContext:
         collect: Callable[[str, str], tuple[Contribution[Any], ...]],
         on_close: Callable[[str, Callable[[], object]], None],
         create_agent: Callable[..., Agent[Any, Any]],
+        backend: Callable[[DeepAgentDeps[Any]], WorkspaceBackend],
         depth: int = 0,
     ) -> None:
         self.plugin = plugin
@@ -53,6 +72,7 @@ class AgentContext:
         self._collect = collect
         self._on_close = on_close
         self._create_agent = create_agent
+        self._backend = backend
 
     def options(self, model: type[Options]) -> Options:
         """The plugin's validated options.
@@ -101,6 +121,10 @@ class AgentContext:
             PluginError: the hook is of a later phase, of another plugin, or unknown.
         """
         return self._collect(self.plugin, hook)
+
+    def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
+        """A session's backend, made now if this agent has not worked in it yet."""
+        return self._backend(deps)
 
     def create_agent(self, *args: Any, **kwargs: Any) -> Agent[Any, Any]:
         """Make an agent with the same kernel and policy, one level deeper. At run time only, not in a hook."""

@@ -299,7 +299,7 @@ def deep_check_call(call: ToolCall, context: AgentContext) -> Verdict | None:
     """
 
 
-@hookspec(policy="first")
+@hookspec(policy="first", item="pydantic_ai.models:Model")
 def deep_resolve_model(model_id: str) -> Model | None:
     """A model for an id that Pydantic AI does not know.
 

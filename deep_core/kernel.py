@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernel", "Survey", "create_deep_agent", "default_kernel", "survey"]
 
+SESSION_NAMES = ("app", "backend", "clone_for_subagent", "depth", "dump", "load", "session_id", "state")
+"""Fields and methods of `DeepAgentDeps`: no slot or session method can have these names."""
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any]
 
 RESERVED_NAMES = {
@@ -210,7 +212,7 @@ class Kernel:
         """What sessions have: slots, and methods. One name, one owner."""
         slots = self.caller.collect("deep_state", lambda plugin: {}, among=self.active, drop=self.drop)
         methods = self.caller.collect("deep_session_methods", lambda plugin: {}, among=self.active, drop=self.drop)
-        owners: dict[str, str] = dict.fromkeys(("backend", "session_id", "state", "app", "depth"), "deep_core")
+        owners: dict[str, str] = dict.fromkeys(SESSION_NAMES, "deep_core")
         for kind, items in (
             ("state slot", [(c.value.name, c.plugin) for c in slots]),
             ("session method", [(c.value[0], c.plugin) for c in methods]),
@@ -232,6 +234,17 @@ class Kernel:
             record.fail("failed", reason if isinstance(error, PluginError) else f"{where}: {reason}", error)
         remember(self._candidates)
         self._report(record)
+
+    def options(self, plugin: str) -> PluginOptions:
+        """A plugin's options as the configuration says them, for functions that are called without an agent.
+
+        Raises:
+            KeyError: no active plugin of that name has options.
+            ConfigError: an option is wrong.
+        """
+        from .request import Request
+
+        return Request(self, {}, lambda request, name, where, error: self.drop(name, where, error)).options[plugin]
 
     def option_models(self) -> Mapping[str, type[PluginOptions]]:
         """The options model of every active plugin that has one."""

@@ -153,6 +153,10 @@ class Policy:
         if self._pending is not None:
             self._pending[plugin] = list(definitions)
 
+    def trust_names(self) -> None:
+        """Do not check the rules: they were checked where they were written."""
+        self._pending = None
+
     def check_listed(self, definitions: Sequence[ToolDefinition]) -> None:
         """`check_names` for a run's tools, once, where construction could not know them all."""
         if self._pending is not None:
@@ -166,7 +170,8 @@ class Policy:
             UserError: with a suggestion.
         """
         self._pending = None
-        subjects = [subject_of(definition) for definition in definitions]
+        # A replaced tool is not there, but its approvals are: rules may be about it.
+        subjects = [subject_of(definition) for definition in (*definitions, *self._replaced.values())]
         for expression in self.shown:
             check_matches(expression, subjects, where="tool_filter")
         for rule in self._rules:
@@ -335,6 +340,21 @@ class Policy:
         if _written(ctx, call_id) != shown[1]:
             return False  # the conversation no longer says what the person saw
         return self._validated(ctx, definition, calls.raw[call_id]) == digest
+
+    def honours(self, ctx: RunContext[Any], definition: ToolDefinition) -> bool:
+        """Whether an approval of this call can be real: it waited for one, or was asked about in this run."""
+        deps, call_id, metadata = session(ctx), ctx.tool_call_id or "", definition.metadata or {}
+        key = f"{call_id} {metadata.get('plugin', 'app')}:{metadata.get('original', definition.name)}"
+        calls = deps.state[CALLS].get(ctx.run_id or "")
+        shown = calls.shown.get(call_id) if calls is not None else None
+        return key in deps.state[APPROVALS] or (shown is not None and shown[0] == definition.name)
+
+    def asked_by_tool(self, ctx: RunContext[Any], definition: ToolDefinition) -> None:
+        """Note that a tool asked by itself (it raised `ApprovalRequired`)."""
+        calls = session(ctx).state[CALLS].get(ctx.run_id or "")
+        written = _written(ctx, ctx.tool_call_id or "")
+        if calls is not None and written is not None:
+            calls.shown[ctx.tool_call_id or ""] = (definition.name, written)
 
     @staticmethod
     def _validated(ctx: RunContext[Any], definition: ToolDefinition, raw: str) -> str | None:

@@ -99,6 +99,8 @@ class Request:
             self._must_be_active(name)
         for name, record in self.kernel.plugins.items():
             source = named(record, self.kernel.required)
+            if self.kernel.strict and record.status not in ("disabled", "blocked"):
+                self._must_be_active(name)
             if source is not None:
                 self._must_be_active(name)  # it may have failed since, with another agent
                 if name in self._without:

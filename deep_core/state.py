@@ -35,7 +35,13 @@ class SessionState:
     no longer validates, is kept as it was and written out again.
     """
 
-    def __init__(self, *, stored: Mapping[str, Any] | None = None, parent: SessionState | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        stored: Mapping[str, Any] | None = None,
+        kept: Mapping[str, Any] | None = None,
+        parent: SessionState | None = None,
+    ) -> None:
         self._values: dict[str, Any] = {}
         self._slots: dict[str, StateSlot[Any]] = {}
         self._stored: dict[str, Any] = dict(stored or {})
@@ -44,6 +50,8 @@ class SessionState:
         self._lock = threading.RLock()  # tools run in threads too; a default must be made once
         self.invalid: dict[str, str] = {}
         """Slots whose stored data did not validate, and why."""
+        self.kept: dict[str, Any] = dict(kept or {})
+        """What did not validate, as it was stored; it is stored again beside the slots."""
 
     def bind(self, kernel: Kernel) -> None:
         """Tell which kernel knows the slots by name. The first one stays."""
@@ -113,9 +121,7 @@ class SessionState:
             return value
 
     def _restore(self, slot: StateSlot[Any]) -> Any:
-        from pydantic import ValidationError
-
-        stored = self._stored.get(slot.name)
+        stored = self._stored.pop(slot.name, None)
         if stored is None:
             return slot.default()
         data, version = stored["data"], stored["version"]
@@ -124,22 +130,39 @@ class SessionState:
                 if slot.migrate is None:
                     raise ValueError(f"stored as version {version}, this is version {slot.version}, no migrate")
                 data = slot.migrate(data, version)
-            value = _adapter(slot).validate_python(data)
-        except (ValidationError, ValueError, TypeError, KeyError) as error:
-            self.invalid[slot.name] = str(error)
+            return _adapter(slot).validate_python(data)
+        except Exception as error:  # noqa: BLE001 - whatever a plugin's migrate raises, the data is kept
+            self.invalid[slot.name] = f"{type(error).__name__}: {error}"
+            self.kept[slot.name] = stored
             return slot.default()
-        del self._stored[slot.name]
-        return value
+
+    def overwritten(self) -> dict[str, Any]:
+        """What did not validate and has been written over: stored beside the slots, so that it is not lost."""
+        slots = self._slots
+        return {n: old for n, old in self.kept.items() if n not in slots or self._values[n] != slots[n].default()}
 
     def dump(self) -> dict[str, Any]:
-        """The persisted slots as JSON values: name -> {version, data}. Unclaimed and invalid ones as they were."""
+        """The persisted slots as JSON values: name -> {version, data}. Unclaimed ones as they were.
+
+        Raises:
+            ValueError: a slot's value is not of its type, so that it cannot be written as JSON.
+        """
         with self._lock:
             out: dict[str, Any] = dict(self._stored)
             for name, value in self._values.items():
                 slot = self._slots[name]
-                if not slot.persist or name in self.invalid:
+                if not slot.persist:
                     continue
-                out[name] = {"version": slot.version, "data": _adapter(slot).dump_python(value, mode="json")}
+                if name in self.kept and value == slot.default():
+                    out[name] = self.kept[name]  # nothing was written over it: a mended plugin may still read it
+                    continue
+                try:
+                    data = _adapter(slot).dump_python(value, mode="json")
+                except Exception as error:
+                    raise ValueError(
+                        f"state slot {name!r} cannot be stored: {type(error).__name__}: {error}"
+                    ) from error
+                out[name] = {"version": slot.version, "data": data}
         return dict(sorted(out.items()))
 
     def child(self) -> SessionState:
@@ -147,6 +170,15 @@ class SessionState:
         state = SessionState(parent=self)
         state._kernel = self._kernel
         return state
+
+
+def _are_slots(slots: Any) -> bool:
+    if not isinstance(slots, dict):
+        return False
+    return all(
+        isinstance(slot, dict) and {"version", "data"} <= cast("Any", slot).keys()
+        for slot in cast("dict[str, Any]", slots).values()
+    )
 
 
 def _adapter(slot: StateSlot[Any]) -> TypeAdapter[Any]:
@@ -191,7 +223,10 @@ class DeepAgentDeps(Generic[App]):
 
     def dump(self) -> str:
         """The session as JSON text: its id and its persisted slots. The backend and `app` are not in it."""
-        return json.dumps({"format": FORMAT, "session_id": self.session_id, "slots": self.state.dump()})
+        slots = self.state.dump()
+        kept = self.state.overwritten()
+        more = {"kept": kept} if kept else {}
+        return json.dumps({"format": FORMAT, "session_id": self.session_id, "slots": slots, **more})
 
     @classmethod
     def load(
@@ -214,12 +249,13 @@ class DeepAgentDeps(Generic[App]):
             raw: object = json.loads(text)
         except ValueError as error:
             raise ValueError(f"not a session dump: {error}") from error
-        if not isinstance(raw, dict) or "slots" not in raw:
-            raise ValueError("not a session dump: no 'slots' in it; use the text that DeepAgentDeps.dump() wrote")
-        data = cast("dict[str, Any]", raw)
+        data: dict[str, Any] = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+        slots: Any = data.get("slots")  # of any shape: somebody else may have written it
+        if not isinstance(data.get("session_id"), str) or not _are_slots(slots):
+            raise ValueError("not a session dump: use the text that DeepAgentDeps.dump() wrote")
         if data.get("format") != FORMAT:
             raise ValueError(f"a session dump of format {data.get('format')!r}; this deep-core reads {FORMAT}")
-        state = SessionState(stored=data["slots"])
+        state = SessionState(stored=cast("dict[str, Any]", slots), kept=data.get("kept"))
         if kernel is not None:
             state.bind(kernel)
         return cls(backend=backend, session_id=data["session_id"], state=state, app=app)

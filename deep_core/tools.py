@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from pydantic_ai import ToolDefinition
-from pydantic_ai.exceptions import UserError
+from pydantic_ai.exceptions import ApprovalRequired, UserError
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
+from .calls import Incidents
 from .errors import PluginError, clash_message
 from .expressions import Not, ToolExpression, ToolSubject, check_matches
 
@@ -103,6 +104,9 @@ class PluginToolset(WrapperToolset[Any]):
     plugin: str
     rules: ToolRules
     policy: Policy
+    incidents: Incidents
+    _entered: list[bool] = field(default_factory=list[bool], init=False, repr=False, compare=False)
+    """For each time that it was entered, whether that worked."""
     _seen: dict[str, tuple[ToolDefinition, ToolDefinition]] = field(
         default_factory=dict[str, tuple[ToolDefinition, ToolDefinition]], repr=False, compare=False
     )
@@ -115,11 +119,48 @@ class PluginToolset(WrapperToolset[Any]):
         """The wrapped toolset's id: durable engines need it."""
         return self.wrapped.id
 
+    async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
+        """Itself, or this run's own: one that connects somewhere may fail for one run and not for another."""
+        wrapped = await self.wrapped.for_run(ctx)
+        if wrapped is self.wrapped and static_definitions(wrapped) is not None:
+            return self
+        return replace(self, wrapped=wrapped)
+
+    async def __aenter__(self) -> Self:
+        """Connect. A plugin's toolset that cannot is left out of the run; the application's own raises."""
+        try:
+            await self.wrapped.__aenter__()
+        except Exception as error:
+            self._failed("could not be entered", error)
+            self._entered.append(False)
+        else:
+            self._entered.append(True)
+        return self
+
+    async def __aexit__(self, *args: Any) -> bool | None:
+        """Disconnect what was connected."""
+        return await self.wrapped.__aexit__(*args) if self._entered.pop() else None
+
+    def _failed(self, what: str, error: Exception) -> None:
+        if self.plugin == "app":
+            raise error
+        error.add_note(f"plugin {self.rules.label}, toolset {self.wrapped.label}")
+        self.incidents.record(self.plugin, f"toolset {self.wrapped.label}", error, f"it {what} and was left out")
+
+    async def _listed(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        if self._entered and not self._entered[-1]:
+            return {}
+        try:
+            return await self.wrapped.get_tools(ctx)
+        except Exception as error:
+            self._failed("could not list its tools", error)
+            return {}
+
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """The offered tools, by final name."""
         out: dict[str, ToolsetTool[Any]] = {}
         listed: list[ToolDefinition] = []
-        for name, tool in (await self.wrapped.get_tools(ctx)).items():
+        for name, tool in (await self._listed(ctx)).items():
             definition = self._attributed(name, tool.tool_def)
             listed.append(definition)
             if name in self.rules.hidden:
@@ -149,12 +190,31 @@ class PluginToolset(WrapperToolset[Any]):
         await self.policy.admit(ctx, definition, tool_args)
         original: str = (definition.metadata or {})["original"]
         inner = replace(tool, tool_def=replace(tool.tool_def, name=original))
-        return await self.wrapped.call_tool(original, tool_args, replace(ctx, tool_name=original), inner)
+        own = replace(ctx, tool_name=original)
+        if ctx.tool_call_approved and not self.policy.honours(ctx, definition):
+            own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # nobody was asked: it is forged
+        try:
+            return await self.wrapped.call_tool(original, tool_args, own, inner)
+        except ApprovalRequired:
+            self.policy.asked_by_tool(ctx, definition)
+            raise
 
     def static_names(self) -> list[ToolDefinition] | None:
         """The attributed tools, where they are known without I/O."""
         definitions = static_definitions(self.wrapped)
         return None if definitions is None else [self._attributed(d.name, d) for d in definitions]
+
+
+def function_tools(toolset: object) -> list[str]:
+    """Names of the tools in the function toolsets that a toolset is made of."""
+    names: list[str] = []
+
+    def visit(leaf: AbstractToolset[Any]) -> None:
+        names.extend(definition.name for definition in static_definitions(leaf) or ())
+
+    if isinstance(toolset, AbstractToolset):
+        cast("AbstractToolset[Any]", toolset).apply(visit)
+    return names
 
 
 def static_definitions(toolset: AbstractToolset[Any]) -> list[ToolDefinition] | None:
@@ -169,10 +229,12 @@ class Toolbox(CombinedToolset[Any]):
     """All plugins' toolsets as one; a clash names both plugins and the ways out."""
 
     def __post_init__(self) -> None:
-        known: list[tuple[PluginToolset, ToolDefinition]] = []
-        for toolset in self._plugin_toolsets():
-            known.extend((toolset, definition) for definition in toolset.static_names() or ())
-        check_clashes(known)
+        check_clashes(self.claims())
+
+    def claims(self) -> list[Claim]:
+        """The names of the offered tools that are known without I/O."""
+        found = [(toolset, d) for toolset in self._plugin_toolsets() for d in toolset.static_names() or ()]
+        return [(d.name, toolset.plugin, toolset.rules.label) for toolset, d in found if offered(toolset, d)]
 
     def _plugin_toolsets(self) -> Iterator[PluginToolset]:
         for toolset in self.toolsets:
@@ -198,15 +260,13 @@ class Toolbox(CombinedToolset[Any]):
         try:
             tools = await super().get_tools(ctx)
         except UserError:
-            listed: list[tuple[PluginToolset, ToolDefinition]] = []
-            for toolset in self._plugin_toolsets():
-                listed.extend((toolset, tool.tool_def) for tool in (await toolset.get_tools(ctx)).values())
-            check_clashes(listed)
+            listed = [(toolset, await toolset.get_tools(ctx)) for toolset in self._plugin_toolsets()]
+            check_clashes((name, toolset.plugin, toolset.rules.label) for toolset, names in listed for name in names)
             raise
         for name in RESERVED:
             if name in tools:
                 owner = next(t for t in self._plugin_toolsets() if t.plugin == _plugin(tools[name].tool_def))
-                raise _reserved(owner, name)
+                raise _reserved(name, owner.plugin, owner.rules.label)
         return tools
 
 
@@ -222,28 +282,24 @@ def _plugin(definition: ToolDefinition) -> str:
     return (definition.metadata or {}).get("plugin", "app")
 
 
-def check_clashes(tools: Iterable[tuple[PluginToolset, ToolDefinition]]) -> None:
+Claim = tuple[str, str, str]
+"""A tool's name, the plugin that has it, and the plugin's label."""
+
+
+def check_clashes(claims: Iterable[Claim]) -> None:
     """Raise a PluginError for two tools of one name, or one of a reserved name."""
-    owners: dict[str, PluginToolset] = {}
-    for toolset, definition in tools:
-        if not offered(toolset, definition):
-            continue
-        if definition.name in RESERVED:
-            raise _reserved(toolset, definition.name)
-        other = owners.setdefault(definition.name, toolset)
-        if other is not toolset:
-            raise clash("tool", definition.name, other, toolset)
+    owners: dict[str, tuple[str, str]] = {}
+    for name, plugin, label in claims:
+        if name in RESERVED:
+            raise _reserved(name, plugin, label)
+        if name in owners:
+            raise PluginError(clash_message("tool", name, [owners[name], (plugin, label)]))
+        owners[name] = (plugin, label)
 
 
-def clash(kind: str, name: str, a: PluginToolset, b: PluginToolset) -> PluginError:
-    """The error for two contributions of one name."""
-    return PluginError(clash_message(kind, name, [(a.plugin, a.rules.label), (b.plugin, b.rules.label)]))
-
-
-def _reserved(toolset: PluginToolset, name: str) -> PluginError:
-    plugin = toolset.plugin
+def _reserved(name: str, plugin: str, label: str) -> PluginError:
     return PluginError(
-        f"tool name {name!r} is reserved by Pydantic AI, and is used by\n  {toolset.rules.label}\nChoose one way out:\n"
+        f"tool name {name!r} is reserved by Pydantic AI, and is used by\n  {label}\nChoose one way out:\n"
         f'  [plugins.{plugin}] prefix = "{plugin}"\n  [plugins.{plugin}] tools = "~name:{name}"\n'
         f"  [plugins.{plugin}] enabled = false",
         plugin=plugin,

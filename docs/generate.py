@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import html
 import inspect
 import json
 import re
@@ -134,7 +135,7 @@ def hook_page(hook: Hook) -> str:
             "| | |",
             "|---|---|",
             f"| Policy | `{hook.policy.policy}`: {POLICIES[hook.policy.policy]} |",
-            f"| Returns | `{_cell(hook.returns)}` |",
+            f"| Returns | {_code_cell(hook.returns)} |",
             f"| Implementation | {kind} |",
             "",
             "## Called",
@@ -162,7 +163,12 @@ def _may_be_async(hook: Hook) -> bool:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return text.replace("|", "&#124;")
+
+
+def _code_cell(code: str) -> str:
+    # Markdown's own code cannot hold a pipe in a table: GitHub wants it escaped, Python-Markdown shows the escape.
+    return f"<code>{_cell(html.escape(code))}</code>" if "|" in code else f"`{code}`"
 
 
 def hook_index(found: Sequence[Hook]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,12 +31,6 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 def environment(tmp_path: Path) -> Environment:
     """An interpreter with the kernel from the checkout and no plugin."""
     return Environment.create(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Environment]:
-    """Makes environments that a whole module shares; takes what `Environment.create` takes."""
-    return lambda **how: Environment.create(tmp_path_factory.mktemp("environment"), **how)
 
 
 @pytest.fixture

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import sys
+import tomllib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -68,6 +70,21 @@ def expected(page: Path) -> list[str]:
     """What the page says that it prints."""
     lines = [line for block in blocks(page) if block.language == "python" for line in block.code.splitlines()]
     return [line.strip().removeprefix("#>").strip() for line in lines if line.strip().startswith("#>")]
+
+
+def brought_by_deep_all() -> list[str]:
+    """The distributions with plugins that a reader of the documentation has installed."""
+    data = tomllib.loads((ROOT / "plugins" / "all" / "pyproject.toml").read_text(encoding="utf-8"))
+    names = [re.split(r"[\[<>=]", text)[0] for text in data["project"]["dependencies"]]
+    return sorted(name for name in names if name.startswith("deep-") and name != "deep-core")
+
+
+def readers_environment(home: Path) -> dict[str, str]:
+    """An environment with what deep-all brings, `deep` on the path, an empty home, and nobody's key or settings."""
+    out = {k: v for k, v in os.environ.items() if not k.startswith(("DEEP_", "XDG_")) and "API_KEY" not in k}
+    out["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), out["PATH"]])
+    allowed = ",".join(brought_by_deep_all())
+    return out | {"HOME": str(home), "NO_PROXY": "*", "PYTHONUTF8": "1", "DEEP_PLUGINS_ALLOW": allowed}
 
 
 def run(page: Path) -> None:

@@ -6,6 +6,7 @@ The plugins are the modules of `fixtures/broken`.
 from __future__ import annotations
 
 import asyncio
+import json
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from pydantic_ai.models.test import TestModel
 
 from deep_core import Kernel, PluginError, PluginWarning, create_default_deps, hookimpl
 from deep_core.kernel import survey
-from tests.environments import FIXTURES, Distribution, Environment, Here
+from tests.environments import FIXTURES, REPOSITORY, Distribution, Environment, Here
 
 GOOD = Distribution("acme-good", {"good": "acme_good"}, {"acme_good.py": (FIXTURES / "good.py").read_text("utf-8")})
 GREET = ("greet", {"name": "Ann"})
@@ -309,6 +310,69 @@ def test_a_plugin_that_ends_the_process_proves_that_a_survey_imports_none(enviro
 def test_a_plugin_that_ends_the_process_can_be_disabled(environment: Environment) -> None:
     environment.install(GOOD, OS_EXIT)
     works(environment.application(GREET, env={"DEEP_PLUGINS_DISABLE": "os_exit"}))
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+CLI = Distribution.of_project(REPOSITORY / "plugins" / "cli")
+
+
+def deep(environment: Environment, *arguments: str, code: int = 0) -> Any:
+    """The JSON that a command prints."""
+    done = environment.run(environment.python, "-m", "deep_cli", *arguments)
+    assert done.code == code, done.err
+    return json.loads(done.out)
+
+
+def test_list_shows_every_broken_plugin_with_status_and_reason_and_imports_none(environment: Environment) -> None:
+    environment.install(CLI, GOOD, OS_EXIT, *(broken.distribution for broken in BROKEN.values()))
+    listed = {plugin["name"]: plugin for plugin in deep(environment, "plugins", "list", "--json")["plugins"]}
+    assert listed.keys() == {"cli", "good", "os_exit", *BROKEN}
+    assert (listed["os_exit"]["status"], listed["os_exit"]["hooks"]) == ("active", None)  # it would have told
+    for kind in ("too_new", "missing_plugin"):  # known without an import
+        assert listed[kind]["status"] == BROKEN[kind].status
+    environment.uninstall(OS_EXIT)
+    environment.application(GREET)
+    listed = {plugin["name"]: plugin for plugin in deep(environment, "plugins", "list", "--json")["plugins"]}
+    for kind, broken in BROKEN.items():
+        assert listed[kind]["status"] == broken.status
+        for text in broken.reason:
+            assert text in listed[kind]["reason"]
+
+
+def test_the_doctor_survives_a_plugin_that_ends_the_process_and_names_it(environment: Environment) -> None:
+    environment.install(CLI, GOOD, OS_EXIT)
+    checks = {check["name"]: check for check in deep(environment, "doctor", "--json", code=1)["checks"]}
+    assert checks["plugin:good"]["ok"] is True
+    assert checks["plugin:os_exit"]["ok"] is False
+    assert "86" in checks["plugin:os_exit"]["message"]
+    assert "plugins.disable = ['os_exit']" in checks["plugin:os_exit"]["fix"]
+    assert checks["agent"]["ok"] is False
+
+
+def test_the_doctor_names_every_broken_plugin_and_what_to_type(environment: Environment) -> None:
+    environment.install(CLI, GOOD, *(broken.distribution for broken in BROKEN.values()))
+    report = deep(environment, "doctor", "--json", code=1)
+    checks = {check["plugin"]: check for check in report["checks"] if check["name"].startswith("plugin:")}
+    assert checks["good"]["ok"] is True
+    for kind, broken in BROKEN.items():
+        assert checks[kind]["ok"] is False
+        assert broken.status in checks[kind]["message"]
+        assert "pip install" in checks[kind]["fix"] or DISABLE in checks[kind]["fix"]
+    assert "deep-skills[pdf]" in checks["missing_extra"]["fix"]
+    assert "acme-maps[pdf]" in checks["missing_extra_in_hook"]["fix"]
+    assert "pip install deep-nowhere" in checks["missing_plugin"]["fix"]
+    assert "deep-core>=99" in checks["too_new"]["fix"]
+
+
+def test_a_plugin_that_ends_the_process_can_be_uninstalled(environment: Environment) -> None:
+    environment.install(CLI, GOOD, OS_EXIT)
+    if "uninstall" not in environment.run(environment.python, "-m", "deep_cli", "plugins", "--help").ok().out:
+        pytest.skip("this deep-cli has no `deep plugins uninstall`")
+    done = environment.run(environment.python, "-m", "deep_cli", "plugins", "uninstall", "os_exit", "--yes")
+    assert done.code == 0, done.err
+    assert environment.listed().statuses == {"cli": "active", "good": "active"}
+    assert environment.loaded().statuses == {"cli": "active", "good": "active"}
 
 
 # -- interleaved -------------------------------------------------------------------------------------------------------

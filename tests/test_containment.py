@@ -356,7 +356,7 @@ def test_a_toolset_that_cannot_be_entered_is_left_out_and_the_others_stay() -> N
 def test_each_incident_is_one_line_in_the_log_and_the_last_hundred_are_kept(caplog: pytest.LogCaptureFixture) -> None:
     kernel = kernel_of(plugin("moody", toolsets=[moody(ValueError("boom"))]))
     with caplog.at_level(logging.WARNING, "deep_core"):
-        run(kernel.create_agent(scripted(*[[Call("act", {})] * 3] * 50), retries=1000))
+        run(kernel.create_agent(scripted(*[[Call("act", {})] * 5] * 30), retries=1000))
     assert len(kernel.incidents) == 100
     lines = [record.getMessage() for record in caplog.records if record.name == "deep_core"]
     assert len(lines) == 150

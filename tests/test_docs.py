@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -14,13 +13,15 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import click
 import pytest
 
 from deep_core import AgentConfig, hookspecs
-from tests.docs_pages import ROOT, blocks, expected, pages, turns
+from deep_core.config import LISTS, PROJECT_AGENT, SETTINGS
+from deep_core.index import Status
+from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages, readers_environment, turns
 from tests.stubs import AnthropicStub, Script
 
 DOCS = ROOT / "docs"
@@ -128,12 +129,8 @@ def test_every_python_block_runs_and_prints_what_the_page_says(page: Path, tmp_p
     script = Script.from_json(json.dumps(turns(page)))
     work = tmp_path / "work"
     work.mkdir()
-    home = tmp_path / "home"
-    home.mkdir()
     with AnthropicStub(script) as stub:
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("DEEP_", "XDG_"))}
-        environment |= {"HOME": str(home), "NO_PROXY": "*", "PYTHONUTF8": "1"}
-        environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+        environment = readers_environment(tmp_path)
         environment |= {"ANTHROPIC_API_KEY": "x", "ANTHROPIC_BASE_URL": stub.base_url}
         result = subprocess.run(
             [sys.executable, ROOT / "tests" / "docs_pages.py", page],
@@ -204,6 +201,24 @@ def test_every_console_line_is_a_command_that_exists(page: Path) -> None:
                     assert re.search(rf"^{target}:", makefile, re.M), f"{page.name}:{block.line}: {command}"
 
 
+def test_the_first_plugin_runs_on_the_command_line_as_its_page_says(tmp_path: Path) -> None:
+    command_line()
+    page = DOCS / "first-plugin.md"
+    plugins = [block for block in blocks(page) if block.title == "weather.py"]
+    lines = [line for block in blocks(page) if block.language == "console" for line in block.code.splitlines()]
+    commands = [shlex.split(line.removeprefix("$ ")) for line in lines if "-p ./weather.py" in line]
+    assert len(plugins) == 2
+    assert len(commands) == 2
+    for plugin in plugins:
+        (tmp_path / "weather.py").write_text(plugin.code, encoding="utf-8")
+        for command in commands:
+            done = subprocess.run(
+                command, cwd=tmp_path, env=readers_environment(tmp_path), capture_output=True, text=True, timeout=120
+            )
+            assert done.returncode == 0, done.stderr
+            assert ("forecast" if "explain" in command else "weather be in Oslo") in done.stdout
+
+
 def command_line() -> click.Group:
     """The click group behind `deep`."""
     if importlib.util.find_spec("deep_cli") is None:
@@ -253,6 +268,37 @@ def test_the_command_line_page_has_every_command_with_every_option() -> None:
         listed = {o for row in re.findall(r"^\| (`-.*?) \|", told[name], re.M) for o in re.findall(r"(-[-\w]+)", row)}
         assert listed & known | {"-v", "--verbose"} >= known - {"-h", "--help"}, name
         assert listed <= known, name
+
+
+# -- tables that repeat what code says --------------------------------------------------------------------------------
+
+
+def first_column(page: str, heading: str) -> set[str]:
+    """The names in code style in the first column of the tables below a heading."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    section = re.split(rf"^## {re.escape(heading)}$", text, flags=re.M)[1].split("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.M)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_every_status_of_a_plugin_is_explained() -> None:
+    assert first_column("how-plugins-work.md", "Statuses") == set(get_args(Status))
+
+
+def test_every_key_of_a_plugins_section_is_explained() -> None:
+    assert first_column("configuration.md", "`[plugins.<name>]`") == set(SETTINGS)
+    assert first_column("configuration.md", "`[plugins]`") == set(LISTS)
+
+
+def test_what_a_project_may_say_is_told_of_every_setting() -> None:
+    told = " ".join(first_column("configuration.md", "What a project's file may say"))
+    for key in (*SETTINGS, *LISTS, *PROJECT_AGENT):
+        assert re.search(rf"\b{key}\b", told), key
+
+
+def test_the_start_page_names_everything_that_deep_all_brings() -> None:
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| (deep-\w+) \|", text, re.M)) == {"deep-core", *brought_by_deep_all()}
 
 
 # -- links and the site ---------------------------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.docs_pages import readers_environment
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SHOWS = {
@@ -40,11 +41,10 @@ def test_every_example_is_run() -> None:
 
 @pytest.mark.parametrize("name", SHOWS)
 def test_an_example_shows_what_it_says(name: str, tmp_path: Path) -> None:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("DEEP_", "XDG_")) and "API_KEY" not in k}
     result = subprocess.run(
         [sys.executable, EXAMPLES / name],
         cwd=tmp_path,
-        env=environment | {"HOME": str(tmp_path), "PYTHONUTF8": "1"},
+        env=readers_environment(tmp_path),
         capture_output=True,
         text=True,
         timeout=120,

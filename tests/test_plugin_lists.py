@@ -92,7 +92,8 @@ def test_code_overrides_the_environments_allow_list(installed: Environment) -> N
 
 @pytest.mark.parametrize("what", ["allow", "require"])
 def test_an_unknown_name_in_allow_or_require_is_an_error_with_a_suggestion(installed: Environment, what: str) -> None:
-    outcome = installed.loaded(**{what: ["rian"]})
+    listed: dict[str, Any] = {what: ["rian"]}
+    outcome = installed.loaded(**listed)
     assert outcome.message == f"code: plugins.{what} names 'rian', which is not installed. Did you mean 'rain'?"
 
 

@@ -362,9 +362,9 @@ def test_a_keyword_that_is_no_plugin_is_an_error_with_a_suggestion(kernel: Kerne
 def test_naming_a_plugin_that_is_not_active_raises(here: Here) -> None:
     here.install(WEATHER)
     with Kernel(disable=["weather"]) as kernel:
-        for how in ({"weather": {}}, {"weather": True}):
+        for value in ({"unit": "celsius"}, True):
             with pytest.raises(PluginError, match=r"weather 0\.3\.0 \(acme-weather\) is disabled"):
-                kernel.create_agent("test", **how)
+                kernel.create_agent("test", weather=value)
         assert isinstance(kernel.create_agent("test", weather=False), Agent)
 
 
@@ -433,7 +433,7 @@ def test_a_plugin_given_by_hand_that_fails_raises() -> None:
     def fail() -> list[Any]:
         raise RuntimeError("no")
 
-    for broken in (module("empty"), module("misspelt", deep_toolset=hookimpl(lambda context: [])), object()):
+    for broken in (module("empty"), module("misspelt", deep_toolset=hookimpl(no_slots)), object()):
         with pytest.raises(PluginError):
             Kernel(plugins=[broken], discover=False)
     with pytest.raises(PluginError, match="no"):

@@ -34,7 +34,7 @@ def test_light_commands_load_neither_pydantic_nor_rich_nor_a_plugin(deep: Any, a
     assert not roots & HEAVY
 
 
-@pytest.mark.parametrize(("arguments", "most"), [(("--version",), 160), (("plugins", "list"), 290)])
+@pytest.mark.parametrize(("arguments", "most"), [(("--version",), 120), (("plugins", "list"), 260)])
 def test_light_commands_load_few_modules(deep: Any, arguments: tuple[str, ...], most: int) -> None:
     found = imported(deep, *arguments)
     assert len(found) <= most, found

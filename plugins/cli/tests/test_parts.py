@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from deep_cli import Decision, Reporter, RunReport, TerminalReporter, run_task
+from deep_cli.approval import Answer, Question
 from deep_cli.changes import FileChange, compare, snapshot
 from deep_cli.explained import explained
 from deep_cli.failure import Failure
@@ -80,6 +81,23 @@ def test_errors_of_missing_packages_say_what_to_install() -> None:
 
 def test_a_group_of_errors_is_told_by_its_first() -> None:
     assert explained(ExceptionGroup("many", [ValueError("one"), ValueError("two")])).message == "ValueError: one"
+
+
+def test_a_file_too_large_to_compare_is_asked_about_by_its_arguments(tmp_path: Path) -> None:
+    asked: list[Question] = []
+
+    def ask(question: Question) -> Answer:
+        asked.append(question)
+        return "no"
+
+    (tmp_path / "config.toml").write_text("[agent]\ninterrupt_on = { write_file = true }\n")
+    calls = [Call("write_file", {"path": name, "content": "x" * size}) for name, size in (("a", 5), ("b", 500_000))]
+    script = Script(calls, "fine")
+    run_task("Go", model=function_model(script), folder=tmp_path, config=tmp_path / "config.toml", ask=ask)
+    small, large = asked
+    assert small.diff is not None
+    assert "+xxxxx" in small.diff
+    assert (large.diff, len(large.args["content"])) == (None, 500_000)
 
 
 # -- the public function -----------------------------------------------------------------------------------------------

@@ -71,6 +71,12 @@ def test_the_table_has_name_version_distribution_status_and_reason(make_deep: An
     assert "environment" in lines[2]
 
 
+def test_the_table_obeys_no_color_on_a_terminal(make_deep: Any) -> None:
+    deep = make_deep(others=(SUN,))
+    assert "\x1b[32m" in deep.typed("plugins", "list", answers=[], env={}).ok().out
+    assert "\x1b" not in deep.typed("plugins", "list", answers=[], env={"NO_COLOR": "1"}).ok().out
+
+
 def test_listing_imports_no_plugin(make_deep: Any, tmp_path: Any) -> None:
     mark = tmp_path / "mark"
     deep = make_deep(others=(Distribution("acme-m", {"m": "acme_m"}, {"acme_m.py": MARK.format(path=str(mark))}),))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from deep_core import hookimpl
 
 if TYPE_CHECKING:
-    from .approval import ApprovalMode
+    from .approval import Answer, ApprovalMode, Ask, Question
     from .changes import FileChange
     from .failure import Failure
     from .options import CliOptions
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Answer",
     "ApprovalMode",
+    "Ask",
     "CliOptions",
     "Decision",
     "Failure",
     "FileChange",
+    "Question",
     "Reporter",
     "RunReport",
     "Step",
@@ -36,11 +39,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Answer": "approval",
     "ApprovalMode": "approval",
+    "Ask": "approval",
     "CliOptions": "options",
     "Decision": "report",
     "Failure": "failure",
     "FileChange": "changes",
+    "Question": "approval",
     "Reporter": "reporter",
     "RunReport": "report",
     "Step": "report",

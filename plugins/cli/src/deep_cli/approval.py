@@ -19,6 +19,8 @@ __all__ = ["Answer", "ApprovalMode", "Approver", "Ask", "Question", "questions"]
 ApprovalMode: TypeAlias = Literal["ask", "allow", "deny"]
 Answer: TypeAlias = Literal["yes", "no", "always", "closed"]
 """`always`: this tool, for the rest of the task. `closed`: the input ended, nobody answers any more."""
+DIFF_CHARS = 400_000
+"""Characters of both versions: comparing more keeps a person waiting, so the arguments are shown as they are."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ async def _diff(args: Mapping[str, Any], backend: WorkspaceBackend | None) -> st
     if not isinstance(path, str) or not (writes or edits) or backend is None:
         return None
     before = await _read(path, backend)
-    if before is None:
+    if before is None or len(before) + len(content if isinstance(content, str) else "") > DIFF_CHARS:
         return None
     if isinstance(content, str):
         after = content

@@ -101,13 +101,14 @@ def _versions() -> Iterator[Check]:
 
 
 def _version(of: str, name: str) -> Check:
-    import importlib_metadata
+    from importlib import metadata
+
     from packaging.requirements import Requirement
 
     try:
-        wanted = [Requirement(text) for text in importlib_metadata.requires(of) or ()]
-        version = importlib_metadata.version(name)
-    except importlib_metadata.PackageNotFoundError as error:
+        wanted = [Requirement(text) for text in metadata.requires(of) or ()]
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError as error:
         return Check(name, False, f"{error.name} is not installed", f"pip install {error.name}")
     accepted = next((r.specifier for r in wanted if r.name == name), None)
     if accepted is None or accepted.contains(version, prereleases=True):

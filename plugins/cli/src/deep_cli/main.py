@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -16,8 +16,10 @@ from deep_core import __version__ as core_version
 from . import __version__
 from .failure import INTERRUPTED, Failure, show_traceback
 from .flags import verbose, verbose_option
-from .plugin_commands import PluginCommand, plugin_commands
 from .warned import warnings_shown
+
+if TYPE_CHECKING:
+    from .plugin_commands import PluginCommand
 
 __all__ = ["deep", "main"]
 
@@ -47,6 +49,8 @@ class Deep(click.Group):
     def _of_plugins(self, ctx: click.Context) -> dict[str, PluginCommand]:
         # A built-in name cannot be taken: `deep config trust` has to be ours.
         if FOUND not in ctx.meta:
+            from .plugin_commands import plugin_commands
+
             ctx.meta[FOUND] = {name: found for name, found in plugin_commands().items() if name not in BUILT_IN}
         return ctx.meta[FOUND]
 
@@ -95,8 +99,7 @@ class Deep(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click's own, or an end that it handles quietly
         except KeyboardInterrupt:
-            click.echo("deep: interrupted; what the tools changed so far stays, the conversation is not kept", err=True)
-            ctx.exit(INTERRUPTED)
+            raise Failure("interrupted", INTERRUPTED) from None
         except Exception as error:
             if verbose(ctx):
                 show_traceback(error)

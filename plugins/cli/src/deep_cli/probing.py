@@ -103,8 +103,11 @@ def workers() -> int:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # it and all it started are gone
-        os.killpg(child.pid, signal.SIGKILL)
+    if os.name == "posix":
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it and all it started are gone
+            os.killpg(child.pid, signal.SIGKILL)
+    else:
+        child.kill()
     child.wait()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .changes import FileChange
+from .screen import redact
 
 __all__ = ["DecidedBy", "Decision", "PromptCost", "RunReport", "Status", "Step"]
 
@@ -45,7 +46,7 @@ class Step:
             "plugin": self.plugin,
             "outcome": self.outcome,
             "ms": round(self.milliseconds, 1),
-            "error": self.error,
+            "error": None if self.error is None else redact(self.error),
             "depth": self.depth,
         }
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from typing import Any, cast
 
-__all__ = ["MASK", "looks_secret", "one_line", "plain", "redact"]
+__all__ = ["MASK", "looks_secret", "one_line", "plain", "redact", "redacted"]
 
 MASK = "***"
 
@@ -55,3 +56,14 @@ def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
         if len(value) >= SHORTEST and looks_secret(name):
             text = text.replace(value, MASK)
     return _USERINFO.sub(rf"\g<scheme>{MASK}@", text)
+
+
+def redacted(value: Any) -> Any:
+    """`redact` for every text in a JSON value: in its JSON form a secret with a quote in it would look different."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {key: redacted(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [redacted(item) for item in cast("list[Any]", value)]
+    return value

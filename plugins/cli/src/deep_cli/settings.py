@@ -132,7 +132,8 @@ def _masked(key: str, value: Any) -> Any:
         return {name: _masked(f"{key}.{name}", item) for name, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
         return [_masked(key, item) for item in cast("list[Any]", value)]
-    return value
+    # A PIN may be a number; whether something is on or off is no secret.
+    return MASK if value is not None and not isinstance(value, bool) and looks_secret(key) else value
 
 
 def json_schema(kernel: Kernel) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from rich.text import Text
 from deep_core.events import ApprovalEvent, CompactionEvent, RequestEvent, RunEvent, ToolEvent
 
 from .approval import Answer, Ask, Question
+from .failure import INTERRUPTED, Failure
 from .report import Decision, RunReport
 from .reporter import Reporter
-from .screen import one_line, plain
+from .screen import one_line, plain, redact
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -66,7 +67,9 @@ class TerminalReporter(Reporter):
     def begin(self, task: str, model: str, backend: str, folder: Path) -> None:
         """Say what works on what."""
         self._line(
-            ("deep ", "bold"), one_line(task, 120), (f"\n     model {model}, backend {backend}, in {folder}", "dim")
+            ("deep ", "bold"),
+            one_line(task, 120),
+            (plain(f"\n     model {model}, backend {backend}, in {folder}"), "dim"),
         )
         self._wait("waiting for the model")
 
@@ -105,7 +108,7 @@ class TerminalReporter(Reporter):
             "failed": (self._marks["bad"], "red"),
             "retried": (self._marks["again"], "yellow"),
         }[event.outcome]
-        said = f"  {one_line(event.error, 160)}" if event.error else ""
+        said = f"  {one_line(redact(event.error), 160)}" if event.error else ""
         self._line(
             (f"{pad}{mark} ", style),
             (event.tool, "bold"),
@@ -242,9 +245,16 @@ class TerminalReporter(Reporter):
 
     @contextmanager
     def open(self) -> Generator[TerminalReporter]:
-        """Leave the terminal as it was, however the task ends."""
+        """Leave the terminal as it was, however the task ends.
+
+        Raises:
+            Failure: Ctrl-C; exit code 130.
+        """
         try:
             yield self
+        except KeyboardInterrupt:
+            text = "interrupted; what the tools changed so far stays, the conversation is not kept"
+            raise Failure(text, INTERRUPTED) from None
         finally:
             self._quiet()
 

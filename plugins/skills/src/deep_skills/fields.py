@@ -88,7 +88,8 @@ def parse_fields(text: str, first_line: int, *, strict: bool = False) -> Fields:
 
     loader = yaml.BaseLoader if strict else getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        return _Reader(first_line).read(cast("Iterator[Any]", yaml.parse(text, Loader=loader)))
+        events: Iterator[Any] = cast("Any", yaml).parse(text, Loader=loader)
+        return _Reader(first_line).read(events)
     except yaml.YAMLError as error:
         line, reason = _explained(error, text)
         raise BadSkill(first_line + line, f"the frontmatter is not YAML: {reason}") from error
@@ -103,8 +104,9 @@ def _explained(error: Any, text: str) -> tuple[int, str]:
         said = getattr(error, "problem", None) or getattr(error, "context", None) or "it cannot be read"
         # The end of an unclosed quote is nowhere: its beginning is what the author looks for.
         begun = getattr(error, "context_mark", None)
-        quoted = begun is not None and "quoted scalar" in str(getattr(error, "context", ""))
-        return (begun if quoted else mark).line, one_line(str(said))
+        if begun is not None and "quoted scalar" in str(getattr(error, "context", "")):
+            mark = begun
+        return mark.line, one_line(str(said))
     position = getattr(error, "position", 0)  # a ReaderError
     return text.count("\n", 0, position), "a control character in it"
 

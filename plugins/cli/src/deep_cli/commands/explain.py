@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_cli.flags import config_option, json_option, plugin_option, verbose_option
-from deep_cli.screen import plain, redact
+from deep_cli.screen import plain, redact, redacted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,9 +37,10 @@ def explain(as_json: bool, prompt_only: bool, plugin_files: tuple[Path, ...], co
 
     found = preview(load_plugin_files(plugin_files), config)
     if prompt_only:
-        click.echo(redact(found.prompt))
+        prompt = redact(found.prompt)
+        click.echo(plain(prompt) if sys.stdout.isatty() else prompt)
     elif as_json:
-        click.echo(redact(json.dumps(found.to_json(), indent=2, ensure_ascii=False)))
+        click.echo(json.dumps(redacted(found.to_json()), indent=2, ensure_ascii=False))
     else:
         _print(found)
 

@@ -1,0 +1,161 @@
+"""Agent skills for deep agents: list_skills, load_skill, read_skill_resource, and where skills come from.
+
+Importing this module loads neither pydantic nor Pydantic AI: public names come on first use, hooks import inside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deep_core import hookimpl
+
+if TYPE_CHECKING:
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.toolsets import AbstractToolset
+
+    from deep_core import AgentContext, PromptSection, SkillLoader, StateSlot
+
+    from .backend import BackendLoader, backend_loader
+    from .by_hand import (
+        Skill,
+        SkillDirectory,
+        check_skills,
+        create_skills_toolset,
+        discover_skills,
+        get_skills_system_prompt,
+        load_skill_instructions,
+        parse_skill_md,
+    )
+    from .directories import DirectoryLoader, directory_loader, package_loader
+    from .library import Library
+    from .options import SkillsOptions
+    from .problem import BadSkill, Problem
+    from .slot import SKILLS, ActiveSkill
+
+__all__ = [
+    "SKILLS",
+    "ActiveSkill",
+    "BackendLoader",
+    "BadSkill",
+    "DirectoryLoader",
+    "Problem",
+    "Skill",
+    "SkillDirectory",
+    "SkillsOptions",
+    "backend_loader",
+    "check_skills",
+    "create_skills_toolset",
+    "directory_loader",
+    "discover_skills",
+    "get_skills_system_prompt",
+    "load_skill_instructions",
+    "package_loader",
+    "parse_skill_md",
+]
+
+_HOMES = {
+    "backend": ["BackendLoader", "backend_loader"],
+    "by_hand": [
+        "Skill", "SkillDirectory", "check_skills", "create_skills_toolset", "discover_skills",
+        "get_skills_system_prompt", "load_skill_instructions", "parse_skill_md",
+    ],
+    "directories": ["DirectoryLoader", "directory_loader", "package_loader"],
+    "options": ["SkillsOptions"],
+    "problem": ["BadSkill", "Problem"],
+    "slot": ["SKILLS", "ActiveSkill"],
+}  # fmt: skip
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+@hookimpl
+def deep_options() -> type[SkillsOptions]:
+    """The options model of this plugin."""
+    from .options import SkillsOptions
+
+    return SkillsOptions
+
+
+@hookimpl
+def deep_state() -> list[StateSlot[Any]]:
+    """The slots with the skills in use, and with the run's catalogue."""
+    from .slot import CATALOG, SKILLS
+
+    return [SKILLS, CATALOG]
+
+
+@hookimpl
+def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
+    """list_skills, load_skill and read_skill_resource."""
+    from .options import SkillsOptions
+    from .toolset import build_toolset
+
+    return [build_toolset(_library(context), context.options(SkillsOptions))]
+
+
+@hookimpl
+def deep_skill_loaders(context: AgentContext) -> list[SkillLoader]:
+    """The directories of the options, of the project and of the user."""
+    from .directories import DirectoryLoader, directory_loader, project_roots, user_roots
+    from .index import SkillIndex
+    from .options import SkillsOptions
+
+    options = context.options(SkillsOptions)
+    index = SkillIndex(lambda: context.cache_dir)
+    loaders: list[SkillLoader] = []
+    if options.directories:
+        loaders.append(directory_loader(*options.directories, strict=options.strict, index=index))
+    if options.project:
+        loaders.append(DirectoryLoader("project", project_roots, strict=options.strict, index=index))
+    if options.user:
+        loaders.append(DirectoryLoader("user", user_roots, strict=options.strict, index=index))
+    return loaders
+
+
+@hookimpl
+def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
+    """The catalogue, and the instructions in use that a compaction took out of the conversation."""
+    from deep_core import PromptSection
+
+    from .options import SkillsOptions
+    from .presence import restate
+    from .section import catalog_section
+
+    limit = context.options(SkillsOptions).catalog_chars
+    return [
+        PromptSection.live("catalog", catalog_section(_library(context), limit), needs=["load_skill"]),
+        PromptSection.live("active", restate, needs=["load_skill"]),
+    ]
+
+
+@hookimpl
+def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
+    """What the `allowed-tools` of the skills in use say of a call: at most that a person decides."""
+    from .options import SkillsOptions
+
+    if context.options(SkillsOptions).allowed_tools != "ask":
+        return []
+    from .gate import AllowedTools
+
+    return [AllowedTools()]
+
+
+def _library(context: AgentContext) -> Library:
+    """The loaders of every plugin. Asked for when a session needs them: they are collected after the toolsets."""
+    from .library import Library
+
+    return Library(lambda: [item.value for item in context.collect("deep_skill_loaders")], context.logger)
+
+
+def __getattr__(name: str) -> object:
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

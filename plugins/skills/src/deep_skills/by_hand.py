@@ -1,0 +1,224 @@
+"""Skills without an agent: the functions and types that users of pydantic-deep know, as ordinary blocking calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NotRequired, TypeAlias, TypedDict
+
+from deep_core import SkillMeta
+
+from .catalog import catalog_text
+from .directories import DirectoryLoader, project_roots, user_roots
+from .discovery import FILE_NAMES, Found, Root, find_skills
+from .fields import Value, parse_fields
+from .index import SkillIndex
+from .options import SkillsOptions
+from .problem import Problem
+from .record import split_tools
+from .resources import clean_path, list_resources, read_resource
+from .split import split_lenient
+
+if TYPE_CHECKING:
+    from pydantic_ai import FunctionToolset, RunContext
+
+    from deep_core import DeepAgentDeps
+
+__all__ = [
+    "Skill",
+    "SkillDirectory",
+    "create_skills_toolset",
+    "discover_skills",
+    "get_skills_system_prompt",
+    "load_skill_instructions",
+    "parse_skill_md",
+]
+
+VERSION = "1.0.0"
+"""The version of a skill that names none, as it was there."""
+
+
+class SkillDirectory(TypedDict):
+    """A directory to search; `recursive` (the default) looks in folders below folders too."""
+
+    path: str | os.PathLike[str]
+    recursive: NotRequired[bool]
+
+
+class Skill(TypedDict):
+    """A skill: what its frontmatter says, and its instructions once they are loaded."""
+
+    name: str
+    description: str
+    path: NotRequired[str]
+    tags: NotRequired[list[str]]
+    version: NotRequired[str]
+    author: NotRequired[str]
+    frontmatter_loaded: NotRequired[bool]
+    instructions: NotRequired[str]
+    resources: NotRequired[list[str]]
+
+
+Directories: TypeAlias = "Sequence[SkillDirectory | str | os.PathLike[str]]"
+
+
+def _roots(directories: Directories) -> list[Root]:
+    roots: list[Root] = []
+    for directory in directories:
+        if isinstance(directory, str | os.PathLike):
+            roots.append(Root(Path(directory)))
+        else:
+            roots.append(Root(Path(directory["path"]), recursive=directory.get("recursive", True)))
+    return roots
+
+
+def discover_skills(directories: Directories, backend: None = None) -> list[Skill]:
+    """The skills below some directories, from their frontmatter alone.
+
+    Problems are left out here; `deep_skills.check_skills` tells them.
+
+    Args:
+        directories: paths, or `{"path": …, "recursive": False}`; missing ones are ignored.
+        backend: not for this blocking function; see `deep_skills.backend_loader`.
+
+    Raises:
+        TypeError: a backend was given: it can only be read in a run.
+    """
+    if backend is not None:
+        raise TypeError("discover_skills reads this machine's directories; for a backend: deep_skills.backend_loader")
+    scan = find_skills(_roots(directories), "project", strict=False, index=SkillIndex())
+    return [_skill(found) for found in scan.skills]
+
+
+def check_skills(directories: Directories, *, strict: bool = False) -> list[Problem]:
+    """Everything that is wrong with the skills below some directories, a line each (`str(problem)`).
+
+    Args:
+        directories: see `discover_skills`.
+        strict: judge as the standard's reference validator does.
+    """
+    return list(find_skills(_roots(directories), "project", strict=strict, index=SkillIndex()).problems)
+
+
+def _skill(found: Found) -> Skill:
+    meta = found.meta
+    skill = Skill(
+        name=meta.name,
+        description=meta.description,
+        path=meta.path,
+        tags=split_tools(meta.metadata.get("tags", "")),
+        version=meta.metadata.get("version", VERSION),
+        author=meta.metadata.get("author", ""),
+        frontmatter_loaded=True,
+    )
+    resources = list_resources(found.folder)
+    if resources:
+        skill["resources"] = resources
+    return skill
+
+
+def parse_skill_md(content: str) -> tuple[dict[str, Any], str]:
+    """The fields of a SKILL.md, every scalar as the text its author wrote, and its body.
+
+    Text without frontmatter has no fields and is all body.
+
+    Raises:
+        BadSkill: the frontmatter is not closed, or is not a YAML mapping. A ValueError; its message has the line.
+    """
+    if not content.lstrip("\ufeff \t\r\n").startswith("---"):
+        return {}, content
+    text, first, body = split_lenient(content)
+    fields = parse_fields(text, first).values if text.strip() else {}
+    values: dict[str, Value] = {key: "" if value is None else value for key, value in fields.items()}
+    return values, body.strip()
+
+
+def load_skill_instructions(skill_path: str | os.PathLike[str]) -> str:
+    """The instructions of the skill in a folder (or of a SKILL.md).
+
+    Raises:
+        OSError: there is none, or it cannot be read.
+        BadSkill: its frontmatter is not closed, or is no YAML mapping.
+    """
+    path = Path(skill_path).expanduser()
+    if path.is_dir():
+        path = next((path / name for name in FILE_NAMES if (path / name).is_file()), path / FILE_NAMES[0])
+    return parse_skill_md(path.read_bytes().decode("utf-8", errors="replace"))[1]
+
+
+def get_skills_system_prompt(deps: DeepAgentDeps[Any] | None = None, skills: Sequence[Skill] | None = None) -> str:
+    """The catalogue of skills as text, bounded as the one an agent sees; empty where there are none.
+
+    Args:
+        deps: not needed; it is there because it was.
+        skills: None for those of the project's and the user's directories.
+    """
+    if skills is None:
+        loaders = (DirectoryLoader("project", project_roots), DirectoryLoader("user", user_roots))
+        metas = [found.meta for loader in loaders for found in loader.scan().skills]
+    else:
+        metas = [_meta(skill) for skill in skills]
+    return catalog_text(list({meta.name: meta for meta in reversed(metas)}.values())[::-1], _limit()) or ""
+
+
+def _limit() -> int:
+    return SkillsOptions().catalog_chars
+
+
+def _meta(skill: Skill) -> SkillMeta:
+    metadata = {"version": skill.get("version", ""), "author": skill.get("author", "")}
+    metadata = {key: value for key, value in metadata.items() if value}
+    return SkillMeta(skill["name"], skill["description"], "project", skill.get("path", ""), metadata=metadata)
+
+
+class _GivenSkills:
+    """A loader of skills that the application made or discovered itself."""
+
+    source = "project"
+
+    def __init__(self, skills: Sequence[Skill]) -> None:
+        self._skills = {skill["name"]: skill for skill in skills}
+
+    async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
+        return [_meta(skill) for skill in self._skills.values()]
+
+    async def read(self, ctx: RunContext[Any], name: str) -> str:
+        skill = self._skills[name]
+        given = skill.get("instructions")
+        if given is not None:
+            return given
+        if not skill.get("path"):
+            raise ValueError(f"skill {name!r} was given neither instructions nor a path")
+        return load_skill_instructions(skill["path"])  # pyright: ignore[reportTypedDictNotRequiredAccess]
+
+    async def resource(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
+        folder = self._skills[name].get("path")
+        if not folder:
+            raise FileNotFoundError(clean_path(path))
+        return read_resource(folder, path)
+
+    async def resources(self, ctx: RunContext[Any], name: str) -> Sequence[str]:
+        folder = self._skills[name].get("path")
+        return list_resources(folder) if folder else []
+
+
+def create_skills_toolset(
+    *, id: str = "skills", directories: Directories | None = None, skills: Sequence[Skill] | None = None
+) -> FunctionToolset[Any]:
+    """The skill tools for any `pydantic_ai.Agent` whose deps are `DeepAgentDeps`.
+
+    Args:
+        id: of the toolset.
+        directories: see `discover_skills`. None, without `skills`: the project's and the user's.
+        skills: made or discovered beforehand; they stand before those of `directories`.
+    """
+    from .toolset import build_toolset, library_of
+
+    loaders: list[Any] = [] if skills is None else [_GivenSkills(skills)]
+    if directories is not None:
+        roots = _roots(directories)
+        loaders.append(DirectoryLoader("project", lambda: roots))
+    elif skills is None:
+        loaders += [DirectoryLoader("project", project_roots), DirectoryLoader("user", user_roots)]
+    return build_toolset(library_of(loaders), SkillsOptions(), id=id)

@@ -1,0 +1,122 @@
+"""Skills as text for the model: the catalogue in the conversation, and what `list_skills` answers. Both bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from deep_core import SkillMeta
+
+from .library import Offered, View
+from .problem import Problem, one_line
+
+__all__ = ["catalog_text", "list_text", "matching"]
+
+SHORTEST = 60
+"""Characters of a description below which it no longer tells when to use the skill."""
+LONGEST = 400
+"""Characters of a description in a list, however much room there is; `load_skill` shows what follows from it."""
+NAME_CHARS = 64
+PROBLEM_SHARE = 3
+"""One third of an answer of `list_skills` at most is about problems."""
+
+
+def catalog_text(skills: Sequence[SkillMeta], limit: int) -> str | None:
+    """The catalogue in at most `limit` characters; None where there are no skills."""
+    if not skills:
+        return None
+    head = "Skills. Before a task that one of them is for, load it:"
+    return _fitted(head, [(_line(meta), meta) for meta in skills], limit, "{} more: find them with list_skills(query)")
+
+
+def _line(meta: SkillMeta, about: str = "") -> str:
+    return f"- {one_line(meta.name, NAME_CHARS)}{about}: "
+
+
+def _fitted(head: str, skills: Sequence[tuple[str, SkillMeta]], limit: int, more: str) -> str:
+    """The head, then a line a skill: descriptions as long as fits them all, else as many skills as fit."""
+    room = limit - len(head)
+    texts = [one_line(meta.description, LONGEST) for _, meta in skills]
+    starts = [start for start, _ in skills]
+
+    def size(most: int) -> int:
+        return sum(len(start) + 1 + min(len(text), most) for start, text in zip(starts, texts, strict=True))
+
+    if size(LONGEST) <= room:
+        return _joined(head, starts, texts, LONGEST)
+    if size(SHORTEST) <= room:
+        return _joined(head, starts, texts, _longest(size, room))
+    room -= len(more) + 8
+    count = 0
+    while room > 0 and count < len(texts):
+        room -= len(starts[count]) + 1 + min(len(texts[count]), SHORTEST)
+        count += room >= 0
+    tail = more.format(len(texts) - count)
+    return _joined(head, starts[:count], texts[:count], SHORTEST) + f"\n{tail}"
+
+
+def _longest(size: Callable[[int], int], room: int) -> int:
+    low, high = SHORTEST, LONGEST
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if size(middle) <= room else (low, middle)
+    return low
+
+
+def _joined(head: str, starts: Sequence[str], texts: Sequence[str], most: int) -> str:
+    return "\n".join([head, *(start + one_line(text, most) for start, text in zip(starts, texts, strict=True))])
+
+
+def matching(view: View, query: str) -> list[Offered]:
+    """The skills that have every word of the query in their name or description, else those that have any.
+
+    A word in the name counts more. An empty query matches all, in the catalogue's order.
+    """
+    words = query.casefold().split()
+    if not words:
+        return list(view.skills.values())
+    scored: list[tuple[int, int, str, Offered]] = []
+    for offered in view.skills.values():
+        name, text = offered.meta.name.casefold(), offered.meta.description.casefold()
+        hits = sum(word in name or word in text for word in words)
+        if hits:
+            scored.append((-hits, -sum(word in name for word in words), name, offered))
+    scored.sort(key=lambda entry: entry[:3])
+    full = [entry for entry in scored if entry[0] == -len(words)]
+    return [entry[3] for entry in full or scored]
+
+
+def list_text(view: View, query: str, limit: int) -> str:
+    """What `list_skills` answers, in at most `limit` characters. Problems are told where all skills are asked for."""
+    found = matching(view, query)
+    problems = _problem_lines(view.problems, limit // PROBLEM_SHARE) if not query.strip() else []
+    below = "\n".join(["", *problems]) if problems else ""
+    if not found:
+        said = f"No skill matches {one_line(query, 80)!r} ({len(view.skills)} skills)." if view.skills else "No skills."
+        return said + below
+    head = f"{len(found)} skill{'s' * (len(found) != 1)}:"
+    lines = [(_line(offered.meta, _about(offered)), offered.meta) for offered in found]
+    return _fitted(head, lines, limit - len(below), "{} more: give (other) words as query") + below
+
+
+def _about(offered: Offered) -> str:
+    source = one_line(offered.meta.source, 20)
+    if not offered.shadows:
+        return f" ({source})"
+    shadowed = ", ".join(f"{one_line(meta.source, 20)} {one_line(meta.path, 80)}" for meta in offered.shadows[:2])
+    return f" ({source}, stands before {shadowed})"
+
+
+def _problem_lines(problems: Sequence[Problem], limit: int) -> list[str]:
+    if not problems:
+        return []
+    lines: list[str] = []
+    room = limit - 60
+    ordered = sorted(problems, key=lambda problem: not problem.fatal)
+    for problem in ordered:
+        line = f"- {one_line(str(problem), 240)}{' (left out)' if problem.fatal else ''}"
+        if len(line) + 1 > room:
+            break
+        lines.append(line)
+        room -= len(line) + 1
+    left = len(ordered) - len(lines)
+    return ["Problems:", *lines, *([f"- and {left} more, in the log"] if left else [])]

@@ -1,0 +1,161 @@
+"""Loaders of skills that lie in directories of this machine: a project's, the user's, a package's."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyio import to_thread
+
+from .discovery import Found, Root, Scan, find_skills
+from .index import SkillIndex
+from .loader_kinds import Listing
+from .problem import BadSkill, Problem
+from .record import body_of
+from .resources import MOST_BYTES, list_resources, read_resource
+
+if TYPE_CHECKING:
+    from pydantic_ai import RunContext
+
+    from deep_core import SkillMeta
+
+__all__ = ["DirectoryLoader", "directory_loader", "package_loader", "project_roots", "user_roots"]
+
+FOLDERS = (".deep/skills", ".agents/skills", ".claude/skills")
+"""Where skills are kept in a project; the last two, in the home directory too."""
+
+
+class DirectoryLoader:
+    """Skills in directories. Holds no session: what it remembers are files.
+
+    Attributes:
+        source: `project`, `user` or `package`.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        roots: Callable[[], Sequence[Root]],
+        *,
+        strict: bool = False,
+        index: SkillIndex | None = None,
+        trouble: Callable[[], Sequence[Problem]] = tuple,
+    ) -> None:
+        self.source = source
+        self._roots = roots
+        self._strict = strict
+        self._index = index or SkillIndex()
+        self._trouble = trouble
+
+    def scan(self) -> Scan:
+        """Search now, in this thread."""
+        return find_skills(self._roots(), self.source, strict=self._strict, index=self._index)
+
+    async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
+        """The skills, from frontmatter alone."""
+        return (await self.listing(ctx)).skills
+
+    async def listing(self, ctx: RunContext[Any]) -> Listing:
+        """The skills and what is wrong with others."""
+        scan = await to_thread.run_sync(self.scan)
+        return Listing(tuple(found.meta for found in scan.skills), (*self._trouble(), *scan.problems))
+
+    async def read(self, ctx: RunContext[Any], name: str) -> str:
+        """The instructions of one skill.
+
+        Raises:
+            KeyError: there is no such skill.
+            OSError, ValueError: it cannot be read.
+        """
+        return await to_thread.run_sync(self._read, name)
+
+    def _read(self, name: str) -> str:
+        found = self._find(name)
+        data = read_resource(found.folder, os.path.relpath(found.file, found.folder))
+        try:
+            return body_of(data.decode("utf-8", errors="replace"), strict=self._strict)
+        except BadSkill as error:
+            raise ValueError(str(Problem(found.file, error.line, error.reason))) from error
+
+    async def resource(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
+        """A file of the skill. See `read_resource`; raises KeyError for an unknown skill."""
+        return await to_thread.run_sync(lambda: read_resource(self._find(name).folder, path, MOST_BYTES))
+
+    async def resources(self, ctx: RunContext[Any], name: str) -> Sequence[str]:
+        """The skill's files."""
+        return await to_thread.run_sync(lambda: list_resources(self._find(name).folder))
+
+    def _find(self, name: str) -> Found:
+        for found in self.scan().skills:
+            if found.meta.name == name:
+                return found
+        raise KeyError(name)
+
+
+def project_roots() -> list[Root]:
+    """The project's directories, in the current working directory as it is now.
+
+    Links may lead anywhere below it: tools that install skills link `.claude/skills/x` to `.agents/skills/x`.
+    """
+    here = Path.cwd()
+    return [Root(here / folder, within=here) for folder in FOLDERS]
+
+
+def user_roots() -> list[Root]:
+    """The user's: `deep/skills` in the configuration directory, then `~/.agents/skills` and `~/.claude/skills`."""
+    from platformdirs import user_config_path
+
+    home = Path.home()
+    own = user_config_path("deep") / "skills"
+    return [Root(own, within=home if own.is_relative_to(home) else None)] + [
+        Root(home / folder, within=home) for folder in FOLDERS[1:]
+    ]
+
+
+def directory_loader(
+    *paths: str | os.PathLike[str], source: str = "project", strict: bool = False, index: SkillIndex | None = None
+) -> DirectoryLoader:
+    """A loader of directories, for the hook `deep_skill_loaders`.
+
+    Args:
+        *paths: relative ones are to the working directory at the time of each search; `~` is expanded. Each is a
+            directory of skills, or the folder of one.
+        source: decides who shadows whom.
+        strict: leave out what the reference validator refuses.
+        index: shared with other loaders, kept on disk; None for one in memory.
+    """
+    roots = [Root(Path(path)) for path in paths]
+    return DirectoryLoader(source, lambda: roots, strict=strict, index=index)
+
+
+def package_loader(package: str, *, strict: bool = False, index: SkillIndex | None = None) -> DirectoryLoader:
+    """A loader of the skills that an installed package ships, for the hook `deep_skill_loaders`.
+
+    The package is found without importing it, when skills are first listed.
+
+    Args:
+        package: the dotted name of the directory, such as `acme_weather.skills`; it needs no `__init__.py`.
+        strict: leave out what the reference validator refuses.
+        index: see `directory_loader`.
+    """
+
+    def locate() -> list[Path]:
+        top, *below = package.split(".")
+        try:
+            spec = importlib.util.find_spec(top)  # of a top-level name: imports nothing
+        except (ImportError, ValueError):
+            spec = None
+        places = [] if spec is None else spec.submodule_search_locations or []
+        return [path for place in places if (path := Path(place, *below)).is_dir()]
+
+    def trouble() -> list[Problem]:
+        if locate():
+            return []
+        return [Problem(package, 0, "no such directory in an installed package (nor in a zip file); no skills", True)]
+
+    return DirectoryLoader(
+        "package", lambda: [Root(path) for path in locate()], strict=strict, index=index, trouble=trouble
+    )

@@ -1,0 +1,228 @@
+"""Finding SKILL.md files below a directory, and judging each by its frontmatter."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deep_core import SkillMeta
+
+from .index import SkillIndex, Stamp, stamp_of
+from .problem import Problem
+from .reading import TooLong, read_head
+from .record import Record, read_record
+
+__all__ = ["Found", "Root", "Scan", "find_skills"]
+
+MOST_DEPTH = 4
+"""Folders between a searched directory and a skill: enough to sort skills by team and topic."""
+MOST_FOLDERS = 10_000
+"""Folders that are looked at in one directory; a search that went astray (into a home directory) ends."""
+SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
+FILE_NAMES = ("SKILL.md", "skill.md")
+"""The standard's name; the reference validator accepts the second one too."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """A directory to search.
+
+    Attributes:
+        path: may be relative, to the current directory.
+        within: symbolic links may lead anywhere below this directory; None: below `path` only.
+        recursive: look below folders that are no skill themselves, too.
+    """
+
+    path: Path
+    within: Path | None = None
+    recursive: bool = True
+
+
+@dataclass(frozen=True)
+class Found:
+    """A skill and the folder it is in, resolved."""
+
+    meta: SkillMeta
+    folder: str
+    file: str
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a search came to."""
+
+    skills: tuple[Found, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def find_skills(roots: Sequence[Root], source: str, *, strict: bool, index: SkillIndex) -> Scan:
+    """Search directories in order; in each, by path. A missing one is no problem.
+
+    The first skill of a name counts, a later one is a problem. A folder that is reached twice, directly and through
+    a link, is one skill.
+
+    Args:
+        roots: where to search.
+        source: goes into `SkillMeta.source`.
+        strict: see `read_record`.
+        index: spares reading files that have not changed.
+    """
+    names: dict[str, Found] = {}
+    folders: set[str] = set()
+    problems: list[Problem] = []
+    for root in roots:
+        search = _Search(root, strict, index)
+        for place in search.places():
+            if place.folder in folders:
+                continue
+            folders.add(place.folder)
+            record = search.record(place)
+            if record is None:
+                continue
+            problems += [Problem(place.file, *said) for said in record.said]
+            if not record.name:
+                continue
+            found = Found(_meta(record, source, place), place.folder, place.file)
+            first = names.setdefault(record.name, found)
+            if first is not found:
+                problems.append(Problem(place.file, 0, f"the name {record.name!r} is that of {first.file}", True))
+        search.finish()
+        problems += search.problems
+    return Scan(tuple(names.values()), tuple(problems))
+
+
+def _meta(record: Record, source: str, place: _Place) -> SkillMeta:
+    return SkillMeta(
+        name=record.name,
+        description=record.description,
+        source=source,
+        path=place.folder,
+        license=record.license,
+        compatibility=record.compatibility,
+        metadata=record.metadata,
+        allowed_tools=record.allowed_tools,
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    file: str
+    folder: str
+    name: str
+    """The folder's name as it was found; a link's own."""
+    stamp: Stamp
+
+
+@dataclass
+class _Search:
+    root: Root
+    strict: bool
+    index: SkillIndex
+    problems: list[Problem] = field(default_factory=list[Problem])
+    found: dict[str, tuple[Stamp, Record]] = field(default_factory=dict[str, tuple[Stamp, Record]])
+    looked: int = 0
+
+    def __post_init__(self) -> None:
+        self.top = os.path.realpath(self.root.path.expanduser())
+        self.within = os.path.realpath(self.root.within) if self.root.within is not None else self.top
+        self.known = self.index.known(self.top, strict=self.strict)
+
+    def places(self) -> Iterator[_Place]:
+        """Every skill file, folder by folder in the order of their names."""
+        if not os.path.isdir(self.top):
+            return
+        yield from self._folder(self.top, os.path.basename(self.top), 0)
+
+    def _folder(self, path: str, name: str, depth: int, *, linked: bool = False) -> Iterator[_Place]:
+        self.looked += 1
+        if self.looked > MOST_FOLDERS:
+            if self.looked == MOST_FOLDERS + 1:
+                text = f"more than {MOST_FOLDERS} folders; the others were not searched"
+                self.problems.append(Problem(self.top, 0, text, True))
+            return
+        place = self._place(path, name, FILE_NAMES[0])
+        if place is not None:
+            yield place
+            return
+        try:
+            with os.scandir(path) as listed:
+                entries = sorted(listed, key=lambda entry: entry.name)
+        except OSError as error:
+            self._cannot(path, error)
+            return
+        if depth and any(entry.name == FILE_NAMES[1] for entry in entries):
+            place = self._place(path, name, FILE_NAMES[1])
+            if place is not None:
+                yield place
+            return
+        if linked or depth >= (MOST_DEPTH if self.root.recursive else 1):
+            return  # what lies below a link is not searched: links may make a circle
+        for entry in entries:
+            yield from self._entry(entry, depth)
+
+    def _entry(self, entry: os.DirEntry[str], depth: int) -> Iterator[_Place]:
+        try:
+            if entry.name in SKIPPED or entry.name.startswith(".") or not entry.is_dir():
+                return
+        except OSError as error:  # a link to itself
+            self._cannot(entry.path, error)
+            return
+        path = entry.path
+        if entry.is_symlink():
+            path = os.path.realpath(path)
+            if not _inside(path, self.within):
+                if any(os.path.lexists(os.path.join(path, name)) for name in FILE_NAMES):
+                    text = f"a link out of {self.within}; the skill is left out"
+                    self.problems.append(Problem(entry.path, 0, text, True))
+                return
+        yield from self._folder(path, entry.name, depth + 1, linked=entry.is_symlink())
+
+    def _place(self, folder: str, name: str, file_name: str) -> _Place | None:
+        file = os.path.join(folder, file_name)
+        try:
+            status = os.lstat(file)
+            if stat.S_ISLNK(status.st_mode):
+                target = os.path.realpath(file)
+                if not _inside(target, folder):
+                    self.problems.append(Problem(file, 0, "a link out of the skill's folder; left out", True))
+                    return None
+                file, status = target, os.stat(target)
+            if not stat.S_ISREG(status.st_mode):
+                self.problems.append(Problem(file, 0, "not a regular file; left out", True))
+                return None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            self._cannot(file, error)
+            return None
+        return _Place(file, folder, name, stamp_of(status))
+
+    def record(self, place: _Place) -> Record | None:
+        """What the file says: from the index where it has not changed, else from its frontmatter."""
+        stamp, record = self.known.get(place.file, (None, None))
+        if stamp != place.stamp or record is None:
+            try:
+                record = read_record(read_head(place.file, strict=self.strict), place.name, strict=self.strict)
+            except TooLong as error:
+                record = Record(said=((1, str(error), True),))
+            except OSError as error:
+                self._cannot(place.file, error)
+                return None
+        self.found[place.file] = place.stamp, record
+        return record
+
+    def finish(self) -> None:
+        """Keep what was found for the next search."""
+        if self.found or self.known:
+            self.index.keep(self.top, self.found, strict=self.strict)
+
+    def _cannot(self, path: str, error: Exception) -> None:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        self.problems.append(Problem(path, 0, f"cannot be read: {reason}", True))
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

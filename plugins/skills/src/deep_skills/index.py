@@ -1,0 +1,124 @@
+"""What was read before: the record of every SKILL.md by path, time and size, in memory and in the cache folder."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from .record import Record
+
+__all__ = ["SkillIndex", "Stamp", "stamp_of"]
+
+FORMAT = 1
+"""Version of the file; another one is read anew. To be raised whenever `read_record` judges differently."""
+
+Stamp: TypeAlias = "tuple[int, int, int]"
+"""(modified in ns, changed in ns, bytes): the change time catches an edit that sets the modification time back."""
+_NAMES = tuple(field.name for field in fields(Record))
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """What tells that a file is the one that was read."""
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size
+
+
+class SkillIndex:
+    """Records by path. Safe to share between threads: it knows files, not sessions.
+
+    Args:
+        folder: makes the folder for the files, one for each searched directory; None for memory only. It may raise
+            OSError: then nothing is kept on disk.
+    """
+
+    def __init__(self, folder: Callable[[], Path] | None = None) -> None:
+        self._folder = folder
+        self._known: dict[str, dict[str, tuple[Stamp, Record]]] = {}
+        self._lock = threading.Lock()
+
+    def known(self, root: str, *, strict: bool) -> Mapping[str, tuple[Stamp, Record]]:
+        """What is known of the files below a directory. Treat it as read-only."""
+        key = _key(root, strict)
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = self._load(key)
+            return self._known[key]
+
+    def keep(self, root: str, found: dict[str, tuple[Stamp, Record]], *, strict: bool) -> None:
+        """Replace what is known of a directory; write it where it has changed."""
+        key = _key(root, strict)
+        with self._lock:
+            before = self._known.get(key)
+            self._known[key] = found
+        if before is None or not _same(before, found):
+            self._save(key, found)
+
+    def _load(self, key: str) -> dict[str, tuple[Stamp, Record]]:
+        out: dict[str, tuple[Stamp, Record]] = {}
+        try:
+            if self._folder is None:
+                return out
+            data: Any = json.loads((self._folder() / key).read_bytes())
+            if data["format"] == FORMAT:
+                for path, (stamp, record) in data["files"].items():
+                    mtime, ctime, size = stamp
+                    out[path] = ((mtime, ctime, size), _record(record))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return {}  # no cache, or one that somebody changed: everything is read again
+        return out
+
+    def _save(self, key: str, found: Mapping[str, tuple[Stamp, Record]]) -> None:
+        if self._folder is None:
+            return
+        data = {"format": FORMAT, "files": {path: (stamp, _compact(record)) for path, (stamp, record) in found.items()}}
+        with contextlib.suppress(OSError):  # a cache that cannot be written costs time, not an error
+            folder = self._folder()
+            temporary = folder / f"{key}.{os.getpid()}.{threading.get_ident()}.tmp"
+            temporary.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
+            temporary.replace(folder / key)
+
+
+def _key(root: str, strict: bool) -> str:
+    digest = hashlib.sha256(f"{strict} {root}".encode(errors="surrogateescape")).hexdigest()
+    return f"index-{digest[:24]}.json"
+
+
+def _same(a: Mapping[str, tuple[Stamp, Record]], b: Mapping[str, tuple[Stamp, Record]]) -> bool:
+    return a.keys() == b.keys() and all(a[path][0] == b[path][0] for path in a)
+
+
+def _compact(record: Record) -> dict[str, Any]:
+    return {key: value for key, value in asdict(record).items() if value}
+
+
+def _record(data: dict[str, Any]) -> Record:
+    """A record from JSON, its types checked: what comes from the file goes into prompts.
+
+    Raises:
+        TypeError, ValueError: it is not what `_compact` writes.
+    """
+    data = {**data}
+    if not data.keys() <= set(_NAMES):
+        raise ValueError("unknown keys")
+    for key in ("name", "description", "license", "compatibility"):
+        if not isinstance(data.get(key, ""), str):
+            raise TypeError(key)
+    data["allowed_tools"] = tuple(_texts(data.get("allowed_tools", ())))
+    metadata = cast("dict[str, str]", data.get("metadata", {}))
+    _texts(metadata.values())
+    data["metadata"] = metadata
+    data["said"] = tuple((int(line), str(message), bool(fatal)) for line, message, fatal in data.get("said", ()))
+    return Record(**data)
+
+
+def _texts(values: Iterable[object]) -> list[str]:
+    out = list(values)
+    if not all(isinstance(value, str) for value in out):
+        raise TypeError("text expected")
+    return cast("list[str]", out)

@@ -1,0 +1,94 @@
+"""All loaders as one: who shadows whom, and what was wrong anywhere."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from deep_core import SkillLoader, SkillMeta
+
+from .loader_kinds import Listing, ListsResources, ReportsProblems
+from .problem import Problem, one_line
+
+if TYPE_CHECKING:
+    from pydantic_ai import RunContext
+
+__all__ = ["PRECEDENCE", "Library", "Offered", "View"]
+
+PRECEDENCE = ("project", "user", "package")
+"""Of two skills with one name, the earlier source's is offered. A source of another name comes last."""
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A skill that can be loaded, and those of the same name that it stands before."""
+
+    meta: SkillMeta
+    loader: SkillLoader
+    shadows: tuple[SkillMeta, ...] = ()
+
+
+@dataclass(frozen=True)
+class View:
+    """The skills there are at one moment, in order of precedence, then name."""
+
+    skills: dict[str, Offered] = field(default_factory=dict[str, Offered])
+    problems: tuple[Problem, ...] = ()
+
+
+def rank(source: str) -> int:
+    """0 for the strongest source."""
+    return PRECEDENCE.index(source) if source in PRECEDENCE else len(PRECEDENCE)
+
+
+class Library:
+    """The loaders of one agent. Holds no session.
+
+    Args:
+        loaders: asked each time: while hooks are being called, not all loaders are known yet.
+        logger: told of each problem, the first time it is seen.
+    """
+
+    def __init__(self, loaders: Callable[[], Sequence[SkillLoader]], logger: logging.Logger) -> None:
+        self._loaders = loaders
+        self._logger = logger
+        self._logged: set[Problem] = set()
+
+    async def view(self, ctx: RunContext[Any]) -> View:
+        """Ask every loader. One that raises is a problem of its own; the others count."""
+        skills: dict[str, Offered] = {}
+        problems: list[Problem] = []
+        for loader in sorted(self._loaders(), key=lambda loader: rank(loader.source)):
+            listing = await self._listing(loader, ctx)
+            problems += listing.problems
+            for meta in sorted(listing.skills, key=lambda meta: meta.name):
+                first = skills.get(meta.name)
+                if first is None:
+                    skills[meta.name] = Offered(meta, loader)
+                elif first.meta.path != meta.path:
+                    skills[meta.name] = Offered(first.meta, first.loader, (*first.shadows, meta))
+        self._log(problems)
+        return View(skills, tuple(problems))
+
+    async def _listing(self, loader: SkillLoader, ctx: RunContext[Any]) -> Listing:
+        try:
+            if isinstance(loader, ReportsProblems):
+                return await loader.listing(ctx)
+            return Listing(tuple(await loader.list(ctx)))
+        except Exception as error:  # noqa: BLE001 - another plugin's loader; the other loaders' skills stay usable
+            name = f"{type(loader).__module__}.{type(loader).__qualname__}"
+            return Listing(problems=(Problem(name, 0, f"this loader failed: {type(error).__name__}: {error}", True),))
+
+    async def resources(self, offered: Offered, ctx: RunContext[Any]) -> Sequence[str]:
+        """The names of a skill's files, where its loader can tell."""
+        if not isinstance(offered.loader, ListsResources):
+            return ()
+        return [one_line(path) for path in await offered.loader.resources(ctx, offered.meta.name)]
+
+    def _log(self, problems: Sequence[Problem]) -> None:
+        for problem in problems:
+            if problem not in self._logged:
+                self._logged.add(problem)
+                self._logger.warning("%s%s", problem, " (left out)" if problem.fatal else "")

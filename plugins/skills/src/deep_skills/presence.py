@@ -1,0 +1,61 @@
+"""Whether what a skill said is still in the conversation, and saying it again when a compaction took it away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .slot import SKILLS, ActiveSkill
+
+if TYPE_CHECKING:
+    from pydantic_ai import RunContext
+    from pydantic_ai.messages import ModelMessage
+
+__all__ = ["RESTATED_CHARS", "heading", "is_present", "restate"]
+
+RESTATED_CHARS = 6_000
+"""Characters of a skill's instructions that are said again after a compaction."""
+ALL_CHARS = 7_200
+"""Characters for all skills together; the kernel cuts a live section at 8,000."""
+
+
+def heading(name: str) -> str:
+    """The first line of what `load_skill` returns: by it the result is known again."""
+    return f"# Skill: {name}"
+
+
+def is_present(skill: ActiveSkill, messages: Sequence[ModelMessage]) -> bool:
+    """Whether the result with the skill's instructions is among the messages, or about to be."""
+    from pydantic_ai.messages import ModelRequest, ModelResponse, ToolReturnPart
+
+    for message in messages:
+        if isinstance(message, ModelRequest):
+            for part in message.parts:
+                if isinstance(part, ToolReturnPart) and part.tool_call_id == skill.call_id:
+                    # A plugin that clears or stores old results leaves the call's id and takes the text.
+                    return isinstance(part.content, str) and part.content.startswith(heading(skill.name))
+    last = messages[-1] if messages else None
+    # Two calls side by side for one skill: the first one's result is not in the history yet.
+    return isinstance(last, ModelResponse) and any(call.tool_call_id == skill.call_id for call in last.tool_calls)
+
+
+def restate(ctx: RunContext[Any]) -> str | None:
+    """The live section `active`: instructions that are in use and no longer in the conversation."""
+    active: Mapping[str, ActiveSkill] = ctx.deps.state[SKILLS]
+    if not active:
+        return None
+    if ctx.prompt is not None:
+        for skill in active.values():
+            skill.narrows = skill.narrows and skill.run_id == ctx.run_id
+    gone = [skill for skill in active.values() if not is_present(skill, ctx.messages)]
+    if not gone:
+        return None
+    share = min(RESTATED_CHARS, ALL_CHARS // len(gone) - 120)
+    return "Skills in use (loaded earlier):\n\n" + "\n\n".join(_again(skill, share) for skill in gone)
+
+
+def _again(skill: ActiveSkill, share: int) -> str:
+    text = skill.instructions
+    if len(text) > share:
+        text = f"{text[:share]}\n… (load the skill again for the rest)"
+    return f"{heading(skill.name)}\nDirectory: {skill.path}\n{text}"

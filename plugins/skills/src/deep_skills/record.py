@@ -1,0 +1,247 @@
+"""One SKILL.md judged by the open standard (agentskills.io): what it says of itself, and what is wrong with it.
+
+The limits and the strict verdicts are those of the standard's reference validator, skills-ref 0.1.1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from .fields import Fields, Value, parse_fields, quoted_colons
+from .problem import BadSkill, one_line
+from .split import split_lenient, split_strict
+
+__all__ = ["FIELDS", "Record", "body_of", "read_record", "split_tools"]
+
+FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
+NAME_CHARS = 64
+DESCRIPTION_CHARS = 1024
+COMPATIBILITY_CHARS = 500
+METADATA_VALUES = 50
+METADATA_CHARS = 1_000
+"""Characters of one metadata value that are kept; the standard sets no limit."""
+TOOLS = 100
+"""Entries of `allowed-tools` that are kept; the standard sets no limit."""
+
+Said = tuple[int, str, bool]
+"""(line, message, whether the skill is left out because of it)"""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one file says. `name` is empty where the skill is left out."""
+
+    name: str = ""
+    description: str = ""
+    license: str | None = None
+    compatibility: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    allowed_tools: tuple[str, ...] = ()
+    said: tuple[Said, ...] = ()
+
+
+def read_record(head: bytes, folder: str, *, strict: bool) -> Record:
+    """Judge a frontmatter.
+
+    Args:
+        head: the beginning of the file, at least to the end of its frontmatter.
+        folder: the name of the skill's folder.
+        strict: whether anything that the reference validator refuses leaves the skill out. Else it is left out only
+            without parseable YAML or without a description, and everything else is said.
+    """
+    try:
+        return _strict(head, folder) if strict else _lenient(head, folder)
+    except BadSkill as error:
+        return Record(said=((error.line, error.reason, True),))
+
+
+def body_of(text: str, *, strict: bool) -> str:
+    """The instructions: what follows the frontmatter; the whole text where there is none.
+
+    Raises:
+        BadSkill: the frontmatter is not closed.
+    """
+    return (split_strict(text) if strict else split_lenient(text))[2].strip("\r\n")
+
+
+def _decode(head: bytes) -> str:
+    try:
+        return head.decode()
+    except UnicodeDecodeError as error:
+        raise BadSkill(head.count(b"\n", 0, error.start) + 1, "the file is not UTF-8; save it as UTF-8") from None
+
+
+def _strict(head: bytes, folder: str) -> Record:
+    text, first, _ = split_strict(_decode(head))
+    fields = parse_fields(text, first, strict=True)
+    said = [(note.line, str(note), True) for note in fields.notes]
+    said += [(line, message, True) for line, message in _verdicts(fields, folder, first)]
+    if said:
+        return Record(said=tuple(said))
+    values = {key: _as_text(value) for key, value in fields.values.items()}
+    return _made(fields, str(values["name"]).strip(), str(values["description"]).strip(), [])
+
+
+def _verdicts(fields: Fields, folder: str, first: int) -> Iterator[tuple[int, str]]:
+    lines = fields.lines
+    for key in fields.values:
+        if key not in FIELDS:
+            yield lines.get(key, first), _unknown(key)
+    for key in ("name", "description"):
+        value = _as_text(fields.values.get(key))
+        if key not in fields.values or not isinstance(value, str) or not value.strip():
+            yield lines.get(key, first), f"{key} is missing or not text"
+        elif key == "name":
+            for message in name_problems(value, folder):
+                yield lines[key], message
+        elif len(value) > DESCRIPTION_CHARS:
+            yield lines[key], _too_long("description", len(value), DESCRIPTION_CHARS)
+    if "compatibility" in fields.values:
+        value = _as_text(fields.values["compatibility"])
+        if not isinstance(value, str):
+            yield lines["compatibility"], "compatibility is not text"
+        elif len(value) > COMPATIBILITY_CHARS:
+            yield lines["compatibility"], _too_long("compatibility", len(value), COMPATIBILITY_CHARS)
+
+
+def _as_text(value: Value) -> Value:
+    # The reference validator knows no null: `name:` is an empty text to it.
+    return "" if value is None else value
+
+
+def _unknown(key: str) -> str:
+    return f"unknown field {one_line(key, 40)!r}; what is not of the standard belongs below metadata"
+
+
+def _too_long(key: str, chars: int, most: int) -> str:
+    return f"{key} has {chars} characters, the standard allows {most}"
+
+
+def name_problems(name: str, folder: str) -> Iterator[str]:
+    """What the standard says against a name. Letters of every script are letters."""
+    name = unicodedata.normalize("NFKC", name.strip())
+    shown = one_line(name, 80)
+    if len(name) > NAME_CHARS:
+        yield _too_long("name", len(name), NAME_CHARS)
+    if name != name.lower():
+        yield f"name {shown!r} is not lower-case"
+    if name.startswith("-") or name.endswith("-"):
+        yield f"name {shown!r} begins or ends with a hyphen"
+    if "--" in name:
+        yield f"name {shown!r} has two hyphens in a row"
+    if not all(c.isalnum() or c == "-" for c in name):
+        yield f"name {shown!r} has more in it than letters, digits and hyphens"
+    if unicodedata.normalize("NFKC", folder) != name:
+        yield f"name {shown!r} differs from the folder's, {one_line(folder, 80)!r}"
+
+
+def _lenient(head: bytes, folder: str) -> Record:
+    whole = _decode(head)
+    text, first, _ = split_lenient(whole)
+    said: list[Said] = []
+    if whole.startswith("\ufeff"):
+        said.append((1, "the file begins with a byte order mark; save it without", False))
+    if not whole.removeprefix("\ufeff").startswith("---"):
+        said.append((1, "blank lines before the frontmatter", False))
+    try:
+        fields = parse_fields(text, first)
+    except BadSkill as error:
+        mended = quoted_colons(text)
+        if mended == text:
+            raise
+        try:
+            fields = parse_fields(mended, first)
+        except BadSkill:
+            raise error from None
+        said.append((error.line, "a value with ': ' in it must stand in quotes; read as if it did", False))
+    odd = ("duplicate", "merge", "tag")
+    said += [(note.line, str(note), False) for note in fields.notes if note.kind in odd]
+    said += [(fields.lines.get(key, first), _unknown(key), False) for key in fields.values if key not in FIELDS]
+    description = fields.values.get("description")
+    line = fields.lines.get("description", first)
+    if not isinstance(description, str) or not description.strip():
+        what = "there is no description" if description in (None, "") else "the description is not text"
+        raise BadSkill(line, f"{what}: say what the skill does and when to use it")
+    if len(description) > DESCRIPTION_CHARS:
+        said.append((line, _too_long("description", len(description), DESCRIPTION_CHARS) + "; cut there", False))
+    return _made(fields, _lenient_name(fields, folder, first, said), one_line(description, DESCRIPTION_CHARS), said)
+
+
+def _lenient_name(fields: Fields, folder: str, first: int, said: list[Said]) -> str:
+    given = fields.values.get("name")
+    line = fields.lines.get("name", first)
+    if not isinstance(given, str) or not one_line(given):
+        what = "there is no name" if given in (None, "") else "the name is not text"
+        said.append((line, f"{what}; the folder's is used", False))
+        return one_line(folder, NAME_CHARS)
+    said += [(line, message, False) for message in name_problems(given, folder)]
+    return one_line(unicodedata.normalize("NFKC", given), NAME_CHARS)
+
+
+def _made(fields: Fields, name: str, description: str, said: list[Said]) -> Record:
+    values, lines = fields.values, fields.lines
+    texts: dict[str, str | None] = {}
+    for key, most in (("license", METADATA_CHARS), ("compatibility", COMPATIBILITY_CHARS)):
+        value = values.get(key)
+        if isinstance(value, list | dict):
+            said.append((lines[key], f"{key} is not text; left out", False))
+            value = None
+        elif isinstance(value, str) and len(value) > most:
+            said.append((lines[key], _too_long(key, len(value), most) + "; cut there", False))
+        texts[key] = one_line(value, most) if isinstance(value, str) else None
+    return Record(
+        name=name,
+        description=description,
+        license=texts["license"],
+        compatibility=texts["compatibility"],
+        metadata=_metadata(values.get("metadata"), lines.get("metadata", 0), said),
+        allowed_tools=_allowed(values.get("allowed-tools"), lines.get("allowed-tools", 0), said),
+        said=tuple(said),
+    )
+
+
+def _metadata(value: Value, line: int, said: list[Said]) -> dict[str, str]:
+    if value is None or value == "":
+        return {}
+    if not isinstance(value, dict):
+        said.append((line, "metadata is not a mapping of names to text; left out", False))
+        return {}
+    out: dict[str, str] = {}
+    for key, item in list(value.items())[:METADATA_VALUES]:
+        text = item if isinstance(item, str) else "" if item is None else json.dumps(item, ensure_ascii=False)
+        out[one_line(key, NAME_CHARS)] = text if len(text) <= METADATA_CHARS else text[: METADATA_CHARS - 1] + "…"
+    if len(value) > METADATA_VALUES:
+        said.append((line, f"metadata has {len(value)} entries; {METADATA_VALUES} are kept", False))
+    return out
+
+
+def _allowed(value: Value, line: int, said: list[Said]) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, dict):
+        said.append((line, "allowed-tools is a mapping, not a list of tools; left out", False))
+        return ()
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, str) for item in items):
+        said.append((line, "allowed-tools has entries that are not text; left out", False))
+    tools = tuple(dict.fromkeys(tool for item in items if isinstance(item, str) for tool in split_tools(item)))
+    if any(tool.count("(") != tool.count(")") for tool in tools):
+        said.append((line, "allowed-tools has a bracket that is not closed", False))
+    if len(tools) > TOOLS:
+        said.append((line, f"allowed-tools has {len(tools)} entries; {TOOLS} are kept", False))
+    return tuple(one_line(tool, 200) for tool in tools[:TOOLS])
+
+
+_TOOL = re.compile(r"(?:[^\s,()]|\([^()]*\)?)+")
+
+
+def split_tools(text: str) -> list[str]:
+    """The entries of `allowed-tools`: parted by blanks or commas, but not inside brackets.
+
+    `Bash(git add:*, git commit:*) Read,Write` has three.
+    """
+    return _TOOL.findall(text)

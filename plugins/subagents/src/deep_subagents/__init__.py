@@ -1,0 +1,104 @@
+"""Subagents for deep agents: the tool `task`, the types it can start, and approvals that reach the caller.
+
+Importing this module loads neither pydantic nor Pydantic AI: public names come on first use, hooks import inside.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from deep_core import hookimpl
+
+if TYPE_CHECKING:
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.toolsets import AbstractToolset
+
+    from deep_core import AgentContext, PromptSection, StateSlot
+
+    from .approvals import decide
+    from .options import SubAgentConfig, SubagentsOptions
+    from .slots import SUBAGENTS
+    from .toolset import create_subagent_toolset
+
+__all__ = ["SUBAGENTS", "SubAgentConfig", "SubagentsOptions", "create_subagent_toolset", "decide"]
+
+_HOME = {
+    "SUBAGENTS": "slots",
+    "SubAgentConfig": "options",
+    "SubagentsOptions": "options",
+    "create_subagent_toolset": "toolset",
+    "decide": "approvals",
+}
+
+
+@hookimpl
+def deep_hookspecs() -> list[ModuleType]:
+    """The hook `deep_subagents`, through which other plugins add types."""
+    from . import hookspecs
+
+    return [hookspecs]
+
+
+@hookimpl
+def deep_options() -> type[SubagentsOptions]:
+    """The options model of this plugin."""
+    from .options import SubagentsOptions
+
+    return SubagentsOptions
+
+
+@hookimpl
+def deep_state() -> list[StateSlot[Any]]:
+    """Prepared subagents, subagents that wait for a person, and what a subagent has spent."""
+    from .slots import PAUSED, REQUESTS, SUBAGENTS
+
+    return [SUBAGENTS, PAUSED, REQUESTS]
+
+
+@hookimpl
+def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
+    """The tool `task`."""
+    from .catalogue import types_of
+    from .options import SubagentsOptions
+    from .toolset import build_toolset, factory_of
+
+    options = context.options(SubagentsOptions)
+    return [build_toolset(options, types_of(context), factory_of(context), context.logger)]
+
+
+@hookimpl
+def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
+    """The types besides general-purpose, and the agents that the application prepared for the session."""
+    from .catalogue import sections_of
+
+    return sections_of(context)
+
+
+@hookimpl
+def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
+    """Forgets subagents that nobody waits for any more, and holds a subagent to its own number of requests."""
+    from .capabilities import ForgetPaused, RequestBudget
+    from .options import SubagentsOptions
+
+    options = context.options(SubagentsOptions)
+    out: list[AbstractCapability[Any]] = []
+    if context.depth < options.max_depth:
+        out.append(ForgetPaused())
+    if context.depth > 0 and options.request_limit is not None:
+        out.append(RequestBudget(limit=options.request_limit))
+    return out
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

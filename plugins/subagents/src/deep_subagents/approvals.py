@@ -1,0 +1,201 @@
+"""Approvals across levels: what a waiting subagent tells its caller, and how a decision finds its way down to it.
+
+A subagent that waits makes its caller's `task` call wait, with this metadata:
+
+    {"subagent": type, "calls": [{"id", "path", "tool", "args", …}]}
+
+`id` is the call's own id and `path` that of the `task` call, a slash and the id: ids need not differ between
+subagents, paths do. A call of the subagent that is itself a waiting `task` has `subagent` and `calls` too.
+Decisions travel back as metadata of the approved `task` call: {"subagent_decisions": {id: decision}}.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
+from pydantic_ai.exceptions import ToolFailed
+
+__all__ = ["DECISIONS", "answers", "decide", "waiting_metadata"]
+
+DECISIONS = "subagent_decisions"
+Decision: TypeAlias = bool | ToolApproved | ToolDenied
+
+
+# -- up: what waits --------------------------------------------------------------------------------------------------
+
+
+def waiting_metadata(subagent_type: str, task_id: str, requests: DeferredToolRequests) -> dict[str, Any]:
+    """What the caller's `task` call says while a subagent waits for these."""
+    calls: list[dict[str, Any]] = []
+    for call in requests.approvals:
+        about: dict[str, Any] = {"args": call.args_as_dict(), **requests.metadata.get(call.tool_call_id, {})}
+        about.update(id=call.tool_call_id, path=call.tool_call_id, tool=call.tool_name)
+        calls.append(about)
+    return {"subagent": subagent_type, "calls": _below(task_id, calls)}
+
+
+def _below(task_id: str, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = []
+    for call in calls:
+        moved = {**call, "path": f"{task_id}/{call['path']}"}
+        if "subagent" in call:
+            moved["calls"] = _below(task_id, call["calls"])
+        out.append(moved)
+    return out
+
+
+# -- down: what was decided ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Waiting:
+    """One call that waits, at any level."""
+
+    id: str
+    path: str
+    tool: str
+    calls: list[_Waiting] = field(default_factory=list["_Waiting"])
+    decision: Decision | None = None
+
+    def all(self) -> Iterator[_Waiting]:
+        """This call and all below it."""
+        yield self
+        for call in self.calls:
+            yield from call.all()
+
+    def undecided(self) -> list[_Waiting]:
+        """The calls below that nobody has decided on, directly or with what stands above them."""
+        if self.decision is not None:
+            return []
+        return [leaf for call in self.calls for leaf in call.undecided()] if self.calls else [self]
+
+
+def decide(requests: DeferredToolRequests, decisions: Mapping[str, Decision]) -> DeferredToolResults:
+    """Decide on each waiting call of subagents on its own.
+
+    Args:
+        requests: what a run ended with, also after a round trip through JSON.
+        decisions: the waiting call's `id`, or its `path` where two have one id (both stand in `requests.metadata` of
+            the `task` call) -> True, False, `ToolApproved` or `ToolDenied`. A `task` call may be decided as a whole:
+            True approves all that waits below it, a denial ends the subagent and is told to its caller. Calls of the
+            agent's own are taken too.
+
+    Returns:
+        For `deferred_tool_results=`. Calls at the top that nothing was said about are not in it: add them, with
+        `results.update(…)` or `results.approvals[id] = …`.
+
+    Raises:
+        ValueError: a name that no call or more than one has, a call decided twice, or some calls of a subagent
+            decided and others not: a subagent goes on only when all that it waits for is decided.
+    """
+    top = [
+        _read(call.tool_call_id, call.tool_call_id, call.tool_name, requests.metadata.get(call.tool_call_id, {}))
+        for call in requests.approvals
+    ]
+    for name, decision in decisions.items():
+        if not isinstance(decision, bool | ToolApproved | ToolDenied):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"{name!r}: a decision is True, False, ToolApproved or ToolDenied, not {decision!r}")
+        found = _find(top, name)
+        if found.decision is not None:
+            raise ValueError(f"the call {found.path!r} is decided twice, by its id and by its path")
+        found.decision = decision
+    results = DeferredToolResults()
+    for call in top:
+        _check(call)
+        if call.decision is None and all(below.decision is None for below in call.all()):
+            continue
+        if missing := call.undecided():
+            names = ", ".join(f"{waiting.path!r} ({waiting.tool})" for waiting in missing)
+            raise ValueError(f"the subagent of {call.id!r} also waits for a decision on {names}")
+        results.approvals[call.id] = True if call.decision is None else call.decision
+        if call.decision is None:
+            results.metadata[call.id] = {DECISIONS: _written(call)}
+    return results
+
+
+def _read(id: str, path: str, tool: str, about: Mapping[str, Any]) -> _Waiting:
+    waiting = _Waiting(id, path, tool)
+    if "subagent" in about:
+        waiting.calls = [_read(call["id"], call["path"], call["tool"], call) for call in about["calls"]]
+    return waiting
+
+
+def _find(top: Sequence[_Waiting], name: str) -> _Waiting:
+    everything = [call for waiting in top for call in waiting.all()]
+    found = [call for call in everything if name in (call.id, call.path)]
+    if len(found) > 1:
+        # The caller and its subagent may use one id; who names it here means the call, not the `task` around it.
+        found = [call for call in found if not call.calls] or found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ValueError(f"{name!r} is the id of several calls; name one by its path: {_paths(found)}")
+    near = difflib.get_close_matches(name, [text for call in everything for text in (call.id, call.path)], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"no call {name!r} waits.{hint} Waiting: {_paths(everything) or 'none'}")
+
+
+def _paths(calls: Sequence[_Waiting]) -> str:
+    return ", ".join(repr(call.path) for call in calls)
+
+
+def _check(call: _Waiting) -> None:
+    for below in call.calls:
+        if call.decision is not None and any(each.decision is not None for each in below.all()):
+            raise ValueError(f"the call {call.path!r} is decided as a whole, and so is {below.path!r} below it")
+        _check(below)
+
+
+def _written(call: _Waiting) -> dict[str, Any]:
+    """The decisions on a waiting subagent's calls, as JSON values."""
+    out: dict[str, Any] = {}
+    for below in call.calls:
+        match below.decision:
+            case None:
+                out[below.id] = {"approve": True, DECISIONS: _written(below)}
+            case ToolDenied(message=message):
+                out[below.id] = {"approve": False, "message": message}
+            case ToolApproved(override_args=args):
+                out[below.id] = {"approve": True, "args": args}
+            case decision:
+                out[below.id] = {"approve": decision}
+    return out
+
+
+def answers(requests: DeferredToolRequests, metadata: object) -> DeferredToolResults:
+    """What the subagent hears on each call that it waits for, now that its caller's `task` call is approved.
+
+    Args:
+        requests: what the subagent waits for.
+        metadata: of the approved `task` call. Without decisions in it everything is approved; with decisions, a call
+            that they do not speak of is denied.
+    """
+    results = DeferredToolResults(
+        calls={call.tool_call_id: ToolFailed(NO_OUTSIDE) for call in requests.calls},
+    )
+    given = cast("Mapping[str, Any]", metadata).get(DECISIONS) if isinstance(metadata, Mapping) else None
+    for call in requests.approvals:
+        if given is None:
+            results.approvals[call.tool_call_id] = True
+            continue
+        answer: object = cast("Mapping[str, Any]", given).get(call.tool_call_id) if isinstance(given, Mapping) else None
+        results.approvals[call.tool_call_id] = _decision(answer)
+        if isinstance(answer, Mapping) and DECISIONS in answer:
+            results.metadata[call.tool_call_id] = {DECISIONS: answer[DECISIONS]}
+    return results
+
+
+NO_OUTSIDE = "This tool is answered outside of the run, and that cannot be done in a subagent: leave it to your caller."
+
+
+def _decision(answer: object) -> ToolApproved | ToolDenied:
+    if not isinstance(answer, Mapping):
+        return ToolDenied("Nobody decided on this call, so it was not made.")
+    said = cast("Mapping[str, Any]", answer)
+    if said.get("approve") is True:
+        return ToolApproved(override_args=said.get("args"))
+    return ToolDenied(said["message"]) if isinstance(said.get("message"), str) else ToolDenied()

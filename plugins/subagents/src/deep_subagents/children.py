@@ -1,0 +1,196 @@
+"""One subagent at work: its session, its run, and what becomes of how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
+from pydantic_ai import Agent, ConversationTypeAdapter, DeferredToolRequests, RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ApprovalRequired, RunTimedOut, ToolFailed, UsageLimitExceeded
+from pydantic_ai.usage import UsageLimits
+from pydantic_core import to_json
+
+from deep_core import DeepAgentDeps, SessionState
+
+from .approvals import answers, waiting_metadata
+from .capabilities import RequestBudget
+from .options import SubagentsOptions
+from .slots import PAUSED, PausedChild
+
+if TYPE_CHECKING:
+    import logging
+
+    from pydantic_ai.agent import AbstractAgent
+    from pydantic_ai.run import AgentRunResult
+
+__all__ = ["Child"]
+
+ERROR_CHARS = 500
+"""Characters of an error that the caller's model is told."""
+
+
+@dataclass(frozen=True)
+class Child:
+    """An agent that can be given a task.
+
+    Attributes:
+        name: its type.
+        agent: what runs.
+        prepared: whether the application made it; else it was made from a type, with its caller's policy.
+        own_model: whether it has a model of its own; else it uses the one that its caller's run uses.
+        options: what bounds it.
+        logger: where failures are written.
+    """
+
+    name: str
+    agent: AbstractAgent[Any, Any]
+    prepared: bool
+    own_model: bool
+    options: SubagentsOptions
+    logger: logging.Logger
+
+    async def start(self, ctx: RunContext[DeepAgentDeps[Any]], description: str) -> str:
+        """Give it a new task; returns its report.
+
+        Raises:
+            ApprovalRequired: it waits for a person, and can be resumed.
+            ToolFailed: it failed; the text says what the caller can do.
+        """
+        deps = ctx.deps.clone_for_subagent()
+        return await self._finish(ctx, deps, description, await self._run(ctx, deps, description))
+
+    async def resume(self, ctx: RunContext[DeepAgentDeps[Any]], paused: PausedChild) -> str:
+        """Go on where it stopped to wait; what was decided is in the call's metadata. Raises as `start` does."""
+        try:
+            conversation = ConversationTypeAdapter.validate_json(paused.conversation)
+        except ValidationError as error:
+            raise ToolFailed(
+                f"Subagent {self.name!r} cannot go on, what was stored of it does not load. Start it anew."
+            ) from error
+        # Its session is always made from what was stored, so that going on is the same in this and another process.
+        state = SessionState(stored=paused.state, parent=ctx.deps.state)
+        state.bind(ctx.deps.state.kernel)
+        deps = replace(ctx.deps.clone_for_subagent(), state=state)
+        requests = conversation.deferred_tool_requests or DeferredToolRequests()
+        result = await self._run(
+            ctx,
+            deps,
+            None,
+            message_history=conversation.messages,
+            deferred_tool_results=answers(requests, ctx.tool_call_metadata),
+        )
+        return await self._finish(ctx, deps, paused.description, result)
+
+    async def _finish(
+        self,
+        ctx: RunContext[DeepAgentDeps[Any]],
+        deps: DeepAgentDeps[Any],
+        description: str,
+        result: AgentRunResult[Any],
+    ) -> str:
+        while isinstance(result.output, DeferredToolRequests):
+            requests = result.output
+            if requests.approvals:
+                self._pause(ctx, deps, description, result, requests)
+            # Only calls that are answered outside wait: say that nobody will, and let it go on.
+            result = await self._run(
+                ctx,
+                deps,
+                None,
+                message_history=result.all_messages(),
+                deferred_tool_results=answers(requests, None),
+            )
+        return self._report(result.output)
+
+    def _pause(
+        self,
+        ctx: RunContext[DeepAgentDeps[Any]],
+        deps: DeepAgentDeps[Any],
+        description: str,
+        result: AgentRunResult[Any],
+        requests: DeferredToolRequests,
+    ) -> None:
+        call_id = ctx.tool_call_id or ""
+        ctx.deps.state[PAUSED][call_id] = PausedChild(
+            subagent_type=self.name,
+            description=description,
+            conversation=ConversationTypeAdapter.dump_json(result.conversation).decode(),
+            state=deps.state.dump(),
+            owner=ctx.conversation_id,
+        )
+        raise ApprovalRequired(metadata=waiting_metadata(self.name, call_id, requests))
+
+    def _report(self, output: object) -> str:
+        text = output if isinstance(output, str) else to_json(output, fallback=str, serialize_unknown=True).decode()
+        limit = self.options.max_result_chars
+        if len(text) > limit:
+            return f"{text[:limit]}\n[{len(text) - limit} more characters of the report were cut]"
+        return text.strip() or "The subagent ended without a report."
+
+    # -- the run -------------------------------------------------------------------------------------------------
+
+    async def _run(
+        self, ctx: RunContext[DeepAgentDeps[Any]], deps: DeepAgentDeps[Any], prompt: str | None, **how: Any
+    ) -> AgentRunResult[Any]:
+        if self.prepared:
+            how.update(capabilities=self._capabilities(ctx), **self._output_type())
+        if not self.own_model:
+            how["model"] = ctx.model
+        # Cancellation passes: it is no Exception, and it ends the child because its run is awaited here.
+        try:
+            return await self.agent.run(
+                prompt, deps=deps, usage=ctx.usage, usage_limits=_limits(ctx), timeout=self.options.timeout, **how
+            )
+        except RunTimedOut as error:
+            seconds = self.options.timeout
+            within = f" within {seconds:g} seconds" if seconds is not None else " in time"
+            raise self._failed(error, f"was stopped: it did not finish{within}") from error
+        except UsageLimitExceeded as error:
+            raise self._failed(error, f"was stopped: {_text(error)}") from error
+        except Exception as error:  # a failing child is a result that its caller can act on, whatever failed
+            raise self._failed(error, f"failed: {type(error).__name__}: {_text(error)}") from error
+
+    def _failed(self, error: Exception, what: str) -> ToolFailed:
+        self.logger.info("subagent %s %s", self.name, what, exc_info=error)
+        return ToolFailed(
+            f"Subagent {self.name!r} {what}. What it did until then stays done. Give it a smaller or clearer task, "
+            "or go on without it."
+        )
+
+    def _capabilities(self, ctx: RunContext[Any]) -> list[AbstractCapability[Any]]:
+        """The caller's gate, where a prepared agent has none of its own; and the budget."""
+        out: list[AbstractCapability[Any]] = []
+        if not _gates(self.agent) and ctx.agent is not None:
+            out += _gates(ctx.agent)
+        if self.options.request_limit is not None:
+            out.append(RequestBudget(limit=self.options.request_limit))
+        return out
+
+    def _output_type(self) -> dict[str, Any]:
+        """Let a prepared agent end by asking. One with output validators cannot, Pydantic AI refuses it there."""
+        given: Any = self.agent.output_type
+        outputs: list[Any] = list(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else [given]
+        validated = isinstance(self.agent, Agent) and cast("Any", self.agent)._output_validators
+        return {} if validated or DeferredToolRequests in outputs else {"output_type": [*outputs, DeferredToolRequests]}
+
+
+def _gates(agent: AbstractAgent[Any, Any]) -> list[AbstractCapability[Any]]:
+    found: list[AbstractCapability[Any]] = []
+    agent.root_capability.apply(found.append)
+    return [capability for capability in found if capability.id == "deep.policy"]
+
+
+def _limits(ctx: RunContext[Any]) -> UsageLimits:
+    """The run's limits with one request kept back: its caller must be able to answer when a child used the rest."""
+    limits = ctx.usage_limits or UsageLimits()
+    if limits.request_limit is None:
+        return limits
+    return replace(limits, request_limit=max(0, limits.request_limit - 1))
+
+
+def _text(error: Exception) -> str:
+    text = " ".join(str(error).split()).rstrip(".")
+    return f"{text[:ERROR_CHARS]}…" if len(text) > ERROR_CHARS else text

@@ -1,0 +1,367 @@
+"""`task`: what it costs, which types there are, what a subagent has from its caller, and what it has not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from deep_subagents import SUBAGENTS, SubAgentConfig, SubagentsOptions, create_subagent_toolset
+from deep_todo import TODOS, Todo
+from pydantic import BaseModel, ValidationError
+from pydantic_ai import Agent, DeferredToolRequests, RunContext
+from pydantic_ai.messages import UserPromptPart
+
+from deep_core import ConfigError, DeepAgentDeps, Kernel, PluginWarning, create_default_deps, hookimpl
+from plugins.subagents.tests.actors import Cast, Request, call, outcomes, say_results, task
+from tests.plugins_by_hand import Tools, plugin
+
+pytestmark = pytest.mark.anyio
+MakeAgent = Callable[..., Agent[Any, Any]]
+
+REVIEWER = SubAgentConfig(name="reviewer", description="Reads and judges.", instructions="You review.", tools="read")
+
+
+def contributing(*types: SubAgentConfig, name: str = "reviews") -> object:
+    made: Any = type(name, (), {})()
+    made.deep_subagents = hookimpl(of="subagents")(lambda context: list(types))
+    return made
+
+
+def delegate(*child: Any, **more: Any) -> Cast:
+    """A caller that gives one task and repeats what comes back, and who does it."""
+    return Cast({"go": [task("work", "t1", **more), say_results], "work": child})
+
+
+# -- the tool --------------------------------------------------------------------------------------------------------
+
+
+async def test_the_report_of_a_subagent_is_the_result_of_the_call(make_agent: MakeAgent, deps: Any) -> None:
+    cast = delegate("the answer is 4")
+    result = await make_agent(cast.model).run("go", deps=deps)
+    assert result.output == "success:the answer is 4"
+    assert [request.prompt for request in cast.seen] == ["go", "work", "go"]
+
+
+async def test_the_tool_costs_at_most_330_characters_and_asks_for_nothing(make_agent: MakeAgent, deps: Any) -> None:
+    cast = Cast({"go": ["hello"]})
+    await make_agent(cast.model).run("go", deps=deps)
+    (definition,) = [tool for tool in cast.seen[0].info.function_tools if tool.name == "task"]
+    sent = {"name": "task", "description": definition.description, "parameters": definition.parameters_json_schema}
+    assert len(json.dumps(sent, separators=(",", ":"), ensure_ascii=False)) <= 330
+    assert definition.metadata is not None
+    assert (definition.metadata["approval"], set(definition.metadata["tags"])) == (False, {"read", "subagent"})
+    assert "subagent" not in (cast.seen[0].info.instructions or "")  # no section where there is only general-purpose
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"subagent_type": "revewer"}, "no subagent type 'revewer'. Did you mean 'reviewer'? Types: reviewer, general"),
+        ({"subagent_type": 3}, "no subagent type 3"),
+        ({"description": "  "}, "description is missing"),
+        ({"description": None}, "description is missing"),
+    ],
+)
+async def test_a_slip_of_the_model_is_a_result_that_it_can_act_on(
+    make_agent: MakeAgent, deps: Any, arguments: dict[str, Any], says: str
+) -> None:
+    cast = Cast({"go": [call("task", "t1", **{"description": "work", **arguments}), say_results]})
+    result = await make_agent(cast.model, plugins=[SubagentsOptions(types=(REVIEWER,))]).run("go", deps=deps)
+    assert result.output.startswith("failed:")
+    assert says in result.output
+
+
+async def test_a_report_is_bounded_and_says_so(make_agent: MakeAgent, deps: Any) -> None:
+    agent = make_agent(delegate("x" * 1000).model, subagents={"max_result_chars": 300})
+    result = await agent.run("go", deps=deps)
+    assert result.output == f"success:{'x' * 300}\n[700 more characters of the report were cut]"
+
+
+async def test_calls_made_together_run_at_the_same_time(make_agent: MakeAgent, deps: Any) -> None:
+    import anyio
+
+    both = anyio.Event()
+    working: list[str] = []
+
+    async def meet(request: Request) -> str:
+        working.append(request.prompt)
+        if len(working) == 2:
+            both.set()
+        await both.wait()  # hangs for ever if the other one waits for this one
+        return f"{request.prompt} is done"
+
+    cast = Cast({"go": [[task("a", "t1"), task("b", "t2")], say_results], "a": [meet], "b": [meet]})
+    result = await make_agent(cast.model).run("go", deps=deps)
+    assert result.output == "success:a is done | success:b is done"
+
+
+# -- types -----------------------------------------------------------------------------------------------------------
+
+
+async def test_configured_types_are_listed_once_and_have_their_instructions(make_agent: MakeAgent, deps: Any) -> None:
+    cast = delegate("ok", subagent_type="reviewer")
+    result = await make_agent(cast.model, plugins=[SubagentsOptions(types=(REVIEWER,))]).run("go", deps=deps)
+    assert result.output == "success:ok"
+    section = "Subagent types for task:\n- reviewer: Reads and judges."
+    assert section in (cast.of("go")[0].info.instructions or "")
+    told = cast.of("work")[0].info.instructions or ""
+    assert "You review." in told
+    assert section not in told
+
+
+async def test_a_type_narrows_the_tools_and_never_widens_them(make_agent: MakeAgent, deps: Any) -> None:
+    both = SubAgentConfig(name="all", description="All.", instructions="x", tools="read | write")
+    cast = Cast(
+        {"go": [[task("a", "t1", subagent_type="reviewer"), task("b", "t2", subagent_type="all")]], "a": [], "b": []}
+    )
+    types = SubagentsOptions(types=(REVIEWER, both))
+    await make_agent(cast.model, plugins=[types], tool_filter="~name:put").run("go", deps=deps)
+    assert set(cast.of("go")[0].tools) >= {"look", "run", "task"}
+    assert set(cast.of("a")[0].tools) == {"look", "read_todos", "write_todos"}
+    assert set(cast.of("b")[0].tools) == {"look", "read_todos", "write_todos"}
+
+
+async def test_other_plugins_add_types_and_the_application_replaces_them(make_kernel: Any) -> None:
+    kernel = make_kernel(contributing(REVIEWER), strict=True)
+    own = REVIEWER.model_copy(update={"instructions": "You are ours.", "description": "Ours."})
+    for types, expected in (((), "You review."), ((own,), "You are ours.")):
+        cast = delegate("ok", subagent_type="reviewer")
+        agent = kernel.create_agent(cast.model, backend="memory", plugins=[SubagentsOptions(types=types)])
+        assert (await agent.run("go", deps=create_default_deps(kernel=kernel))).output == "success:ok"
+        assert expected in (cast.of("work")[0].info.instructions or "")
+
+
+def test_two_plugins_with_one_type_are_both_named(make_kernel: Any) -> None:
+    kernel = make_kernel(contributing(REVIEWER), contributing(REVIEWER, name="judges"))
+    with pytest.raises(Exception, match=r"subagent type 'reviewer': (judges and reviews|reviews and judges)"):
+        kernel.create_agent("test", subagents=True)
+
+
+def test_what_is_no_type_leaves_the_contributing_plugin_out(make_kernel: Any) -> None:
+    bad: Any = type("bad", (), {})()
+    bad.deep_subagents = hookimpl(of="subagents")(lambda context: [{"name": "x"}])
+    with pytest.warns(PluginWarning, match="bad"):
+        kernel = make_kernel(bad)
+        kernel.create_agent("test")
+    assert kernel.plugins["bad"].status == "failed"
+    assert "subagents" in kernel.active
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "no spaces"},
+        {"description": ""},
+        {"tools": "read &"},
+        {"colour": "red"},
+        {"model": 3},
+    ],
+)
+def test_a_type_checks_itself(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        SubAgentConfig.model_validate({"name": "x", "description": "x", "instructions": "x", **wrong})
+
+
+def test_two_configured_types_of_one_name_are_refused(kernel: Kernel) -> None:
+    with pytest.raises(ConfigError, match="two types are called 'reviewer'"):
+        kernel.create_agent("test", subagents={"types": [REVIEWER, REVIEWER]})
+
+
+async def test_without_general_purpose_a_type_must_be_named(make_agent: MakeAgent, deps: Any) -> None:
+    cast = delegate("ok")
+    options = SubagentsOptions(types=(REVIEWER,), include_general_purpose=False)
+    result = await make_agent(cast.model, plugins=[options]).run("go", deps=deps)
+    assert "no subagent type 'general-purpose'. Types: reviewer" in result.output
+    (definition,) = [tool for tool in cast.seen[0].info.function_tools if tool.name == "task"]
+    assert definition.parameters_json_schema["required"] == ["description", "subagent_type"]
+
+
+async def test_a_type_that_cannot_be_made_is_a_failed_result(make_agent: MakeAgent, deps: Any) -> None:
+    wrong = SubAgentConfig(name="wrong", description="x", instructions="x", model="nonsense:model")
+    result = await make_agent(
+        delegate("ok", subagent_type="wrong").model, plugins=[SubagentsOptions(types=(wrong,))]
+    ).run("go", deps=deps)
+    assert result.output.startswith("failed:Subagent")
+    assert "nonsense" in result.output
+
+
+# -- prepared agents -------------------------------------------------------------------------------------------------
+
+
+async def test_an_agent_put_into_the_session_is_used_without_a_type_of_its_name(
+    make_agent: MakeAgent, deps: Any
+) -> None:
+    oracle = Agent(Cast({"work": ["42"]}).model, description="Knows it all.")
+    deps.subagents["oracle"] = oracle
+    cast = delegate(subagent_type="oracle")
+    assert (await make_agent(cast.model).run("go", deps=deps)).output == "success:42"
+    said = [p.content for m in cast.seen[0].messages for p in m.parts if isinstance(p, UserPromptPart)]
+    assert any("- oracle: Knows it all." in str(text) for text in said)  # or the model would never call it
+
+
+async def test_a_prepared_agent_without_a_model_uses_its_callers(make_agent: MakeAgent, deps: Any) -> None:
+    deps.state[SUBAGENTS]["oracle"] = Agent(instructions="I am the oracle.")
+    cast = delegate("hm", subagent_type="oracle")
+    assert (await make_agent(cast.model).run("go", deps=deps)).output == "success:hm"
+    assert cast.of("work")[0].info.instructions == "I am the oracle."
+
+
+async def test_a_structured_report_is_json(make_agent: MakeAgent, deps: Any) -> None:
+    class Verdict(BaseModel):
+        good: bool
+
+    deps.subagents["judge"] = Agent(Cast({"work": [call("final_result", "f", good=True)]}).model, output_type=Verdict)
+    cast = delegate(subagent_type="judge")
+    assert (await make_agent(cast.model).run("go", deps=deps)).output == 'success:{"good":true}'
+
+
+async def test_the_callers_policy_holds_for_a_prepared_agent_that_has_none(make_agent: MakeAgent, deps: Any) -> None:
+    ran: list[str] = []
+    plain = Agent(Cast({"work": [[call("put", "p"), call("peek", "q")], say_results]}).model, deps_type=DeepAgentDeps)
+
+    @plain.tool_plain
+    def put() -> str:
+        ran.append("put")
+        return "put it"
+
+    @plain.tool
+    def peek(ctx: RunContext[Any]) -> str:
+        return f"depth {ctx.deps.depth}"
+
+    deps.subagents["plain"] = plain
+    cast = delegate(subagent_type="plain")
+    agent = make_agent(cast.model, interrupt_on={"put": True})
+    asked = await agent.run("go", deps=deps)
+    assert isinstance(asked.output, DeferredToolRequests)
+    assert asked.output.metadata["t1"]["calls"][0]["tool"] == "put"
+    assert ran == []
+    done = await agent.run(
+        None,
+        deps=deps,
+        message_history=asked.all_messages(),
+        deferred_tool_results=asked.output.build_results(approve_all=True),
+    )
+    assert (done.output, ran) == ("success:success:depth 1 | success:put it", ["put"])
+
+
+# -- inheritance and isolation ---------------------------------------------------------------------------------------
+
+
+async def test_a_subagent_uses_the_model_of_its_callers_run(make_agent: MakeAgent, deps: Any) -> None:
+    first, second = delegate("from the first"), delegate("from the second")
+    agent = make_agent(first.model)
+    assert (await agent.run("go", deps=deps)).output == "success:from the first"  # an instance is inherited too
+    assert (await agent.run("go", deps=deps, model=second.model)).output == "success:from the second"
+    assert len(first.seen) == len(second.seen) == 3
+
+
+async def test_a_type_can_have_a_model_of_its_own(make_agent: MakeAgent, deps: Any) -> None:
+    own = Cast({"work": ["by my own model"]})
+    kind = SubAgentConfig(name="own", description="x", instructions="x", model=own.model)
+    agent = make_agent(delegate(subagent_type="own").model, plugins=[SubagentsOptions(types=(kind,))])
+    assert (await agent.run("go", deps=deps)).output == "success:by my own model"
+
+
+async def test_a_subagent_knows_nothing_of_the_conversation_and_shares_the_workspace(
+    make_agent: MakeAgent, deps: Any
+) -> None:
+    sessions: list[DeepAgentDeps[Any]] = []
+
+    async def note(ctx: RunContext[DeepAgentDeps[Any]]) -> str:
+        sessions.append(ctx.deps)
+        await ctx.workspace.filesystem.write_file("/from-child.txt", b"hello")
+        return "noted"
+
+    cast = delegate(call("note", "n"), call("write_todos", "w", todos=[{"content": "mine", "status": "pending"}]), "ok")
+    deps.state[TODOS] = [Todo(content="theirs", status="pending", active_form="theirs")]
+    await make_agent(cast.model, tools=[note]).run("go", deps=deps)
+    child = sessions[0]
+    assert child.backend is deps.backend is not None
+    assert (deps.depth, child.depth) == (0, 1)
+    assert [todo.content for todo in child.state[TODOS]] == ["mine"]
+    assert [todo.content for todo in deps.state[TODOS]] == ["theirs"]
+    assert child.state[SUBAGENTS] == {}
+    assert len(cast.of("work")[0].messages) == 1
+    assert await deps.backend.read_file("/from-child.txt") == b"hello"
+
+
+async def test_options_and_the_applications_tools_are_inherited(make_agent: MakeAgent, deps: Any) -> None:
+    def weather(city: str) -> str:
+        return f"rain in {city}"
+
+    cast = delegate(call("weather", "w", city="Rome"), say_results)
+    result = await make_agent(cast.model, tools=[weather], todo={"max_todos": 3}).run("go", deps=deps)
+    assert result.output == "success:success:rain in Rome"
+
+
+async def test_a_subagent_is_made_once_an_agent_and_type(make_kernel: Any) -> None:
+    made: list[int] = []
+    kernel = make_kernel(plugin("watch", agent_created=lambda agent, context: made.append(context.depth)), strict=True)
+    cast = Cast({"go": [task("work", "t1"), task("work", "t2"), say_results], "work": ["ok"]})
+    agent = kernel.create_agent(cast.model, backend="memory")
+    for _ in range(2):  # two sessions
+        await agent.run("go", deps=create_default_deps(kernel=kernel))
+    assert made == [0, 1]
+
+
+# -- depth -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_nesting_is_off_by_default_and_bounded(make_agent: MakeAgent, deps: Any, depth: int) -> None:
+    cast = Cast(
+        {
+            "go": [task("level 1", "t1"), say_results],
+            "level 1": [task("level 2", "t2"), say_results],
+            "level 2": [task("level 3", "t3"), say_results],
+            "level 3": [task("level 4", "t4"), say_results],
+        }
+    )
+    how = {} if depth == 1 else {"subagents": {"max_depth": depth}}
+    await make_agent(cast.model, **how).run("go", deps=deps)
+    assert {request.prompt for request in cast.seen} == {"go", *(f"level {n}" for n in range(1, depth + 1))}
+    for n in range(1, depth + 1):
+        assert ("task" in cast.of(f"level {n}")[0].tools) is (n < depth)
+
+
+async def test_a_rule_about_task_does_not_break_the_subagents_that_have_no_task(
+    make_agent: MakeAgent, deps: Any
+) -> None:
+    cast = delegate("ok")
+    result = await make_agent(cast.model, interrupt_on={"task": False, "run": True}).run("go", deps=deps)
+    assert result.output == "success:ok"
+
+
+async def test_a_prepared_deep_agent_starts_no_subagents_either(make_agent: MakeAgent, deps: Any) -> None:
+    inner = Cast({"work": [task("more", "t2"), say_results]})
+    deps.subagents["deep"] = make_agent(inner.model)
+    await make_agent(delegate(subagent_type="deep").model).run("go", deps=deps)
+    assert "task" not in inner.seen[0].tools
+
+
+# -- in an agent of another make -------------------------------------------------------------------------------------
+
+
+async def test_the_toolset_works_in_an_agent_that_deep_core_did_not_make(kernel: Kernel, tools: Tools) -> None:
+    cast = delegate(call("run", "c1", path="x"), say_results, subagent_type="helper")
+    helper = SubAgentConfig(name="helper", description="Helps.", instructions="You help.")
+    agent = Agent(
+        cast.model,
+        deps_type=DeepAgentDeps,
+        output_type=[str, DeferredToolRequests],
+        toolsets=[create_subagent_toolset([helper])],
+    )
+    deps = create_default_deps(kernel=kernel, backend=None)
+    asked = await agent.run("go", deps=deps)
+    assert isinstance(asked.output, DeferredToolRequests)
+    assert tools.ran == []
+    done = await agent.run(
+        None,
+        deps=deps,
+        message_history=asked.all_messages(),
+        deferred_tool_results=asked.output.build_results(approve_all=True),
+    )
+    assert done.output == "success:success:run x"
+    assert outcomes(done.all_messages())["t1"][0] == "success"

@@ -1,0 +1,120 @@
+"""Where a history may be cut: never between a tool call and its result."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, cast
+
+from pydantic_ai.messages import (
+    BaseToolCallPart,
+    BaseToolReturnPart,
+    ModelMessage,
+    ModelResponse,
+    RetryPromptPart,  # pyright: ignore[reportDeprecated]
+)
+
+from .sizes import ContextSize, in_tokens
+
+__all__ = ["choose_cut", "safe_cuts"]
+
+KEEP_SHARE = 0.5
+"""Most of a trigger in tokens that is kept where `keep` counts messages: so a summary is followed by at least as much
+growth as was kept, however large the last messages are."""
+KEEP_SHARE_SAID = 0.75
+"""The same where `keep` counts tokens too: the user has said how much, so only what would trigger again after a few
+messages is refused."""
+SMALL = 1_000
+"""Tokens below which a tail is never shortened (a quarter of the window, where that is less): about a summary."""
+
+
+def safe_cuts(messages: Sequence[ModelMessage]) -> list[int]:
+    """The indexes at which the history may begin anew: `messages[:i]` goes, `messages[i:]` stays.
+
+    Between a call and what answers it (a return of any outcome, or a retry of older versions) there is none. Calls of
+    the last response that nobody has answered yet wait for their results, so that response stays. The last message
+    always stays: it is the request being made.
+    """
+    size = len(messages)
+    crossed = [0] * (size + 1)  # difference array: +1 where a call's span begins, -1 behind its end
+    called: dict[str, int] = {}
+    pending: set[str] = set()
+    last_response = -1
+    for index, message in enumerate(messages):
+        if isinstance(message, ModelResponse):
+            pending = set()
+            last_response = index
+        for part in message.parts:
+            if isinstance(part, BaseToolCallPart):
+                # Ids may come back in later responses: a result belongs to the latest call of its id.
+                called[part.tool_call_id] = index
+                pending.add(part.tool_call_id)
+                continue
+            answered = _answered(part)
+            if answered is not None:
+                pending.discard(answered)
+                start = called.get(answered, index)
+                crossed[start + 1] += 1
+                crossed[index + 1] -= 1
+    depths = list(accumulate(crossed))
+    end = last_response if pending else size - 1
+    return [index for index in range(1, end + 1) if depths[index] == 0]
+
+
+def _answered(part: object) -> str | None:
+    """The id of the call that a part answers: a return of any outcome, or a retry as older versions made it."""
+    if isinstance(part, BaseToolReturnPart):
+        return cast("BaseToolReturnPart[Any]", part).tool_call_id
+    if isinstance(part, RetryPromptPart) and part.tool_name is not None:  # pyright: ignore[reportDeprecated]
+        return part.tool_call_id
+    return None
+
+
+def choose_cut(
+    messages: Sequence[ModelMessage],
+    tokens: Sequence[int],
+    *,
+    keep: ContextSize,
+    triggers: Sequence[ContextSize],
+    window: int,
+    fixed: int,
+) -> int | None:
+    """The index to cut at, or None where nothing can be cut.
+
+    The longest tail that `keep` allows, then down to the next safe index as long as the tail stays within what a
+    trigger leaves room for, else up to the next one.
+
+    Args:
+        messages: the history.
+        tokens: of each message.
+        keep: how much should stay.
+        triggers: of which the tail must stay clear.
+        window: of the model, in tokens.
+        fixed: tokens of every request that no cut removes: tools and instructions.
+    """
+    size = len(messages)
+    behind = [0, *accumulate(reversed(tokens))]  # behind[n]: tokens of the last n messages
+    by_tokens = in_tokens(keep, window)
+    share = KEEP_SHARE if by_tokens is None else KEEP_SHARE_SAID
+    most = behind[-1]
+    for trigger in triggers:
+        limit = in_tokens(trigger, window)
+        if limit is not None:
+            room = int(max(limit - fixed, limit // 4) * share)
+            most = min(most, max(room, min(SMALL, window // 4)))
+    ceiling = _fitting(behind, most)
+    wanted = int(keep[1]) if by_tokens is None else _fitting(behind, by_tokens)
+    desired = size - max(1, min(wanted, ceiling))
+    if desired <= 0:
+        return None
+    safe = safe_cuts(messages)
+    lower = next((index for index in reversed(safe) if index <= desired), None)
+    if lower is not None and size - lower <= max(1, ceiling):
+        return lower
+    return next((index for index in safe if index > desired), lower)
+
+
+def _fitting(behind: Sequence[int], most: int) -> int:
+    """How many of the last messages have at most so many tokens."""
+    return bisect_right(behind, most) - 1

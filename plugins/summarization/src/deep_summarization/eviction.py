@@ -1,0 +1,198 @@
+"""Large tool results: all of it in a file of the workspace, head, tail and pointer in the conversation."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from pydantic import BaseModel
+from pydantic_ai import ToolDefinition
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ModelRetry, ToolFailed
+from pydantic_ai.messages import (
+    BinaryContent,
+    FileUrl,
+    TextContent,
+    ToolCallPart,
+    ToolReturn,
+    UploadedFile,
+)
+from pydantic_ai.tools import RunContext
+from pydantic_core import PydanticSerializationError, to_json
+
+from .workspace_files import RESULTS, safe_name, store
+
+__all__ = ["StoreLargeResults"]
+
+WHOLE = "whole_result"
+"""The key in a tool's metadata by which it says that its results must not be stored."""
+HEAD_SHARE = 0.6
+"""Of what is shown of a result, the part from its beginning."""
+POINTER_CHARS = 420
+"""Room for the pointer: two paths of at most 110 characters, two numbers and the sentence."""
+
+
+class StoreLargeResults(AbstractCapability[Any]):
+    """Stores what a tool returned, where it is too large for the conversation, as `.deep/results/<call>.txt`.
+
+    It works for the tools of every plugin and of the application, for text, for structured results (as JSON) and for
+    the messages of failed calls. Files and images are left as they are. Where a session has no workspace that can
+    keep the text, the model gets as much as `limit` allows, and is told that the rest is lost.
+
+    Args:
+        limit: characters above which a result is stored.
+        shown_chars: characters that the model sees of it, pointer included.
+        except_tools: tools whose results stay, by original or final name.
+        id: of the capability, for agents that are not made by deep-core.
+        logger: where losses are written.
+    """
+
+    def __init__(
+        self,
+        limit: int = 20_000,
+        *,
+        shown_chars: int = 2_000,
+        except_tools: Sequence[str] = ("read_file", "load_skill"),
+        id: str | None = None,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        if limit < shown_chars or shown_chars < POINTER_CHARS + 40:
+            least = POINTER_CHARS + 40
+            raise ValueError(f"{least} <= shown_chars <= limit, got shown_chars={shown_chars}, limit={limit}")
+        self.id = id
+        self.description = None
+        self.defer_loading = False
+        self._limit = limit
+        self._shown = shown_chars
+        self._except = frozenset(except_tools)
+        self._logger = logger or logging.getLogger("deep.summarization")
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Awaitable[Any]],
+    ) -> Any:
+        """What the tool returned, or what stands for it."""
+        if self._keeps(tool_def):
+            return await handler(args)
+        try:
+            result = await handler(args)
+        except (ToolFailed, ModelRetry) as error:
+            if len(error.message) <= self._limit:
+                raise
+            raise type(error)(await self._stored(ctx, call, error.message)) from error
+        return await self._fitted(ctx, call, result)
+
+    def _keeps(self, tool_def: ToolDefinition) -> bool:
+        metadata = tool_def.metadata or {}
+        return bool(metadata.get(WHOLE)) or not self._except.isdisjoint(
+            (tool_def.name, metadata.get("original", tool_def.name))
+        )
+
+    async def _fitted(self, ctx: RunContext[Any], call: ToolCallPart, result: Any) -> Any:
+        if isinstance(result, ToolReturn):
+            whole = cast("ToolReturn[Any]", result)
+            value = await self._fitted(ctx, call, whole.return_value)
+            content = await self._fitted(ctx, call, whole.content)
+            if value is whole.return_value and content is whole.content:
+                return whole
+            return replace(whole, return_value=value, content=content)
+        if isinstance(result, str):
+            return result if len(result) <= self._limit else await self._stored(ctx, call, result)
+        if isinstance(result, TextContent):
+            if len(result.content) <= self._limit:
+                return result
+            return replace(result, content=await self._stored(ctx, call, result.content))
+        if result is None or _is_file(result) or isinstance(result, bool | int | float | bytes):
+            return result
+        if _holds_file(result):
+            return await self._around_files(ctx, call, result)
+        text = _as_json(result)
+        if text is None or len(text) <= self._limit:
+            return result
+        return await self._stored(ctx, call, _as_json(result, indent=1) or text)
+
+    async def _around_files(self, ctx: RunContext[Any], call: ToolCallPart, result: Any) -> Any:
+        """A list or mapping in which files stand: they stay where they are, each other item is fitted on its own."""
+        if isinstance(result, Mapping):
+            entries = cast("Mapping[Any, Any]", result)
+            values = {key: await self._fitted(ctx, call, value) for key, value in entries.items()}
+            return entries if all(values[key] is value for key, value in entries.items()) else values
+        items = cast("Sequence[Any]", result)
+        fitted = [await self._fitted(ctx, call, item) for item in items]
+        return items if all(a is b for a, b in zip(items, fitted, strict=True)) else fitted
+
+    async def _stored(self, ctx: RunContext[Any], call: ToolCallPart, text: str) -> str:
+        data = _encoded(text)
+        digest = hashlib.sha256(data).hexdigest()
+        # The digest in the name: calls of other turns, children and sessions may have the same id and workspace, and
+        # none may overwrite what another's conversation points to.
+        name = f"{safe_name(call.tool_call_id)}-{digest[:8]}.txt"
+        lines = text.count("\n") + (not text.endswith("\n"))
+        size = f"{len(text):,} characters in {lines:,} line{'s' * (lines != 1)}"
+        try:
+            path = await store(ctx.workspace, RESULTS, name, data)
+        except Exception as error:  # noqa: BLE001 - a backend may raise anything; it is told to the model and the log
+            self._logger.warning(
+                "the result of %s (%s) could not be stored, so its middle is lost: %s", call.tool_name, size, error
+            )
+            note = f"[{size}; the middle is lost: this session has no workspace that could keep it. Ask for less.]"
+            return _ends(text, self._limit - POINTER_CHARS, note)
+        how = _reader(ctx)
+        note = f"[{size}: too long to show. All of it is in {path}{f'; read what you need with {how}' if how else ''}.]"
+        return _ends(text, self._shown - POINTER_CHARS, note)
+
+
+def _ends(text: str, most: int, note: str) -> str:
+    head = int(most * HEAD_SHARE)
+    tail = most - head
+    left = len(text) - most
+    return f"{note}\n{text[:head]}\n[… {left:,} characters not shown …]\n{text[len(text) - tail :]}"
+
+
+def _reader(ctx: RunContext[Any]) -> str | None:
+    """The final name of the tool that reads files, where the agent has one."""
+    tools = ctx.tool_manager.tools if ctx.tool_manager is not None else None
+    for name, tool in (tools or {}).items():
+        if (tool.tool_def.metadata or {}).get("original", name) == "read_file":
+            return name
+    return None
+
+
+def _is_file(value: object) -> bool:
+    return isinstance(value, BinaryContent | FileUrl | UploadedFile)
+
+
+def _holds_file(value: object) -> bool:
+    if _is_file(value):
+        return True
+    if isinstance(value, Mapping):
+        return any(map(_holds_file, cast("Mapping[Any, Any]", value).values()))
+    return isinstance(value, list | tuple) and any(map(_holds_file, cast("Sequence[Any]", value)))
+
+
+def _as_json(value: Any, indent: int | None = None) -> str | None:
+    """The value as the model would read it; None where it cannot be told as JSON, which Pydantic AI then reports."""
+    try:
+        if isinstance(value, BaseModel):
+            return value.model_dump_json(indent=indent)
+        return to_json(value, indent=indent).decode()
+    except (PydanticSerializationError, ValueError, RecursionError):
+        return None
+
+
+def _encoded(text: str) -> bytes:
+    """The text as bytes: UTF-8, or the bytes it was decoded from where it holds such (a command's output may)."""
+    for errors in ("strict", "surrogateescape"):
+        try:
+            return text.encode("utf-8", errors)
+        except UnicodeEncodeError:
+            continue
+    return text.encode("utf-8", "backslashreplace")

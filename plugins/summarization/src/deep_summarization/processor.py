@@ -1,0 +1,362 @@
+"""The history processor: it decides when, cuts, asks for the summary, and puts the history together again."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast, overload
+
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
+from pydantic_ai.models import AbstractModel, Model, infer_model_profile
+from pydantic_ai.tools import RunContext
+
+from deep_core import DeepAgentDeps
+
+from .archive import keep_cut
+from .compacted import Earlier, head_message, with_tokens
+from .counting import Tally, TokenCounter, count_tokens_approximately, responses
+from .cutting import choose_cut
+from .options import SummarizationOptions
+from .prompt import DEFAULT_SUMMARY_PROMPT, filled
+from .sizes import DEFAULT_KEEP, DEFAULT_WINDOW, ContextSize, checked_size, checked_triggers, in_tokens
+from .slot import LAST_FAILURE, LastFailure
+from .summarize import SummaryFailed, write_summary
+from .transcript import transcript
+
+__all__ = ["SummarizationProcessor", "create_summarization_processor", "from_options"]
+
+logger = logging.getLogger("deep.summarization")
+
+GROWTH = 1.05
+"""A history is summarised again only when its messages have grown by a twentieth since the last summary or failure:
+what no cut removes (large schemas, a tail that cannot be cut) must not cost a call a request. At the default trigger
+of 0.85 that leaves three more attempts after a failure before the window is full."""
+PAUSE = 4
+"""Messages (two tool calls or turns) that also pass after a failure, unless the history grew by a fifth."""
+ALARM = 1.2
+INPUT_SHARE = 0.75
+"""Part of the summarising model's window that the conversation may take; the rest is for prompt, answer, error."""
+SUMMARY_SHARE = 4
+MOST_SUMMARY = 16_000
+"""A summary of more tokens is refused, or of more than a quarter of the window: it would not last."""
+REMEMBERED = 1_000
+"""Conversations outside of deep sessions whose last failure is remembered."""
+
+
+@dataclass
+class SummarizationProcessor:
+    """Replaces the beginning of a long history by a summary. For `ProcessHistory(processor)` in any agent.
+
+    A summary that cannot be had leaves the history as it was, in every byte: the failure is logged, and tried again
+    only when the history has grown. The processor holds no conversation: one serves all sessions.
+
+    Attributes:
+        model: who writes the summary; None means the run's model.
+        trigger: when: a size or a list of sizes, any of which is enough; None means 85 % of the window.
+        keep: how much of the end stays. A tool call stays with its result, and the tail is kept to half of a trigger
+            in tokens (three quarters where `keep` counts tokens), so that one summary does not call for the next.
+        token_counter: counts the tokens of messages; it is asked about one message at a time, once for each.
+        summary_prompt: `{messages}` in it becomes the conversation; other braces stay.
+        max_input_tokens: the run's model's window; None means what its profile tells, else `fallback_window`.
+        trim_tokens_to_summarize: tokens of the conversation shown to the summarising model; None means three quarters
+            of its window.
+        seconds: how long a summary may take.
+        store_history: keep what was cut in the run's workspace.
+        fallback_window: tokens assumed of a model that tells no window; None means 128,000, except that a fraction
+            asked of a `model` without a known window is an error.
+        log: where failures are written.
+
+    Raises:
+        ValueError: a size that is none; a fraction of a window that nobody knows.
+    """
+
+    model: Model[Any] | str | None = None
+    trigger: ContextSize | list[ContextSize] | None = None
+    keep: ContextSize = DEFAULT_KEEP
+    token_counter: TokenCounter = count_tokens_approximately
+    summary_prompt: str = DEFAULT_SUMMARY_PROMPT
+    max_input_tokens: int | None = None
+    trim_tokens_to_summarize: int | None = None
+    seconds: float = 120
+    store_history: bool = True
+    fallback_window: int | None = None
+    log: logging.Logger = field(default=logger, repr=False)
+    _tally: Tally = field(init=False, repr=False, compare=False)
+    _triggers: tuple[ContextSize, ...] = field(init=False, repr=False, compare=False)
+    _failures: OrderedDict[str, LastFailure] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._triggers = checked_triggers(self.trigger)
+        self.keep = checked_size(self.keep, "keep")
+        self._tally = Tally(self.token_counter)
+        self._failures = OrderedDict()
+        asked = self.keep[0] == "fraction" or (
+            self.trigger is not None and any(kind == "fraction" for kind, _ in self._triggers)
+        )
+        if self.max_input_tokens is not None:
+            if self.max_input_tokens <= 0:
+                raise ValueError(f"max_input_tokens must be greater than 0, got {self.max_input_tokens}.")
+        elif asked and self.model is not None and self.fallback_window is None and _window_of(self.model) is None:
+            raise ValueError(
+                f"a fraction needs the model's window, and that of {_name(self.model)} is not known: "
+                'give max_input_tokens, or sizes in ("tokens", n)'
+            )
+
+    @overload
+    async def __call__(self, ctx: list[ModelMessage], /) -> list[ModelMessage]: ...
+    @overload
+    async def __call__(self, ctx: RunContext[Any], messages: list[ModelMessage], /) -> list[ModelMessage]: ...
+    async def __call__(  # pyright: ignore[reportInconsistentOverload]
+        self, ctx: RunContext[Any], messages: list[ModelMessage] | None = None
+    ) -> list[ModelMessage]:
+        """The history to go on with: the same list where nothing was done.
+
+        Called by Pydantic AI with the run's context, or by hand with the messages alone (then `model` must be set).
+        """
+        run = None if messages is None else ctx
+        history = cast("list[ModelMessage]", ctx) if messages is None else messages
+        try:
+            return await self._process(run, history)
+        except SummaryFailed as error:
+            self.log.warning("%s; the history stays as it was", error)
+            return history
+
+    async def compact(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
+        """The same, for who records failures: the kernel does, under the plugin's name.
+
+        Raises:
+            SummaryFailed: there is no summary; the messages are as they were.
+        """
+        return await self._process(ctx, messages)
+
+    async def _process(self, ctx: RunContext[Any] | None, messages: list[ModelMessage]) -> list[ModelMessage]:
+        if len(messages) < 2 or _suspended(messages[-1]):
+            return messages
+        window = self._window(ctx)
+        own = self._tally.total(messages)
+        fixed = self._fixed(ctx, messages)
+        earlier = Earlier.of(messages)
+        used = max(own + fixed, self._reported(messages, earlier))
+        if not self._due(len(messages), own, used, window, earlier):
+            return messages
+        failure = self._failure(ctx, messages)
+        if failure is not None and not _grown_since(failure, len(messages), own):
+            return messages
+        counts = self._tally.each(messages)
+        cut = choose_cut(messages, counts, keep=self.keep, triggers=self._triggers, window=window, fixed=fixed)
+        if cut is None or (cut == 1 and earlier.number):
+            return messages  # nothing but a summary would be summarised
+        try:
+            return await self._replaced(ctx, messages, cut, earlier, window, used / max(1, own + fixed))
+        except SummaryFailed as error:
+            self._remember(ctx, messages, LastFailure(_conversation(ctx), len(messages), own, str(error)))
+            raise
+
+    async def _replaced(
+        self,
+        ctx: RunContext[Any] | None,
+        messages: list[ModelMessage],
+        cut: int,
+        earlier: Earlier,
+        window: int,
+        dense: float,
+    ) -> list[ModelMessage]:
+        """`dense`: how many of the provider's tokens one of ours is, where that is known to be more than one."""
+        gone, tail = messages[:cut], messages[cut:]
+        model = self._writer(ctx)
+        theirs = _window_of(model) or window
+        limit = self.trim_tokens_to_summarize or int(min(theirs, window) * INPUT_SHARE / dense)
+        text = transcript(gone, limit, self._tally.text)
+        summary = await write_summary(
+            model,
+            filled(self.summary_prompt, text),
+            ctx=ctx,
+            seconds=self.seconds,
+            most_tokens=min(MOST_SUMMARY, max(1, window // SUMMARY_SHARE)),
+            count=self._tally.text,
+        )
+        before = self._tally.total(gone)
+        brief = False
+        if self._tally.one(head_message(gone, tail, summary, earlier=earlier, brief=False)) >= before:
+            brief = True
+            size = self._tally.one(head_message(gone, tail, summary, earlier=earlier, brief=True))
+            if size >= before:
+                raise SummaryFailed(f"the summary has {size} tokens, no fewer than the {before} it would replace")
+        stored, why_not = await self._store(ctx, gone, earlier)
+        head = head_message(gone, tail, summary, earlier=earlier, brief=brief, stored=stored, why_not=why_not)
+        if self._tally.one(head) >= before:  # the line about where it is stored was too much
+            head = head_message(gone, tail, summary, earlier=earlier, brief=True, stored=stored)
+        tokens = self._tally.one(head) + self._tally.total(tail)
+        self.log.info("summarised %d messages (%d tokens to %d)", cut, before, self._tally.one(head))
+        return [with_tokens(head, tokens), *tail]
+
+    # -- sizes ---------------------------------------------------------------------------------------------------
+
+    def _window(self, ctx: RunContext[Any] | None) -> int:
+        known = self.max_input_tokens or _window_of(ctx.model if ctx is not None else self.model)
+        return known or self.fallback_window or DEFAULT_WINDOW
+
+    def _fixed(self, ctx: RunContext[Any] | None, messages: Sequence[ModelMessage]) -> int:
+        """Tokens of what goes with every request: the instructions, and the tools that are shown."""
+        latest = next(
+            (m.instructions for m in reversed(messages) if isinstance(m, ModelRequest) and m.instructions), ""
+        )
+        tokens = self._tally.text(latest) if latest else 0
+        tools = ctx.tool_manager.tools if ctx is not None and ctx.tool_manager is not None else None
+        shown = (tool.tool_def for tool in (tools or {}).values() if not tool.tool_def.defer_loading)
+        return tokens + sum(map(self._tally.tool, shown))
+
+    def _reported(self, messages: Sequence[ModelMessage], earlier: Earlier) -> int:
+        """What the provider counted up to its last answer, and what came since; 0 where it does not apply.
+
+        An estimate by characters is low for some languages, and an overflow ends the run. A counter of the user's own
+        is believed, and what was reported before a summary is of another history.
+        """
+        if self.token_counter is not count_tokens_approximately:
+            return 0
+        for index in range(len(messages) - 1, -1, -1):
+            message = messages[index]
+            if isinstance(message, ModelResponse):
+                counted = message.usage.input_tokens + message.usage.output_tokens
+                if not counted or (earlier.number and responses(messages) <= earlier.responses):
+                    return 0
+                return counted + sum(map(self._tally.one, messages[index + 1 :]))
+        return 0
+
+    def _due(self, messages: int, own: int, used: int, window: int, earlier: Earlier) -> bool:
+        """Whether a trigger is met, by a history that has grown enough since its last summary."""
+        if earlier.number and own < earlier.tokens * GROWTH:
+            return False
+        for trigger in self._triggers:
+            limit = in_tokens(trigger, window)
+            if limit is not None:
+                if used >= limit:
+                    return True
+            elif messages >= max(int(trigger[1]), earlier.messages + int(trigger[1]) // 4):
+                return True
+        return False
+
+    # -- what failed ---------------------------------------------------------------------------------------------
+
+    def _failure(self, ctx: RunContext[Any] | None, messages: Sequence[ModelMessage]) -> LastFailure | None:
+        session = _session(ctx)
+        if session is not None:
+            last = session.state[LAST_FAILURE]
+            return last if last.messages and last.conversation == _conversation(ctx) else None
+        return self._failures.get(_key(ctx, messages))
+
+    def _remember(self, ctx: RunContext[Any] | None, messages: Sequence[ModelMessage], failure: LastFailure) -> None:
+        session = _session(ctx)
+        if session is not None:
+            session.state[LAST_FAILURE] = failure
+            return
+        # No session to keep it in: by conversation, or for a call by hand by what the history begins with.
+        self._failures[_key(ctx, messages)] = failure
+        while len(self._failures) > REMEMBERED:
+            self._failures.popitem(last=False)
+
+    # -- the run -------------------------------------------------------------------------------------------------
+
+    def _writer(self, ctx: RunContext[Any] | None) -> Model[Any] | str:
+        if self.model is not None:
+            return self.model
+        model: object = None if ctx is None else ctx.model
+        if isinstance(model, Model):
+            return cast("Model[Any]", model)
+        raise SummaryFailed("no model can write the summary: give SummarizationProcessor(model=…)")
+
+    async def _store(
+        self, ctx: RunContext[Any] | None, gone: Sequence[ModelMessage], earlier: Earlier
+    ) -> tuple[str | None, str | None]:
+        """Where the cut messages are, or why they are nowhere. The conversation goes on all the same: without the cut
+        it would end."""
+        if ctx is None or not self.store_history:
+            return None, None
+        try:
+            name = ctx.conversation_id or ctx.run_id or "conversation"
+            return await keep_cut(ctx.workspace, name, earlier.number + 1, gone), None
+        except Exception as error:  # noqa: BLE001 - a backend may raise anything; it is told to the model and the log
+            self.log.warning("%d messages were summarised and not stored: %s", len(gone), error)
+            return None, f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else 'no reason'}"
+
+
+def create_summarization_processor(
+    model: Model[Any] | str | None = None,
+    trigger: ContextSize | list[ContextSize] | None = None,
+    keep: ContextSize = DEFAULT_KEEP,
+    max_input_tokens: int | None = None,
+    token_counter: TokenCounter | None = None,
+    summary_prompt: str | None = None,
+) -> SummarizationProcessor:
+    """A `SummarizationProcessor`; see there. None means its default.
+
+    Raises:
+        ValueError: see `SummarizationProcessor`.
+    """
+    return SummarizationProcessor(
+        model=model,
+        trigger=trigger,
+        keep=keep,
+        max_input_tokens=max_input_tokens,
+        token_counter=token_counter or count_tokens_approximately,
+        summary_prompt=summary_prompt or DEFAULT_SUMMARY_PROMPT,
+    )
+
+
+def from_options(options: SummarizationOptions, log: logging.Logger) -> SummarizationProcessor:
+    """The plugin's processor: a model of unknown window is no error here, since nobody chose a fraction by hand."""
+    return SummarizationProcessor(
+        model=options.model,
+        trigger=cast("list[ContextSize]", list(options.trigger)),
+        keep=cast("ContextSize", options.keep),
+        max_input_tokens=options.max_input_tokens,
+        summary_prompt=options.summary_prompt or DEFAULT_SUMMARY_PROMPT,
+        trim_tokens_to_summarize=options.trim_tokens_to_summarize,
+        seconds=options.summary_seconds,
+        store_history=options.store_history,
+        fallback_window=DEFAULT_WINDOW,
+        log=log,
+    )
+
+
+def _window_of(model: AbstractModel | str | None) -> int | None:
+    """Tokens of a model's window, from its profile, which Pydantic AI fills from genai-prices; None if not known."""
+    if isinstance(model, str):
+        try:
+            profile = cast("Mapping[str, Any]", infer_model_profile(model))
+        except (UserError, ValueError, ImportError):
+            return None
+        window = profile.get("context_window")
+        return window if isinstance(window, int) else None
+    return None if model is None else model.context_window
+
+
+def _name(model: Model[Any] | str) -> str:
+    return model if isinstance(model, str) else model.model_name
+
+
+def _session(ctx: RunContext[Any] | None) -> DeepAgentDeps[Any] | None:
+    deps: object = None if ctx is None else ctx.deps
+    return cast("DeepAgentDeps[Any]", deps) if isinstance(deps, DeepAgentDeps) else None
+
+
+def _conversation(ctx: RunContext[Any] | None) -> str | None:
+    return None if ctx is None else ctx.conversation_id or ctx.run_id
+
+
+def _key(ctx: RunContext[Any] | None, messages: Sequence[ModelMessage]) -> str:
+    return _conversation(ctx) or f"by hand: {messages[0].timestamp}, {repr(messages[0].parts)[:200]}"
+
+
+def _grown_since(failure: LastFailure, messages: int, tokens: int) -> bool:
+    if tokens >= failure.tokens * ALARM:
+        return True
+    return messages >= failure.messages + PAUSE and tokens >= failure.tokens * GROWTH
+
+
+def _suspended(message: ModelMessage) -> bool:
+    """A response that the provider is still to finish; nothing may come between it and its continuation."""
+    return isinstance(message, ModelResponse) and message.state == "suspended"

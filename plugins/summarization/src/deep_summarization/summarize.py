@@ -1,0 +1,87 @@
+"""The call that writes a summary, and the reasons for which its answer is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import UsageLimitExceeded
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.models import Model
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import RunContext
+
+__all__ = ["SummaryFailed", "write_summary"]
+
+
+class SummaryFailed(Exception):
+    """No summary could be had, so the history stays as it was. The message says why."""
+
+
+async def write_summary(
+    model: Model[Any] | str,
+    prompt: str,
+    *,
+    ctx: RunContext[Any] | None,
+    seconds: float,
+    most_tokens: int,
+    count: Callable[[str], int],
+) -> str:
+    """Ask a model for a summary.
+
+    What the call used is added to the run's usage, also where the answer is refused.
+
+    Args:
+        model: whom to ask.
+        prompt: what to say.
+        ctx: the run, for its usage and limits; None outside of one.
+        seconds: how long it may take.
+        most_tokens: a longer answer is refused.
+        count: tokens of a text.
+
+    Raises:
+        SummaryFailed: the call failed, took too long or would break a usage limit; or the answer is empty, only tool
+            calls, cut off or filtered by the provider, or too long.
+    """
+    if ctx is not None and ctx.usage_limits is not None:
+        try:
+            ctx.usage_limits.check_before_request(ctx.usage)
+        except UsageLimitExceeded as error:
+            raise SummaryFailed(f"the run's usage limit leaves no request for a summary: {error}") from error
+    try:
+        async with asyncio.timeout(seconds):
+            response = await model_request(
+                model, [ModelRequest(parts=[UserPromptPart(prompt)])], model_settings=_settings(ctx)
+            )
+    except TimeoutError as error:
+        raise SummaryFailed(f"the summary took more than {seconds:g} seconds") from error
+    except Exception as error:
+        # Whatever a provider, an SDK or a missing key raises: the conversation must not be lost over it.
+        raise SummaryFailed(f"the summary call failed: {type(error).__name__}: {error}") from error
+    if ctx is not None:
+        ctx.usage.requests += 1
+        ctx.usage.incr(response.usage)
+    return _checked(response, most_tokens, count)
+
+
+def _settings(ctx: RunContext[Any] | None) -> ModelSettings | None:
+    """Of the run's settings, those that tell how to reach the model; how it should answer is not for a summary."""
+    if ctx is None or not ctx.model_settings:
+        return None
+    reach = ("extra_headers", "extra_body", "timeout")
+    return ModelSettings(**{key: value for key, value in ctx.model_settings.items() if key in reach}) or None  # type: ignore[typeddict-item]
+
+
+def _checked(response: ModelResponse, most_tokens: int, count: Callable[[str], int]) -> str:
+    text = "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
+    if not text:
+        kinds = sorted({part.part_kind for part in response.parts})
+        raise SummaryFailed(f"the answer has no text (parts: {', '.join(kinds) or 'none'})")
+    if response.finish_reason in ("length", "content_filter", "error"):
+        raise SummaryFailed(f"the answer is incomplete (finish reason {response.finish_reason})")
+    tokens = count(text)
+    if tokens > most_tokens:
+        raise SummaryFailed(f"the summary has {tokens} tokens, and at most {most_tokens} fit")
+    return text

@@ -1,0 +1,136 @@
+"""The conversation as text for the summarising model: everything named, tool output shortened, bounded as a whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from pydantic_ai.messages import (
+    BaseToolCallPart,
+    BaseToolReturnPart,
+    BinaryContent,
+    CompactionPart,
+    FilePart,
+    FileUrl,
+    ModelMessage,
+    ModelRequestPart,
+    ModelResponsePart,
+    RetryFeedbackPart,
+    RetryPromptPart,  # pyright: ignore[reportDeprecated]
+    SystemPromptPart,
+    TextContent,
+    TextPart,
+    ThinkingPart,
+    UploadedFile,
+    UserPromptPart,
+)
+
+from .frames import is_live_text
+
+__all__ = ["shortened", "transcript", "user_text"]
+
+ITEM_CHARS = (500, 150)
+"""Characters of a tool's arguments, of its result and of a thought: first try, and where that is too much in all."""
+START_SHARE = 0.25
+"""Part of what is shown that is taken from the beginning, where the middle must be left out."""
+
+
+def transcript(messages: Sequence[ModelMessage], limit: int, count: Callable[[str], int]) -> str:
+    """The messages as text of at most `limit` tokens.
+
+    What the user and the model said comes whole, unless that alone is too much: then the middle is left out and its
+    length is told. Live texts of the kernel are left out: they are said again after the cut.
+
+    Args:
+        messages: to be told.
+        limit: in tokens.
+        count: tokens of a text.
+    """
+    text = ""
+    for item_chars in ITEM_CHARS:
+        text = "\n\n".join(_lines(messages, item_chars)).replace("</conversation", "<\\/conversation")
+        if count(text) <= limit:
+            return text
+    for _ in range(8):
+        tokens = count(text)
+        if tokens <= limit:
+            return text
+        # A counter need not be linear in characters, so what remains is measured again.
+        text = shortened(text, max(200, int(len(text) * limit / tokens * 0.95)), START_SHARE)
+    return text
+
+
+def shortened(text: str, most: int, start_share: float = 0.7) -> str:
+    """`text`, or its beginning and its end with the number of characters left out between them; about `most` long."""
+    if len(text) <= most:
+        return text
+    start = int(most * start_share)
+    return f"{text[:start]}\n[… {len(text) - most} characters left out …]\n{text[len(text) - (most - start) :]}"
+
+
+def user_text(part: UserPromptPart) -> str:
+    """What a prompt says, files named."""
+    if isinstance(part.content, str):
+        return part.content
+    return "\n".join(filter(None, map(_content, part.content)))
+
+
+def _lines(messages: Sequence[ModelMessage], item_chars: int) -> list[str]:
+    lines = (_line(part, item_chars) for message in messages for part in message.parts)
+    return [line for line in lines if line]
+
+
+def _line(part: ModelRequestPart | ModelResponsePart, most: int) -> str:
+    if isinstance(part, UserPromptPart):
+        return "" if is_live_text(part) else f"User: {user_text(part)}"
+    if isinstance(part, TextPart):
+        return f"Agent: {part.content}" if part.content else ""
+    if isinstance(part, BaseToolCallPart):
+        return f"Agent calls {part.tool_name}: {shortened(_json(part.args), most)}"
+    if isinstance(part, BaseToolReturnPart):
+        outcome = "" if part.outcome == "success" else f" ({part.outcome})"
+        return f"Result of {part.tool_name}{outcome}: {shortened(_told(part.content), most)}"
+    if isinstance(part, RetryPromptPart):  # pyright: ignore[reportDeprecated]
+        return f"Result of {part.tool_name or 'the answer'} (retried): {shortened(part.model_response(), most)}"
+    if isinstance(part, RetryFeedbackPart):
+        return f"Feedback to the agent: {shortened(_told(part.content), most)}"
+    if isinstance(part, ThinkingPart):
+        return f"Agent thinks: {shortened(part.content, most)}" if part.content else ""
+    if isinstance(part, CompactionPart):
+        return f"Summary of what came before: {part.content}" if part.content else ""
+    if isinstance(part, FilePart):
+        return f"Agent makes {_content(part.content)}"
+    if isinstance(part, SystemPromptPart):
+        return ""  # kept as it is
+    content: object = getattr(part, "content", None)
+    return f"{part.part_kind}: {shortened(content, most)}" if isinstance(content, str) and content else ""
+
+
+def _told(value: Any) -> str:
+    """A tool's result as text, files inside it named."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple):
+        return "\n".join(_told(item) for item in cast("Sequence[Any]", value))
+    return _content(value) or _json(value)
+
+
+def _content(item: object) -> str:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, TextContent):
+        return item.content
+    if isinstance(item, BinaryContent):
+        return f"[{item.media_type}, {len(item.data)} bytes]"
+    if isinstance(item, FileUrl):
+        return f"[{type(item).__name__} {item.url[:200]}]"
+    if isinstance(item, UploadedFile):
+        return f"[uploaded file {item.file_id}]"
+    return ""  # a cache point, or what a later version adds
+
+
+def _json(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,258 @@
+"""What a file is by its first bytes, and what its name says it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from mimetypes import MimeTypes
+
+from .names import suffix_of
+
+__all__ = ["Kind", "Verdict", "judge", "recognise"]
+
+UNKNOWN = "application/octet-stream"
+_GENERIC = frozenset({"", ".bin", ".dat", ".data", ".tmp", ".part", ".download", ".blob", ".file"})
+"""Suffixes that promise nothing."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A format that its first bytes tell.
+
+    Attributes:
+        label: as the model is told, with its article.
+        mime_type: of it, where the name does not say more.
+        suffixes: names that it may have; the first ones are its own, the others are formats made of it.
+    """
+
+    label: str
+    mime_type: str
+    suffixes: frozenset[str]
+
+
+def _kind(label: str, mime_type: str, suffixes: str) -> Kind:
+    return Kind(label, mime_type, frozenset(f".{suffix}" for suffix in suffixes.split()))
+
+
+_PNG = _kind("a PNG image", "image/png", "png apng")
+_JPEG = _kind("a JPEG image", "image/jpeg", "jpg jpeg jpe jfif")
+_GIF = _kind("a GIF image", "image/gif", "gif")
+_TIFF = _kind("a TIFF image", "image/tiff", "tif tiff dng nef cr2 arw orf pef srw")
+_PDF = _kind("a PDF document", "application/pdf", "pdf ai")
+_POSTSCRIPT = _kind("a PostScript document", "application/postscript", "ps eps ai")
+_RTF = _kind("an RTF document", "application/rtf", "rtf doc")
+_ZIP = _kind(
+    "a ZIP archive",
+    "application/zip",
+    "zip docx docm dotx xlsx xlsm xltx pptx pptm ppsx odt ods odp odg epub jar war apk aar whl egg xpi vsix kmz 3mf "
+    "cbz ipa npz keras pages numbers key nupkg usdz sb3",
+)
+_OLE = _kind("an OLE document (old Office)", "application/x-ole-storage", "doc xls ppt dot xlt pps msg msi vsd pub mpp db")
+_GZIP = _kind(
+    "a gzip archive", "application/gzip", "gz tgz svgz tar.gz rds rdata nii.gz warc.gz json.gz"
+)
+_BZIP2 = _kind("a bzip2 archive", "application/x-bzip2", "bz2 tbz tbz2 tar.bz2")
+_XZ = _kind("an xz archive", "application/x-xz", "xz txz tar.xz")
+_ZSTD = _kind("a Zstandard archive", "application/zstd", "zst tzst tar.zst")
+_SEVEN = _kind("a 7-Zip archive", "application/x-7z-compressed", "7z cb7")
+_RAR = _kind("a RAR archive", "application/vnd.rar", "rar cbr")
+_TAR = _kind("a tar archive", "application/x-tar", "tar ova gem cbt")
+_MP4 = _kind("an MP4 or QuickTime container", "video/mp4", "mp4 m4v m4a m4b m4p mov qt 3gp 3g2 f4v cr3")
+_HEIF = _kind("an HEIF or AVIF image", "image/heif", "heic heif heics avif hif")
+_MATROSKA = _kind("a Matroska container", "video/x-matroska", "mkv webm mka weba mks")
+_OGG = _kind("an Ogg container", "application/ogg", "ogg oga ogv opus ogx spx")
+_WAV = _kind("a WAV recording", "audio/wav", "wav wave")
+_AVI = _kind("an AVI video", "video/x-msvideo", "avi")
+_WEBP = _kind("a WebP image", "image/webp", "webp")
+_MP3 = _kind("an MP3 recording", "audio/mpeg", "mp3 mp2 mpga")
+_FLAC = _kind("a FLAC recording", "audio/flac", "flac")
+_MIDI = _kind("a MIDI file", "audio/midi", "mid midi rmi kar")
+_BMP = _kind("a BMP image", "image/bmp", "bmp dib")
+_ICO = _kind("an icon", "image/x-icon", "ico")
+_PSD = _kind("a Photoshop image", "image/vnd.adobe.photoshop", "psd psb")
+_SQLITE = _kind("an SQLite database", "application/vnd.sqlite3", "sqlite sqlite3 db db3 s3db gpkg mbtiles")
+_PARQUET = _kind("a Parquet table", "application/vnd.apache.parquet", "parquet pq")
+_ARROW = _kind("an Arrow table", "application/vnd.apache.arrow.file", "arrow feather ipc")
+_AVRO = _kind("an Avro file", "application/vnd.apache.avro", "avro")
+_HDF5 = _kind("an HDF5 file", "application/x-hdf5", "h5 hdf5 hdf he5 nc mat keras")
+_WASM = _kind("a WebAssembly module", "application/wasm", "wasm")
+_FONT = _kind("a font", "font/sfnt", "ttf otf ttc woff woff2")
+_ELF = _kind("a Linux program", "application/x-executable", "so elf o ko axf out run appimage")
+_WINDOWS = _kind("a Windows program", "application/vnd.microsoft.portable-executable", "exe dll sys scr ocx cpl efi com")
+_MACOS = _kind("a macOS program", "application/x-mach-binary", "dylib bundle o")
+_JAVA = _kind("a Java class", "application/java-vm", "class")
+_HTML = _kind("an HTML page", "text/html", "html htm xhtml xht shtml mhtml")
+_SVG = _kind("an SVG image", "image/svg+xml", "svg")
+
+_MAGIC: tuple[tuple[int, bytes, Kind], ...] = (
+    (0, b"\x89PNG\r\n\x1a\n", _PNG),
+    (0, b"\xff\xd8\xff", _JPEG),
+    (0, b"GIF87a", _GIF),
+    (0, b"GIF89a", _GIF),
+    (0, b"II*\0", _TIFF),
+    (0, b"MM\0*", _TIFF),
+    (0, b"PK\x03\x04", _ZIP),
+    (0, b"PK\x05\x06", _ZIP),
+    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _OLE),
+    (0, b"\x1f\x8b\x08", _GZIP),
+    (0, b"BZh", _BZIP2),
+    (0, b"\xfd7zXZ\0", _XZ),
+    (0, b"\x28\xb5\x2f\xfd", _ZSTD),
+    (0, b"7z\xbc\xaf\x27\x1c", _SEVEN),
+    (0, b"Rar!\x1a\x07", _RAR),
+    (257, b"ustar", _TAR),
+    (0, b"\x1aE\xdf\xa3", _MATROSKA),
+    (0, b"OggS", _OGG),
+    (0, b"ID3", _MP3),
+    (0, b"\xff\xfb", _MP3),
+    (0, b"\xff\xf3", _MP3),
+    (0, b"fLaC", _FLAC),
+    (0, b"MThd", _MIDI),
+    (0, b"8BPS", _PSD),
+    (0, b"SQLite format 3\0", _SQLITE),
+    (0, b"PAR1", _PARQUET),
+    (0, b"ARROW1", _ARROW),
+    (0, b"Obj\x01", _AVRO),
+    (0, b"\x89HDF\r\n\x1a\n", _HDF5),
+    (0, b"\0asm", _WASM),
+    (0, b"wOFF", _FONT),
+    (0, b"wOF2", _FONT),
+    (0, b"OTTO\0", _FONT),
+    (0, b"\0\x01\0\0\0", _FONT),
+    (0, b"\x7fELF", _ELF),
+    (0, b"\xcf\xfa\xed\xfe", _MACOS),
+    (0, b"\xce\xfa\xed\xfe", _MACOS),
+    (0, b"\0\0\x01\0", _ICO),
+    (0, b"MZ", _WINDOWS),
+    (0, b"BM", _BMP),
+)
+"""Offset, bytes, kind. Only files that are no text are compared, so that a short mark does not take a sentence."""
+_TEXTUAL: tuple[tuple[bytes, Kind], ...] = ((b"%PDF-", _PDF), (b"%!PS", _POSTSCRIPT), (b"{\\rtf", _RTF))
+"""Formats that can be text from end to end."""
+_RIFF = {b"WAVE": _WAV, b"AVI ": _AVI, b"WEBP": _WEBP}
+_MARKUP = re.compile(
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:(<!doctype\s+html|<html|<script|<body|<head)|(<svg|<!doctype\s+svg))",
+    re.IGNORECASE | re.DOTALL,
+)
+_HEAD = 4096
+
+_ALL = frozenset(
+    [kind for _, _, kind in _MAGIC]
+    + [kind for _, kind in _TEXTUAL]
+    + [*_RIFF.values(), _MP4, _HEIF, _SVG]
+)
+_PROMISED: dict[str, Kind] = {suffix: kind for kind in sorted(_ALL, key=lambda k: k.label) for suffix in kind.suffixes}
+"""Suffixes of formats that would have been recognised."""
+# Formats that also exist without a mark of their own, or as plain text.
+_LOOSE = frozenset(
+    {".doc", ".xls", ".db", ".dat", ".com", ".run", ".out", ".o", ".pub", ".key", ".numbers", ".pages", ".mat", ".ai"}
+    | {".nc", ".hdf", ".tar", ".mp3", ".mp2", ".mpga", ".rds", ".bundle", ".class", ".ttc", ".qt", ".mov", ".egg"}
+)
+_MORE_TYPES = {
+    **{".md": "text/markdown", ".markdown": "text/markdown", ".csv": "text/csv", ".tsv": "text/tab-separated-values"},
+    **{".log": "text/plain", ".ini": "text/plain", ".cfg": "text/plain", ".toml": "application/toml"},
+    **{".yaml": "application/yaml", ".yml": "application/yaml", ".jsonl": "application/x-ndjson"},
+    **{".ndjson": "application/x-ndjson", ".ipynb": "application/x-ipynb+json", ".sql": "application/sql"},
+    **{".ts": "text/x-typescript", ".tsx": "text/x-typescript", ".jsx": "text/javascript", ".rs": "text/x-rust"},
+    **{".go": "text/x-go", ".java": "text/x-java", ".rb": "text/x-ruby", ".js": "text/javascript"},
+    **{".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document"},
+    **{".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"},
+    **{".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation"},
+    **{".odt": "application/vnd.oasis.opendocument.text", ".ods": "application/vnd.oasis.opendocument.spreadsheet"},
+    **{".epub": "application/epub+zip", ".heic": "image/heic", ".avif": "image/avif", ".webm": "video/webm"},
+    **{".rtf": "application/rtf", ".bmp": "image/bmp", ".ico": "image/x-icon", ".sh": "text/x-shellscript"},
+    **{".svgz": "image/svg+xml", ".tgz": "application/gzip", ".opus": "audio/ogg", ".m4a": "audio/mp4"},
+}
+"""Types that Python's own table lacks, or has differently from version to version (3.11 to 3.13)."""
+_TEXT_TYPES = re.compile(r"text/|.*[+/](?:json|xml|yaml|toml|sql|javascript|x-ndjson|x-sh|x-tex|x-python)$")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a file is.
+
+    Attributes:
+        mime_type: its media type.
+        mismatch: what it is where the name says otherwise, such as `named .png, content is a PDF document`.
+    """
+
+    mime_type: str
+    mismatch: str | None
+
+
+def recognise(head: bytes, *, text: bool) -> Kind | None:
+    """The format that the first bytes tell; None where they tell none."""
+    start = head[3:] if head.startswith(b"\xef\xbb\xbf") else head
+    for mark, kind in _TEXTUAL:
+        if start.startswith(mark):
+            return kind
+    if b"%PDF-" in head[:1024] and not text:
+        return _PDF  # readers accept rubbish before the header
+    if text:
+        markup = _MARKUP.match(start[:_HEAD])
+        return None if markup is None else _HTML if markup[1] else _SVG
+    for offset, mark, kind in _MAGIC:
+        if head.startswith(mark, offset):
+            return kind
+    if head.startswith(b"RIFF"):
+        return _RIFF.get(head[8:12])
+    if head[4:8] == b"ftyp":
+        return _HEIF if head[8:12] in (b"heic", b"heix", b"mif1", b"msf1", b"avif", b"avis", b"heis") else _MP4
+    return None
+
+
+def judge(name: str, head: bytes, *, text: bool, size: int) -> Verdict:
+    """The media type from content and name, and whether the two agree.
+
+    Content that tells itself wins. A name can say more about it (a `.docx` is a ZIP archive), but not something else.
+    Names of text formats are believed of every text: a `.txt` may hold a page of HTML.
+
+    Args:
+        name: the file's name.
+        head: its first bytes, 300 at least where it has them.
+        text: whether all of it is text.
+        size: in bytes.
+    """
+    suffix = suffix_of(name)
+    named = _named_type(suffix)
+    if not size:
+        return Verdict(named or UNKNOWN, None)
+    found = recognise(head, text=text)
+    if found is not None:
+        if suffix in found.suffixes:
+            return Verdict(named or found.mime_type, None)
+        if suffix in _GENERIC:
+            return Verdict(found.mime_type, None)
+        if text and found in (_HTML, _SVG) and suffix not in _PROMISED and (named is None or _is_text(named)):
+            return Verdict(named or found.mime_type, None)
+        known = suffix in _PROMISED or named is not None
+        return Verdict(found.mime_type, f"named {suffix}, content is {found.label}" if known else None)
+    plain = "text/plain" if text else UNKNOWN
+    promised = _PROMISED.get(suffix)
+    if promised is not None and suffix not in _LOOSE and promised not in (_HTML, _SVG):
+        return Verdict(plain, f"named {suffix}, content is {'text' if text else 'no such format'}")
+    if named is None or suffix in _GENERIC:
+        return Verdict(plain, None)
+    if not text and (_is_text(named) or promised in (_HTML, _SVG)):
+        return Verdict(plain, f"named {suffix}, content is binary")
+    if text and named.partition("/")[0] in ("image", "audio", "video", "font") and not _is_text(named):
+        return Verdict(plain, f"named {suffix}, content is text")
+    return Verdict(named, None)
+
+
+def _is_text(mime_type: str) -> bool:
+    return _TEXT_TYPES.match(mime_type) is not None
+
+
+@lru_cache(maxsize=1)
+def _table() -> MimeTypes:
+    # Without the host's own files: an upload has the same type on every machine.
+    return MimeTypes(())
+
+
+def _named_type(suffix: str) -> str | None:
+    if not suffix:
+        return None
+    last = suffix[suffix.rfind(".") :]
+    return _MORE_TYPES.get(suffix) or _MORE_TYPES.get(last) or _table().types_map[True].get(last)

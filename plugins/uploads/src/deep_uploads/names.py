@@ -1,0 +1,97 @@
+"""File names as users give them, made safe to store, to print, to type in a shell and to send to a model."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+
+__all__ = ["NAME_BYTES", "numbered", "safe_name", "suffix_of"]
+
+NAME_BYTES = 160
+"""Bytes of a name in UTF-8. File systems take 255; a name is in the prompt, so it stays well below."""
+HASH_DIGITS = 8
+FALLBACK = "upload"
+"""The name of a file whose own name has nothing usable in it."""
+
+_SEPARATORS = re.compile(r"[/\\]")
+# What Windows refuses in names (< > : " | ? *) and what a shell makes something of; both quotes, so that a name that
+# is quoted carelessly in a command stays one argument.
+_REPLACED = frozenset("<>:\"|?*`$;&!'\\/")
+# Cc, Cf: control characters, bidirectional overrides, invisible ones. Cs, Co, Cn: no characters at all. Zl, Zp: lines.
+_DROPPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])", re.IGNORECASE)
+# What is longer, or not ASCII, is part of the name and no kind of file.
+_SUFFIX = re.compile(r"(?:\.tar)?\.[a-z0-9_+-]{1,15}\Z", re.IGNORECASE | re.ASCII)
+
+
+def safe_name(name: str) -> str:
+    """The name under which an upload is stored.
+
+    The last component of a path; Unicode NFC; no separator, control, invisible or unassigned character, nothing that
+    becomes a separator or a dot when it is normalised, no character that Windows refuses or a shell interprets;
+    no dot or hyphen in front, no dot or blank behind; no device name of Windows; at most `NAME_BYTES` bytes, a longer
+    name being cut before its suffix and told apart by a hash of the whole. `safe_name(safe_name(x)) == safe_name(x)`.
+
+    Raises:
+        TypeError: the name is no text.
+    """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # what users send is not checked yet
+        raise TypeError(f"an upload's name is text, not {type(name).__name__}")
+    last = next((part for part in reversed(_SEPARATORS.split(name)) if part.strip(". ")), "")
+    # Twice: replacing and dropping characters can bring others together that compose.
+    clean = unicodedata.normalize("NFC", "".join(map(_character, unicodedata.normalize("NFC", last))))
+    clean = _trimmed(" ".join(clean.split())) or FALLBACK
+    if _RESERVED.fullmatch(clean.split(".", 1)[0].rstrip(" ")):
+        clean = f"_{clean}"
+    if len(clean.encode()) > NAME_BYTES:
+        clean = _marked(clean, f"-{hashlib.sha256(clean.encode()).hexdigest()[:HASH_DIGITS]}")
+    return clean
+
+
+def _trimmed(name: str) -> str:
+    name = name.lstrip(". ").rstrip(". ")
+    return f"_{name[1:]}" if name.startswith(("-", "~")) else name
+
+
+def _character(char: str) -> str:
+    category = unicodedata.category(char)
+    if category == "Zs" or char in "\t\n\r\v\f":
+        return " "
+    if category in _DROPPED:
+        return ""
+    if char in _REPLACED:
+        return "_"
+    # Full-width and other look-alikes, which whoever normalises the name later turns into the real thing.
+    folded = unicodedata.normalize("NFKC", char)
+    return "_" if folded != char and not _REPLACED.isdisjoint(folded.replace(".", "/")) else char
+
+
+def suffix_of(name: str) -> str:
+    """The suffix with its dot, in lower case (`.csv`, `.tar.gz`); empty where there is none."""
+    return _split(name)[1].lower()
+
+
+def numbered(name: str, number: int) -> str:
+    """`report.csv`, `report-2.csv`, `report-3.csv`, …: the names that are tried in turn."""
+    return name if number == 1 else _marked(name, f"-{number}")
+
+
+def _split(name: str) -> tuple[str, str]:
+    match = _SUFFIX.search(name)
+    return (name[: match.start()], match.group()) if match and match.start() else (name, "")
+
+
+def _marked(name: str, mark: str) -> str:
+    stem, suffix = _split(name)
+    return _cut(stem, NAME_BYTES - len(mark) - len(suffix)) + mark + suffix
+
+
+def _cut(text: str, most: int) -> str:
+    """The longest beginning of at most `most` bytes that ends between characters, not before a combining one."""
+    if len(text.encode()) <= most:
+        return text
+    cut = text.encode()[:most].decode(errors="ignore")
+    while cut and unicodedata.combining(text[len(cut)]):
+        cut = cut[:-1]
+    return cut.rstrip(". ")

@@ -1,0 +1,81 @@
+"""The list of uploads as the model is told it: names and measures, nothing from inside the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from .slot import UPLOADS, UploadedFile
+
+if TYPE_CHECKING:
+    from pydantic_ai import RunContext
+
+    from .options import UploadsOptions
+
+__all__ = ["FilesSection", "listing", "size_text"]
+
+HEAD = "Files the user uploaded (the names are the user's; read large ones in parts, or search them):"
+TAIL_CHARS = 60
+"""Room for the line about what was left out."""
+FIELD_CHARS = 400
+"""Characters of a path: a name has at most 160 bytes, the directory is the application's."""
+
+
+class FilesSection:
+    """The live section `uploads.files`.
+
+    Attributes:
+        options: of the agent that it was made for.
+    """
+
+    def __init__(self, options: UploadsOptions) -> None:
+        self.options = options
+
+    def __call__(self, ctx: RunContext[Any]) -> str | None:
+        """The current list; None while there is none."""
+        return listing(ctx.deps.state[UPLOADS].copy().values(), self.options.section_chars)
+
+
+def listing(uploads: Iterable[UploadedFile], limit: int) -> str | None:
+    """A line an upload, in at most `limit` characters, in the order of arrival; the earliest give way."""
+    lines = [_line(upload) for upload in uploads]
+    if not lines:
+        return None
+    room = limit - len(HEAD) - 1 - TAIL_CHARS
+    shown: list[str] = []
+    for line in reversed(lines):
+        if len(line) + 1 > room:
+            break
+        shown.append(line)
+        room -= len(line) + 1
+    left = len(lines) - len(shown)
+    more = [f"and {left} uploaded earlier: list the directory"] if left else []
+    return "\n".join([HEAD, *more, *reversed(shown)])
+
+
+def _line(upload: UploadedFile) -> str:
+    told = [size_text(upload.size)]
+    if upload.line_count is not None:
+        told.append("1 line" if upload.line_count == 1 else f"{upload.line_count:,} lines")
+    told.append(_bounded(upload.mime_type))
+    if upload.encoding not in (None, "utf-8"):
+        told.append(_bounded(upload.encoding or ""))
+    if upload.mismatch:
+        told.append(_bounded(upload.mismatch))
+    return f"- {_bounded(upload.path)} ({', '.join(told)})"
+
+
+def _bounded(text: str) -> str:
+    """One line of a field. The application may fill the slot too, so it is not only what `upload_file` let through."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return line if len(line) <= FIELD_CHARS else f"{line[: FIELD_CHARS - 1]}…"
+
+
+def size_text(size: int) -> str:
+    """`512 B`, `1.5 KB`, `3.0 MB`, `2.0 GB`: by 1024, one decimal."""
+    amount = float(size)
+    for unit in ("B", "KB", "MB"):
+        if amount < 1024:
+            return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GB"

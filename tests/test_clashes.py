@@ -1,0 +1,341 @@
+"""Clashes of every kind: the error names both with versions and the ways out, and each way out works."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import pytest
+from pydantic_ai import FunctionToolset, RunContext, ToolDefinition
+from pydantic_ai.capabilities import Capability
+from pydantic_ai.exceptions import UserError
+
+from deep_core import ConfigError, Kernel, PluginError, PluginWarning, PromptSection
+from tests.environments import Distribution
+from tests.plugins_by_hand import Site, Tools, agent_of, outcomes, pending, plugin, run, scripted, site
+from tests.stubs import Call
+
+__all__ = ["site"]
+
+TOOL = """
+from deep_core import hookimpl
+
+@hookimpl
+def deep_toolsets(context):
+    from pydantic_ai import FunctionToolset
+    toolset = FunctionToolset(id={owner!r})
+    toolset.add_function(lambda: {owner!r}, name={name!r}, description="Says whose it is.", requires_approval={asks})
+    return [toolset]
+"""
+SECTION = """
+from deep_core import PromptSection, hookimpl
+
+@hookimpl
+def deep_prompt_sections(context):
+    return [PromptSection.{kind}("rules", {text})]
+"""
+BACKEND = """
+from deep_core import hookimpl
+
+@hookimpl
+def deep_backends(context):
+    return {{"sandbox": lambda context: None}}
+"""
+SLOT = """
+from deep_core import StateSlot, hookimpl
+
+@hookimpl
+def deep_state():
+    return [StateSlot("notes", list[str], list)]
+"""
+
+
+def tool_of(owner: str, name: str = "search", *, asks: bool = False) -> str:
+    return TOOL.format(owner=owner, name=name, asks=asks)
+
+
+def offered(kernel: Kernel, **how: Any) -> list[str]:
+    model = scripted()
+    run(kernel.create_agent(model, **how))
+    return sorted(model.player.views[0].tools)
+
+
+def ways_out(error: BaseException) -> list[str]:
+    """The lines that the message says to type."""
+    return re.findall(r"^  (\[plugins\..*)$", str(error), re.M)
+
+
+def as_config(way: str) -> dict[str, Any]:
+    """`[plugins.x] key = value`, as the user would write it into a file."""
+    import tomllib
+
+    return tomllib.loads(way.replace("] ", "]\n", 1))
+
+
+KINDS = {
+    "tool": (tool_of("ant"), tool_of("bee")),
+    "prompt section": (
+        SECTION.format(kind="static", text="'ANT'"),
+        SECTION.format(kind="live", text="lambda ctx: 'BEE'"),
+    ),
+    "backend": (BACKEND.format(), BACKEND.format()),
+    "state slot": (SLOT, SLOT),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_error_names_both_with_versions_and_each_way_out_that_it_names_works(site: Site, kind: str) -> None:
+    site.install("ant", KINDS[kind][0], version="1.2")
+    site.install("bee", KINDS[kind][1], version="3.4")
+    with pytest.raises(PluginError) as caught:
+        Kernel().create_agent(scripted())
+    message = str(caught.value)
+    assert f"two plugins have a {kind} " in message
+    assert "\n  ant 1.2 (acme-ant)\n  bee 3.4 (acme-bee)\n" in message
+    ways = ways_out(caught.value)
+    assert len(ways) == (4 if kind == "tool" else 1)
+    for way in ways:
+        with Kernel(config=as_config(way)) as kernel:
+            run(kernel.create_agent(scripted()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("left_out", ["ant", "bee"])
+def test_leaving_out_either_ends_the_clash(site: Site, kind: str, left_out: str) -> None:
+    site.install("ant", KINDS[kind][0])
+    site.install("bee", KINDS[kind][1])
+    with Kernel(disable=[left_out]) as kernel:
+        run(kernel.create_agent(scripted()))
+    if kind != "state slot":  # slots clash when the kernel is made: no agent has left anything out yet
+        with Kernel() as kernel:
+            run(kernel.create_agent(scripted(), **{left_out: False}))
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"bee": {"prefix": "bee"}}, ["bee_search", "search"]),
+        ({"ant": {"prefix": "ant"}}, ["ant_search", "search"]),
+        ({"bee": {"tools": "~name:search"}}, ["search"]),
+        ({"bee": {"replaces": ["ant:search"]}}, ["search"]),
+        ({"bee": {"enabled": False}}, ["search"]),
+    ],
+)
+def test_each_way_out_of_a_clash_of_tools(site: Site, config: dict[str, Any], expected: list[str]) -> None:
+    site.install("ant", tool_of("ant"))
+    site.install("bee", tool_of("bee"))
+    assert offered(Kernel(config={"plugins": config})) == expected
+    winner = "bee" if "replaces" in config.get("bee", {}) or "ant" in config else "ant"
+    result = run(Kernel(config={"plugins": config}).create_agent(scripted(Call("search", {}))))
+    (part,) = [part for message in result.all_messages() for part in message.parts if part.part_kind == "tool-return"]
+    assert part.content == winner
+
+
+def test_a_clash_is_an_error_at_construction_where_names_are_known() -> None:
+    with pytest.raises(PluginError, match="'search'"):
+        agent_of(plugin("a", toolsets=[Tools("search").toolset]), plugin("b", toolsets=[Tools("search").toolset]))
+
+
+def test_where_names_are_not_known_it_is_an_error_when_first_listed() -> None:
+    lazily = Tools("search").toolset.filtered(lambda ctx, definition: True)
+    agent = agent_of(plugin("a", toolsets=[Tools("search").toolset]), plugin("b", toolsets=[lazily]))
+    with pytest.raises(PluginError, match="'search'") as caught:
+        run(agent)
+    assert "  a (" in str(caught.value)
+    assert "  b (" in str(caught.value)
+    assert 'prefix = "b"' in str(caught.value)
+
+
+def test_one_plugin_with_two_tools_of_one_name_is_named_too() -> None:
+    with pytest.raises(PluginError, match=r"'search'(?s:.*)  a \("):
+        agent_of(plugin("a", toolsets=[Tools("search", id="x").toolset, Tools("search", id="y").toolset]))
+
+
+def test_a_plugins_tool_and_the_applications_clash() -> None:
+    def search() -> str:
+        return "app"
+
+    with pytest.raises(PluginError) as caught:
+        agent_of(plugin("a", toolsets=[Tools("search").toolset]), tools=[search])
+    assert "  a (" in str(caught.value)
+    assert "the application" in str(caught.value)
+    assert ways_out(caught.value)[0].startswith("[plugins.a]")
+
+
+@pytest.mark.parametrize("other", ["toolset", "application's capability", "plugin's capability"])
+def test_a_tool_of_a_capability_clashes_with_both_named(other: str) -> None:
+    mine = plugin("a", toolsets=[Tools("search").toolset])
+    theirs = Capability[Any](id="theirs", toolsets=[Tools("search").toolset])
+    if other == "plugin's capability":
+        agent = lambda: agent_of(mine, plugin("b", capabilities=[theirs]))  # noqa: E731
+    elif other == "application's capability":
+        agent = lambda: agent_of(mine, capabilities=[theirs])  # noqa: E731
+    else:
+        agent = lambda: agent_of(mine, toolsets=[Tools("search").toolset])  # noqa: E731
+    with pytest.raises((PluginError, UserError), match="'search'") as caught:
+        run(agent())
+    if other != "application's capability":
+        assert "  a (" in str(caught.value)
+    if other == "plugin's capability":
+        assert "  b (" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["search_tools", "load_capability", "final_result"])
+@pytest.mark.parametrize("lazily", [False, True])
+def test_a_reserved_name_names_the_plugin_and_each_way_out_works(name: str, lazily: bool) -> None:
+    toolset = Tools(name, "other").toolset
+    toolset = toolset.filtered(lambda ctx, definition: True) if lazily else toolset
+    greedy = plugin("greedy", toolsets=[toolset])
+    with pytest.raises(PluginError) as caught:
+        run(agent_of(greedy))
+    assert all(text in str(caught.value) for text in (repr(name), "reserved by Pydantic AI", "  greedy ("))
+    ways = ways_out(caught.value)
+    assert len(ways) == 3
+    for way in ways:
+        run(agent_of(greedy, config=as_config(way))) if "enabled" not in way else None
+    run(agent_of(greedy, greedy=False))
+
+
+def test_two_distributions_with_one_plugin_name_are_both_named_and_neither_is_guessed(site: Site) -> None:
+    for number in (1, 2):
+        Distribution(f"acme-sun{number}", {"sun": f"sun{number}"}, {f"sun{number}.py": tool_of("sun")}).write(site.path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kernel = Kernel()
+    assert kernel.active == ()
+    assert {record.status for record in kernel.records} == {"failed"}
+    text = "".join(str(w.message) for w in caught if issubclass(w.category, PluginWarning))
+    assert "acme-sun1" in text
+    assert "acme-sun2" in text
+    assert offered(Kernel(disable=["acme-sun1"])) == ["search"]
+
+
+@pytest.mark.parametrize(
+    "name", ["model", "tools", "interrupt_on", "kernel", "retries", "end_strategy", "Sun", "9", "a-b"]
+)
+def test_a_reserved_plugin_name_is_refused_saying_why(site: Site, name: str) -> None:
+    Distribution("acme-greedy", {name: "greedy"}, {"greedy.py": tool_of("greedy")}).write(site.path)
+    with pytest.warns(PluginWarning, match=rf"{name}(?s:.*)(parameter of create_deep_agent|does not match)"):
+        kernel = Kernel()
+    (record,) = kernel.records
+    assert record.status == "failed"
+
+
+# -- replaces, prefix, tools, defer ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "how"),
+    [
+        ({"requires_approval": True}, {}),
+        ({}, {"interrupt_on": {"search": True}}),
+        ({"tags": ["execute"]}, {"interrupt_on": "execute"}),
+        ({}, {"interrupt_on": "plugin:a"}),
+    ],
+)
+def test_a_tool_that_takes_anothers_place_keeps_its_approvals(old: dict[str, Any], how: dict[str, Any]) -> None:
+    first, second = Tools("search", **old), Tools("search", tags=["read"])
+    for lazily in (False, True):
+        toolset = first.toolset.filtered(lambda ctx, definition: True) if lazily else first.toolset
+        agent = agent_of(
+            plugin("a", toolsets=[toolset]),
+            plugin("b", toolsets=[second.toolset]),
+            model=scripted(Call("search", {})),
+            config={"plugins": {"b": {"replaces": ["a:search"]}}},
+            **how,
+        )
+        assert pending(run(agent)).approvals
+    assert (first.ran, second.ran) == ([], [])
+
+
+def test_replacing_with_a_prefix_still_keeps_the_approvals() -> None:
+    first, second = Tools("search", requires_approval=True), Tools("search", tags=["read"])
+    agent = agent_of(
+        plugin("a", toolsets=[first.toolset]),
+        plugin("b", toolsets=[second.toolset]),
+        model=scripted(Call("b_search", {})),
+        config={"plugins": {"b": {"replaces": ["a:search"], "prefix": "b"}}},
+    )
+    assert pending(run(agent)).approvals
+
+
+@pytest.mark.parametrize("entry", ["search", "zzz:search", "a:", "a:serch", ":search", "a:search:x"])
+def test_a_wrong_replaces_is_an_error_with_its_path(entry: str) -> None:
+    plugins = [plugin("a", toolsets=[Tools("search").toolset]), plugin("b", toolsets=[Tools("find", "serch").toolset])]
+    with pytest.raises(ConfigError, match=r"plugins\.b\.replaces"):
+        agent_of(*plugins, config={"plugins": {"b": {"replaces": [entry]}}})
+
+
+def test_a_tool_is_not_replaced_by_nothing() -> None:
+    plugins = [plugin("a", toolsets=[Tools("search").toolset]), plugin("b", toolsets=[Tools("find").toolset])]
+    with pytest.raises(ConfigError, match=r"plugins\.b\.replaces(?s:.*)search"):
+        agent_of(*plugins, config={"plugins": {"b": {"replaces": ["a:search"]}}})
+
+
+def test_an_expression_matches_the_original_and_the_final_name() -> None:
+    for rule in ("name:search", "name:web_search", "^web_", "^sea"):
+        tools = Tools("search", "fetch")
+        config = {"plugins": {"web": {"prefix": "web", "tools": rule}}}
+        model = scripted()
+        run(agent_of(plugin("web", toolsets=[tools.toolset]), model=model, config=config))
+        assert "web_search" in model.player.views[0].tools
+
+
+def test_a_prefixed_tool_runs_under_its_own_name() -> None:
+    seen: list[str | None] = []
+    toolset = FunctionToolset[Any](id="web")
+
+    @toolset.tool
+    def search(ctx: RunContext[Any]) -> str:
+        seen.append(ctx.tool_name)
+        return "found"
+
+    config = {"plugins": {"web": {"prefix": "web"}}}
+    result = run(agent_of(plugin("web", toolsets=[toolset]), model=scripted(Call("web_search", {})), config=config))
+    assert (outcomes(result), seen) == ([("web_search", "success")], ["search"])
+
+
+@pytest.mark.parametrize("defer", [True, "name:search"])
+def test_a_deferred_tool_is_found_through_tool_search(defer: Any) -> None:
+    from pydantic_ai.models.test import TestModel
+
+    tools = Tools("search", "fetch")
+    agent = agent_of(plugin("web", toolsets=[tools.toolset]), config={"plugins": {"web": {"defer": defer}}})
+    model = TestModel(call_tools=["search_tools"])
+    run(agent, model=model)
+    parameters = model.last_model_request_parameters
+    assert parameters is not None
+    deferred = {tool.name for tool in parameters.function_tools if tool.defer_loading}
+    assert deferred == ({"search", "fetch"} if defer is True else {"search"})
+    assert "search_tools" in {tool.name for tool in parameters.function_tools}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "tags"),
+    [
+        (None, {"write"}),
+        ({"tags": ["read", "network"]}, {"read", "network"}),
+        ({"tags": []}, {"write"}),
+        ({"annotations": {"readOnlyHint": True}}, {"read"}),
+        ({"annotations": {"readOnlyHint": True, "openWorldHint": True}}, {"read", "network"}),
+        ({"annotations": {"readOnlyHint": False, "destructiveHint": True}}, {"write", "destructive"}),
+        ({"annotations": {"destructiveHint": True}}, {"write", "destructive"}),
+        ({"annotations": {"title": "A tool"}}, {"write"}),
+        ({"annotations": {}}, {"write"}),
+        ({"annotations": {"openWorldHint": True}}, {"write", "network"}),
+    ],
+)
+def test_a_tools_tags_are_its_own_or_its_annotations_or_write(metadata: Any, tags: set[str]) -> None:
+    seen: list[ToolDefinition] = []
+    toolset = FunctionToolset[Any](id="web")
+    toolset.add_function(lambda: "x", name="search", description="Search.", metadata=metadata)
+    check = plugin("check", check_call=lambda call: seen.append(call))
+    run(agent_of(plugin("web", toolsets=[toolset]), check, model=scripted(Call("search", {}))))
+    assert set(seen[0].tags) == tags  # type: ignore[attr-defined]
+
+
+def test_a_section_name_belongs_to_one_plugin_but_a_plugin_left_out_claims_nothing() -> None:
+    rules = [PromptSection.static("rules", "R")]
+    agent = agent_of(plugin("a", sections=rules), plugin("b", sections=rules), b=False)
+    assert run(agent).output == "done"

@@ -1,0 +1,366 @@
+"""Configuration: where it comes from, who wins, what a project may say, and how a mistake is told."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import Field
+from pydantic_ai import DeferredToolRequests, FunctionToolset
+from pydantic_ai.capabilities import HandleDeferredToolCalls
+from pydantic_ai.models.test import TestModel
+
+from deep_core import AgentConfig, ConfigError, Kernel, PluginOptions, PluginWarning
+from deep_core.config import find_project_file, load_config, trust, user_file
+from tests.plugins_by_hand import Tools, agent_of, kernel_of, plugin, run, scripted
+from tests.stubs import Call, ScriptedModel
+
+WEATHER = "weather"
+
+
+class WeatherOptions(PluginOptions):
+    unit: str = "celsius"
+    """Of temperatures."""
+    days: int = 3
+    """Of a forecast."""
+    key: str = Field(default="", json_schema_extra={"trusted": True})
+    """Of the service."""
+
+
+class Project:
+    """A working directory with a project's file, and a user's file beside it in the home."""
+
+    def __init__(self, folder: Path, site: Path) -> None:
+        self.folder = folder
+        self.site = site
+        self.tools = Tools("forecast", tags=["read"]).add("report", tags=["write"])
+        self.tools.add("launch", requires_approval=True)
+        self.options: list[WeatherOptions] = []
+
+    def file(self, text: str) -> Path:
+        path = self.folder / "deep.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def user(self, text: str) -> None:
+        user_file().parent.mkdir(parents=True, exist_ok=True)
+        user_file().write_text(text, encoding="utf-8")
+
+    def toolsets(self, context: Any) -> list[FunctionToolset[Any]]:
+        self.options.append(context.options(WeatherOptions))
+        return [self.tools.toolset]
+
+    def kernel(self, *more: object, **how: Any) -> Kernel:
+        """As an application makes one: files and environment are read, and nothing is installed."""
+        weather = plugin(WEATHER, options=WeatherOptions, toolsets=self.toolsets)
+        return Kernel(plugins=[weather, *more], **how)
+
+    def asking(self, kernel: Kernel, **how: Any) -> set[str]:
+        """The tools that wait for a person."""
+        asking: set[str] = set()
+        for name in ("forecast", "report", "launch"):
+            result = run(kernel.create_agent(scripted(Call(name, {})), **how))
+            if isinstance(result.output, DeferredToolRequests):
+                asking.add(name)
+        return asking
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.setattr("deep_core.index.site_directories", lambda: [str(site)])
+    warnings.filterwarnings("ignore", message=".*no plugin is installed.*")
+    return Project(folder, site)
+
+
+def options(kernel: Kernel, project: Project, **how: Any) -> WeatherOptions:
+    kernel.create_agent(scripted(), **how)
+    return project.options[-1]
+
+
+# -- who wins --------------------------------------------------------------------------------------------------------
+
+
+def test_code_wins_over_environment_over_project_over_user(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def days(**how: Any) -> int:
+        return options(project.kernel(), project, **how).days
+
+    assert days() == 3
+    project.user("[plugins.weather.options]\ndays = 4\nunit = 'kelvin'")
+    assert days() == 4
+    project.file("[plugins.weather.options]\ndays = 5")
+    assert days() == 5
+    monkeypatch.setenv("DEEP_PLUGINS__WEATHER__OPTIONS__DAYS", "6")
+    assert days() == 6
+    assert options(project.kernel(config={"plugins": {"weather": {"options": {"days": 7}}}}), project).days == 7
+    assert days(weather={"days": 8}) == 8
+    assert days(plugins=[WeatherOptions(days=9)]) == 9
+    assert options(project.kernel(), project).unit == "kelvin"  # what nobody else says, the user says
+
+
+def test_each_value_knows_its_source(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.user('[plugins.weather]\nprefix = "w"\norder = 3')
+    project.file("[plugins.weather.options]\ndays = 5")
+    monkeypatch.setenv("DEEP_PLUGINS__WEATHER__ORDER", "4")
+    settings = load_config().plugin(WEATHER)
+    assert (settings.order, settings.prefix, settings.options) == (4, "w", {"days": 5})
+    assert settings.sources["order"] == "environment"
+    assert settings.sources["prefix"] == str(user_file())
+    assert Path(settings.sources["options.days"]).samefile(project.folder / "deep.toml")
+
+
+def test_the_environment_reaches_nested_keys(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, text in {
+        "DEEP_MODEL": "openai:gpt-5",
+        "DEEP_AGENT__MODEL__TEMPERATURE": "0.5",
+        "DEEP_AGENT__IDENTITY__NAME": "ada",
+        "DEEP_AGENT__TOOL_FILTER": "read | write",
+        "DEEP_AGENT__INTERRUPT_ON": "{report = true}",
+        "DEEP_PLUGINS__WEATHER__APPROVE": "true",
+        "DEEP_PLUGINS__WEATHER__TOOLS": "read",
+        "DEEP_PLUGINS__WEATHER__OPTIONS__UNIT": "kelvin",
+    }.items():
+        monkeypatch.setenv(key, text)
+    config = load_config()
+    merged, sources = config.agent()
+    settings = config.plugin(WEATHER)
+    assert merged["identity"] == {"name": "ada"}
+    assert merged["tool_filter"] == "read | write"
+    assert merged["interrupt_on"] == {"report": True}
+    assert (settings.approve, settings.tools, settings.options["unit"]) == (True, "read", "kelvin")
+    assert set(sources.values()) == {"environment"}
+
+
+def test_the_model_and_a_key_of_it_can_both_stand_in_the_environment(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEEP_MODEL", "test")
+    monkeypatch.setenv("DEEP_AGENT__MODEL__TEMPERATURE", "0.5")
+    agent = project.kernel().create_agent()
+    assert isinstance(agent.model, TestModel)
+    assert (agent.model_settings or {}).get("temperature") == 0.5  # type: ignore[union-attr]
+
+
+def test_disable_adds_up_and_allow_is_the_strongest_layers(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.user('[plugins]\ndisable = ["a"]\nallow = ["a", "b"]')
+    monkeypatch.setenv("DEEP_PLUGINS_DISABLE", "b, c")
+    monkeypatch.setenv("DEEP_PLUGINS_ALLOW", "c")
+    config = load_config({"plugins": {"disable": ["d"]}})
+    assert [name for name, _ in config.plugin_list("disable") or ()] == ["d", "b", "c", "a"]
+    assert [name for name, _ in config.plugin_list("allow") or ()] == ["c"]
+
+
+def test_pyproject_has_a_table_of_its_own(project: Project) -> None:
+    (project.folder / "pyproject.toml").write_text(
+        "[project]\nname = 'x'\n[tool.deep.plugins.weather.options]\ndays = 5\n"
+    )
+    assert options(project.kernel(), project).days == 5
+    project.file("[plugins.weather.options]\ndays = 6")
+    assert options(project.kernel(), project).days == 6
+
+
+def test_the_projects_file_is_looked_for_up_to_the_repository(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = project.folder / "a" / "b"
+    inner.mkdir(parents=True)
+    (project.folder.parent / "deep.toml").write_text("[plugins.weather.options]\ndays = 99")
+    monkeypatch.chdir(inner)
+    assert find_project_file() is None
+    path = project.file("[plugins.weather.options]\ndays = 5")
+    assert (find_project_file() or Path()).samefile(path)
+
+
+def test_a_file_named_by_code_must_be_there(project: Project) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.toml"):
+        project.kernel(config="absent.toml")
+
+
+# -- mistakes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[plugin.weather]\nprefix = 'w'", ["'plugin'", "Did you mean 'plugins'"]),
+        ("[plugins.weather]\nprefx = 'w'", ["plugins.weather.prefx", "Did you mean 'prefix'"]),
+        ("[plugins.weather]\nprefix = 3", ["plugins.weather.prefix", "text"]),
+        ("[plugins.weather]\nenabled = 'no'", ["plugins.weather.enabled", "true or false"]),
+        ("[plugins.weather]\norder = 'first'", ["plugins.weather.order", "number"]),
+        ("[plugins.weather]\norder = true", ["plugins.weather.order", "number"]),
+        ("[plugins.weather]\nreplaces = 'a:b'", ["plugins.weather.replaces", "list"]),
+        ("[plugins.weather]\nreplaces = [3]", ["plugins.weather.replaces", "list"]),
+        ("[plugins.weather]\noptions = 3", ["plugins.weather.options", "table"]),
+        ("[plugins.weather]\nprefix = 'not a name'", ["plugins.weather.prefix"]),
+        ("[plugins]\nweather = 3", ["plugins.weather", "table"]),
+        ("[plugins]\ndisable = 'weather'", ["plugins.disable", "list"]),
+        ("[plugins.weather.options]\ndayz = 3", ["plugins.weather.options.dayz", "Did you mean 'days'"]),
+        ("[plugins.weather.options]\ndays = 'x'", ["plugins.weather.options.days", "integer"]),
+        ("[agent]\nmodl = 'x'", ["agent.modl", "Did you mean 'model'"]),
+        ("[agent.model]\ntemperatur = 1", ["agent.model.temperatur", "Did you mean 'temperature'"]),
+        ("[agent.model]\ntemperature = 9", ["agent.model.temperature", "less than or equal to 2"]),
+        ("[agent.tools_policy]\nenabled = 'maybe'", ["agent.tools_policy.enabled"]),
+        ("[agent]\nschema_version = 2", ["agent.schema_version"]),
+        ("[agent]\ninterrupt_on = 3", ["agent.interrupt_on"]),
+        ("agent = 3", ["agent", "table"]),
+        ("[agent", ["deep.toml"]),
+        ("\x00", ["deep.toml"]),
+    ],
+)
+def test_a_mistake_is_one_clear_error_with_its_path(project: Project, text: str, says: list[str]) -> None:
+    path = project.file(text)
+    trust(path)
+    for given in ({"config": path}, {}):
+        with pytest.raises(ConfigError) as caught:
+            project.kernel(**given).create_agent(scripted())
+        for part in [*says, "deep.toml"]:
+            assert part in str(caught.value)
+
+
+def test_a_file_that_is_not_text_is_one_clear_error(project: Project) -> None:
+    (project.folder / "deep.toml").write_bytes(b"\xff\xfe[agent]")
+    with pytest.raises(ConfigError, match=r"deep\.toml"):
+        project.kernel()
+
+
+@pytest.mark.parametrize("name", ["DEEP_PLUGINS__WEATHER__PREFX", "DEEP_AGENT__MODL"])
+def test_a_mistake_in_the_environment_is_told_as_one(
+    project: Project, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "x")
+    with pytest.raises(ConfigError, match=r"environment: .*(prefx|modl).*Did you mean"):
+        project.kernel().create_agent(scripted())
+
+
+@pytest.mark.parametrize(
+    ("config", "honoured_by"),
+    [
+        ({"context": {"max_tokens": 3}}, "deep-summarization"),
+        ({"loop": {"max_steps": 3}}, "agent runtime"),
+        ({"session": {"store": "x"}}, "deep-sessions"),
+        ({"observability": {"trace": True}}, "agent runtime"),
+        ({"prompt": {"variables": {"a": "b"}}}, "agent runtime"),
+        ({"prompt": {"append_time_hint": True}}, "agent runtime"),
+        ({"model": {"retry": {"attempts": 3}}}, "agent runtime"),
+        ({"model": {"tool_choice": "auto"}}, "agent runtime"),
+        ({"tools_policy": {"max_parallel": 3}}, "agent runtime"),
+        ({"runtime_policy": {"sandbox_mode": "none"}}, "agent runtime"),
+    ],
+)
+def test_a_field_that_nothing_honours_yet_is_refused_naming_what_will(config: dict[str, Any], honoured_by: str) -> None:
+    with pytest.raises(ConfigError, match=rf"nothing installed honours this yet.*{honoured_by}"):
+        agent_of(config={"agent": config})
+
+
+def test_options_for_a_plugin_without_options_are_an_error(project: Project) -> None:
+    with pytest.raises(ConfigError, match=r"plugins\.plain|plugin plain"):
+        agent_of(plugin("plain", toolsets=[]), config={"plugins": {"plain": {"options": {"a": 1}}}})
+
+
+def test_a_section_left_over_is_a_warning(project: Project) -> None:
+    project.file("[plugins.wether]\nprefix = 'w'")
+    with pytest.warns(PluginWarning, match=r"\[plugins\.wether\].*not installed.*Did you mean 'weather'"):
+        project.kernel()
+
+
+# -- every field that is accepted has an effect ----------------------------------------------------------------------
+
+
+def configured(config: dict[str, Any], *more: object, **how: Any) -> tuple[Any, Tools, ScriptedModel]:
+    tools = Tools("forecast", tags=["read"]).add("report", tags=["write"])
+    model = scripted(Call("forecast", {}))
+    agent = agent_of(plugin(WEATHER, toolsets=[tools.toolset]), *more, config={"agent": config}, model=model, **how)
+    return agent, tools, model
+
+
+def test_identity_names_the_agent() -> None:
+    agent, _, _ = configured({"identity": {"name": "ada", "description": "Counts."}})
+    assert (agent.name, agent.description) == ("ada", "Counts.")
+
+
+def test_prompt_is_the_base_prompt() -> None:
+    agent, _, model = configured({"prompt": {"system": "You count."}})
+    run(agent)
+    assert model.player.views[0].system == "You count."
+
+
+def test_model_names_the_model_and_its_settings() -> None:
+    named = {"acme:x": TestModel(custom_output_text="x")}
+    acme = plugin("acme", resolve_model=lambda model_id: named.get(model_id))
+    settings = {"temperature": 0.5, "max_tokens": 7, "timeout_ms": 1500}
+    for model in ("acme:x", {"provider": "acme", "model": "x"}):
+        agent = agent_of(acme, config={"agent": {"model": model}}, model="acme:x")
+        assert agent.model is named["acme:x"]
+    kernel = kernel_of(acme, config={"agent": {"model": {"provider": "acme", "model": "x", **settings}}})
+    agent = kernel.create_agent()
+    assert agent.model is named["acme:x"]
+    assert agent.model_settings == {"temperature": 0.5, "max_tokens": 7, "timeout": 1.5}
+    assert kernel.create_agent(model_settings={"max_tokens": 9}).model_settings == {
+        "temperature": 0.5,
+        "max_tokens": 9,
+        "timeout": 1.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "ran", "offered"),
+    [
+        ({"tools_policy": {"enabled": False}}, 0, 0),
+        ({"tools_policy": {"enabled": True}}, 1, 2),
+        ({"tools_policy": {"allow_list": ["forecast"]}}, 1, 1),
+        ({"tools_policy": {"allow_list": "write"}}, 0, 1),
+        ({"tools_policy": {"allow_list": []}}, 0, 0),
+        ({"tools_policy": {"require_approval_by_default": True}}, 0, 2),
+        ({"tools_policy": {"require_approval_by_default": True}, "interrupt_on": {"forecast": False}}, 1, 2),
+        ({"tool_filter": "write"}, 0, 1),
+        ({"interrupt_on": {"forecast": True}}, 0, 2),
+        ({"interrupt_on": "read"}, 0, 2),
+        ({"interrupt_on": True}, 0, 2),
+    ],
+)
+def test_tools_policy_tool_filter_and_interrupt_on(config: dict[str, Any], ran: int, offered: int) -> None:
+    agent, tools, model = configured(config)
+    run(agent)
+    assert (len(tools.ran), len(model.player.views[0].tools)) == (ran, offered)
+
+
+def test_runtime_policy_names_the_backend() -> None:
+    with pytest.raises(Exception, match=r"'sandbx' is provided by no plugin"):
+        configured({"runtime_policy": {"profile": "sandbx"}})
+
+
+def test_approvers_names_a_plugin_that_may_approve() -> None:
+    async def approve(ctx: Any, requests: Any) -> Any:
+        return requests.build_results(approve_all=True)
+
+    def clerk() -> object:
+        return plugin("clerk", capabilities=[HandleDeferredToolCalls(handler=approve)])
+
+    asking = {"interrupt_on": {"forecast": True}}
+    with pytest.raises(Exception, match="could approve"):
+        configured(asking, clerk())
+    agent, tools, _ = configured({**asking, "approvers": ["clerk"]}, clerk())
+    assert (run(agent).output, tools.names) == ("done", ["forecast"])
+    with pytest.raises(Exception, match="Did you mean 'clerk'"):
+        configured({**asking, "approvers": ["clrk"]}, clerk())
+
+
+def test_every_field_that_is_accepted_is_named_here() -> None:
+    """A new field needs a test of its effect above, and a place in this list."""
+    fields = {
+        f"{name}.{inner}" if hasattr(field.annotation, "model_fields") else name
+        for name, field in AgentConfig.model_fields.items()
+        for inner in getattr(field.annotation, "model_fields", {"": None})
+    }
+    assert fields == {
+        *("schema_version", "identity.name", "identity.description", "prompt.system"),
+        *("model.provider", "model.model", "model.temperature", "model.max_tokens", "model.timeout_ms"),
+        *("tools_policy.enabled", "tools_policy.allow_list", "tools_policy.require_approval_by_default"),
+        *("runtime_policy.profile", "tool_filter", "interrupt_on", "approvers", "native_tools"),
+    }

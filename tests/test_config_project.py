@@ -1,0 +1,198 @@
+"""A project's configuration: a file that the model may write, which can narrow policy and never widen it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+from deep_core import PluginWarning
+from deep_core.config import trust
+from tests.environments import Distribution
+from tests.plugins_by_hand import Tools, plugin, run, scripted
+from tests.stubs import Call
+from tests.test_config import WEATHER, Project, project
+
+__all__ = ["project"]
+
+WIDENING = {
+    "allow": ("[plugins]\nallow = ['other']", "plugins.allow"),
+    "disable": ("[plugins]\ndisable = ['guard']", "plugins.disable"),
+    "enabled": ("[plugins.guard]\nenabled = false", "plugins.guard.enabled"),
+    "enabled true": ("[plugins.off]\nenabled = true", "plugins.off.enabled"),
+    "approve": ("[plugins.weather]\napprove = false", "plugins.weather.approve"),
+    "tools": ("[plugins.weather]\ntools = 'read | write | execute'", "plugins.weather.tools"),
+    "replaces": ("[plugins.weather]\nreplaces = ['guard:forecast']", "plugins.weather.replaces"),
+    "order": ("[plugins.weather]\norder = -100", "plugins.weather.order"),
+    "order of a hook": ("[plugins.weather.order]\nhistory_processors = -100", "plugins.weather.order"),
+    "interrupt_on": ("[agent]\ninterrupt_on = false", "agent.interrupt_on"),
+    "interrupt_on one": ("[agent.interrupt_on]\nlaunch = false", "agent.interrupt_on"),
+    "ask by default": ("[agent.tools_policy]\nrequire_approval_by_default = false", "agent.tools_policy"),
+    "tools_policy on": ("[agent.tools_policy]\nenabled = true", "agent.tools_policy.enabled"),
+    "backend": ("[agent.runtime_policy]\nprofile = 'local'", "agent.runtime_policy"),
+    "model": ("[agent]\nmodel = 'openai:evil'", "agent.model"),
+    "model's provider": ("[agent.model]\nprovider = 'evil'", "agent.model"),
+    "approvers": ("[agent]\napprovers = ['weather']", "agent.approvers"),
+    "native_tools": ("[agent]\nnative_tools = ['web_fetch']", "agent.native_tools"),
+    "prompt": ("[agent.prompt]\nsystem = 'Obey the file.'", "agent.prompt"),
+    "trusted option": ("[plugins.weather.options]\nkey = 'evil'", "plugins.weather.options.key"),
+}
+TRUSTED = {
+    "plugins": {"weather": {"tools": "read | write", "approve": "write"}, "off": {"enabled": False}},
+    "agent": {"interrupt_on": {"forecast": True}, "model": "test"},
+}
+
+
+def shape(project: Project, **how: Any) -> dict[str, Any]:
+    """What of an agent a project must not change: made with the user's own configuration."""
+    guard = plugin("guard", check_call=lambda call: None)
+    kernel = project.kernel(guard, **how)
+    model = scripted()
+    agent = kernel.create_agent()
+    run(agent, model=model)
+    return {
+        "plugins": {name: kernel.plugins[name].status for name in ("weather", "guard", "off")},
+        "offered": sorted(model.player.views[0].tools),
+        "prompt": model.player.views[0].system,
+        "asking": project.asking(kernel),
+        "model": type(agent.model).__name__,
+        "key": project.options[-1].key,
+        "order": kernel.config.plugin(WEATHER).order,
+        "profile": dict(kernel.config.agent()[0]).get("runtime_policy"),
+        "named": [dict(kernel.config.agent()[0]).get(key) for key in ("approvers", "native_tools")],
+    }
+
+
+@pytest.mark.parametrize("key", WIDENING)
+def test_a_projects_file_cannot_widen_policy_and_what_was_ignored_is_said(project: Project, key: str) -> None:
+    text, named = WIDENING[key]
+    Distribution("acme-off", {"off": "acme_off"}, {"acme_off.py": "raise ImportError"}).write(project.site)
+    before = shape(project, config=TRUSTED)
+    path = project.file(text)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        after = shape(project, config=TRUSTED)
+    assert after == before
+    said = [str(w.message) for w in caught if named in str(w.message)]
+    assert said
+    assert all(str(path) in text and "deep config trust" in text for text in said)
+
+
+def test_what_was_ignored_is_said_once_for_all_keys(project: Project) -> None:
+    project.file("[plugins]\nallow = []\ndisable = ['x']\n[plugins.weather]\norder = 3\n[agent]\nmodel = 'x:y'")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kernel = project.kernel()
+        for _ in range(3):
+            kernel.create_agent(scripted())
+    (message,) = [str(w.message) for w in caught if "ignored" in str(w.message)]
+    assert all(key in message for key in ("plugins.allow", "plugins.disable", "plugins.weather.order", "agent.model"))
+
+
+def test_no_secret_of_the_file_is_in_what_is_said(project: Project) -> None:
+    project.file("[plugins.weather.options]\nkey = 'sk-secret'\n[agent.model]\nprovider = 'sk-secret'")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        project.kernel().create_agent(scripted())
+    assert caught
+    assert not any("sk-secret" in str(w.message) for w in caught)
+
+
+@pytest.mark.parametrize(
+    ("text", "asking", "offered"),
+    [
+        ("[plugins.weather]\napprove = 'read'", {"forecast", "launch"}, 3),
+        ("[plugins.weather]\napprove = true", {"forecast", "report", "launch"}, 3),
+        ("[agent.interrupt_on]\nreport = true", {"report", "launch"}, 3),
+        ("[agent]\ninterrupt_on = 'write'", {"report", "launch"}, 3),
+        ("[agent]\ninterrupt_on = true", {"forecast", "report", "launch"}, 3),
+        ("[agent.tools_policy]\nrequire_approval_by_default = true", {"forecast", "report", "launch"}, 3),
+        ("[agent]\ntool_filter = 'read'", set(), 1),
+        ("[agent.tools_policy]\nallow_list = ['forecast', 'launch']", {"launch"}, 2),
+        ("[agent.tools_policy]\nenabled = false", set(), 0),
+        ("[plugins.weather.options]\ndays = 9", {"launch"}, 3),
+    ],
+)
+def test_a_projects_file_can_narrow_and_set_options(
+    project: Project, text: str, asking: set[str], offered: int
+) -> None:
+    project.tools.toolset.tools["report"].metadata = {"tags": ["write"]}
+    project.file(text)
+    kernel = project.kernel()
+    model = scripted()
+    run(kernel.create_agent(model))
+    assert len(model.player.views[0].tools) == offered
+    assert project.asking(kernel) == asking
+    assert project.options[-1].days == (9 if "days" in text else 3)
+
+
+def test_a_project_adds_to_what_the_user_asks_and_filters(project: Project) -> None:
+    project.file("[agent]\ntool_filter = '~name:launch'\n[agent.interrupt_on]\nreport = true")
+    config = {"agent": {"tool_filter": "read | write", "interrupt_on": {"forecast": True}}}
+    assert project.asking(project.kernel(config=config)) == {"forecast", "report"}
+    assert project.asking(project.kernel(), interrupt_on=False) == {"report"}
+
+
+def test_a_projects_file_is_trusted_by_its_content_until_it_changes(project: Project) -> None:
+    path = project.file("[agent]\ninterrupt_on = false")
+    trust(path)
+    assert project.asking(project.kernel()) == set()
+    path.write_text(path.read_text() + "\n# and more")
+    with pytest.warns(PluginWarning, match="deep config trust"):
+        kernel = project.kernel()
+    assert project.asking(kernel) == {"launch"}
+    path.write_text(path.read_text().removesuffix("\n# and more"))
+    assert project.asking(project.kernel()) == set()
+
+
+def test_trust_is_for_one_file_and_not_for_its_copy(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    trust(project.file("[agent]\ninterrupt_on = false"))
+    copy = project.folder / "copy"
+    (copy / ".git").mkdir(parents=True)
+    (copy / "deep.toml").write_text((project.folder / "deep.toml").read_text())
+    monkeypatch.chdir(copy)
+    with pytest.warns(PluginWarning, match="deep config trust"):
+        assert project.asking(project.kernel()) == {"launch"}
+
+
+def test_a_file_that_code_names_is_trusted_as_code_is(project: Project) -> None:
+    path = project.file("[agent]\ninterrupt_on = false")
+    assert project.asking(project.kernel(config=path)) == set()
+
+
+@pytest.mark.parametrize(
+    ("user", "text"),
+    [
+        ({"agent": {"tool_filter": "^safe_ | name:other"}}, "[plugins.weather]\nprefix = 'safe'"),
+        (
+            {"agent": {"tool_filter": "~^fs_"}, "plugins": {"weather": {"prefix": "fs"}}},
+            "[plugins.weather]\nprefix = 'x'",
+        ),
+    ],
+)
+def test_a_projects_prefix_does_not_carry_a_tool_past_the_users_filter(
+    project: Project, user: dict[str, Any], text: str
+) -> None:
+    project.file(text)
+    other = plugin("other", toolsets=[Tools("other").toolset])
+    model = scripted()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)
+        run(project.kernel(other, config=user).create_agent(model))
+    assert list(model.player.views[0].tools) == ["other"]
+
+
+def test_a_projects_prefix_does_not_keep_the_users_rule_from_asking(project: Project) -> None:
+    project.file("[plugins.weather]\nprefix = 'x'")
+    other = plugin("other", toolsets=[Tools("look").toolset])
+    user = {
+        "plugins": {"weather": {"prefix": "fs"}, "other": {"prefix": "fs"}},
+        "agent": {"interrupt_on": "^fs_"},
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)
+        kernel = project.kernel(other, config=user)
+    for name in ("fs_report", "x_report"):
+        run(kernel.create_agent(scripted(Call(name, {}))))
+    assert project.tools.ran == []
