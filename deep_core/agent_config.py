@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from .config import model_parts
 from .errors import ConfigError, suggest
 
 __all__ = ["AgentConfig", "parse_agent_config"]
@@ -67,8 +68,7 @@ class ModelSection(_Part):
     @classmethod
     def _from_id(cls, value: Any) -> Any:
         if isinstance(value, str):
-            provider, colon, model = value.partition(":")
-            return {"provider": provider, "model": model} if colon else {"model": value}
+            return model_parts(value)
         return value
 
     @property

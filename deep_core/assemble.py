@@ -203,12 +203,11 @@ class _Assembly:
             policy=policy,
             native_tools=self._native_tools() | _native_kinds(named),
             approvers=_approvers([*named, *(cap for _, cap in plugin_capabilities)]),
-            owners=owners,
             on_refused=self._refused_native,
         )
-        self._check_rules(
-            policy, toolbox, [*named, *(cap for _, cap in plugin_capabilities)], dynamic=len(named) < len(own)
-        )
+        known = [*named, *(capability for _, capability in plugin_capabilities)]
+        self._check_claims(toolbox, plugin_capabilities, named)
+        self._check_rules(policy, toolbox, known, dynamic=len(named) < len(own))
         passed_on: dict[str, Any] = {
             "description": self.agent_config.identity.description,
             # Pydantic AI's default of 1 ends a run at the second malformed call in a row; a model's slip should not.

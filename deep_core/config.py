@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ __all__ = ["Config", "ConfigLayer", "PluginSettings", "find_project_file", "load
 
 LISTS = ("allow", "disable", "require")
 SETTINGS = ("enabled", "order", "prefix", "tools", "approve", "defer", "replaces", "options")
-PROJECT_PLUGIN = ("prefix", "approve", "defer", "options")
+PROJECT_PLUGIN = ("approve", "defer", "options")
 """What an untrusted project may set of a plugin; `approve` only adds, trusted options are taken out later."""
 PROJECT_AGENT = ("tool_filter", "interrupt_on", "tools_policy")
 """What an untrusted project may say of the agent; each can only narrow (`restrict`)."""
@@ -146,7 +147,7 @@ class Config:
         merged: dict[str, Any] = {}
         sources: dict[str, str] = {}
         for layer in self.layers:
-            for path, value in _leaves(layer.data.get("agent", {})):
+            for path, value in _leaves(_agent_section(layer)):
                 if not layer.trusted:
                     continue
                 dotted = ".".join(path)
@@ -178,18 +179,36 @@ def _check_setting(where: str, key: str, value: object) -> None:
     wrong = {
         "enabled": not isinstance(value, bool),
         "order": not isinstance(value, int | dict) or isinstance(value, bool),
-        "prefix": not isinstance(value, str),
+        "prefix": not isinstance(value, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*|", value),
         "tools": not isinstance(value, str),
         "approve": not isinstance(value, bool | str),
         "defer": not isinstance(value, bool | str),
-        "replaces": not isinstance(value, list),
+        "replaces": not isinstance(value, list) or not all(isinstance(x, str) for x in cast("list[object]", value)),
         "options": not isinstance(value, dict),
     }[key]
     if wrong:
         wanted = {"order": "a number or a table of hook = number", "replaces": 'a list like ["filesystem:read_file"]'}
-        kinds = {"enabled": "true or false", "prefix": "text", "tools": "a tool expression", "options": "a table"}
+        kinds = {
+            "enabled": "true or false",
+            "prefix": "letters, digits, _ and -, a letter first",
+            "tools": "a tool expression",
+            "options": "a table",
+        }
         expected = wanted.get(key) or kinds.get(key, "true, false or a tool expression")
         raise ConfigError(f"{where}: must be {expected}, not {value!r}")
+
+
+def _agent_section(layer: ConfigLayer) -> Mapping[str, Any]:
+    """`[agent]` of a layer, with a model given as text taken apart, so that layers can be merged key by key."""
+    section: Mapping[str, Any] = layer.data.get("agent", {})
+    model = section.get("model")
+    return {**section, "model": model_parts(model)} if isinstance(model, str) else section
+
+
+def model_parts(model: str) -> dict[str, str]:
+    """`provider:model` as the table `[agent.model]`."""
+    provider, colon, name = model.partition(":")
+    return {"provider": provider, "model": name} if colon else {"model": model}
 
 
 def _leaves(data: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -202,8 +221,11 @@ def _leaves(data: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tup
 
 
 def _table(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    for key in path:
-        tree = tree.setdefault(key, {})
+    for depth, key in enumerate(path):
+        below: object = tree.setdefault(key, {})
+        if not isinstance(below, dict):
+            raise ConfigError(f"{'.'.join(path[: depth + 1])} is both a value and a table")
+        tree = cast("dict[str, Any]", below)
     return tree
 
 
@@ -301,7 +323,7 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """`DEEP_MODEL`, `DEEP_PLUGINS_DISABLE`, `DEEP_PLUGINS_ALLOW`, and `DEEP_A__B__C` for any dotted key."""
     data: dict[str, Any] = {}
     if environ.get("DEEP_MODEL"):
-        _put(data, ("agent", "model"), environ["DEEP_MODEL"])
+        _put(data, ("agent", "model"), model_parts(environ["DEEP_MODEL"]))
     for name in ("allow", "disable"):
         text = environ.get(f"DEEP_PLUGINS_{name.upper()}")
         if text is not None:

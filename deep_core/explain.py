@@ -138,7 +138,7 @@ def explain(kernel: Kernel, agent: Agent[Any, Any] | None) -> Explanation:
         history_processors=tuple(
             {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in processors
         ),
-        capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, policy)} for leaf in leaves),
+        capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, deep)} for leaf in leaves),
         prompt=_prompt(messages, shown),
         chars=chars,
     )
@@ -150,10 +150,10 @@ def schema_chars(definition: ToolDefinition) -> int:
     return len(json.dumps({**shown, "parameters": definition.parameters_json_schema}, separators=(",", ":")))
 
 
-def _owner(leaf: Any, policy: PolicyCapability) -> str | None:
+def _owner(leaf: Any, deep: DeepCapability) -> str | None:
     if leaf.id in ("deep", "deep.policy"):
         return "deep_core"
-    return policy.owners.get(leaf.id or "") or (
+    return deep.parts.owners.get(leaf.id or "") or (
         "pydantic_ai" if type(leaf).__module__.startswith("pydantic_ai.") else "app"
     )
 

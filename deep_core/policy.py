@@ -439,7 +439,6 @@ class PolicyCapability(AbstractCapability[Any]):
     policy: Policy = field(default_factory=Policy)
     native_tools: frozenset[str] = frozenset()
     approvers: tuple[AbstractCapability[Any], ...] = ()
-    owners: Mapping[str, str] = field(default_factory=dict[str, str])
     on_refused: Callable[[str], None] = field(default=lambda kind: None)
 
     def get_ordering(self) -> CapabilityOrdering:

@@ -164,35 +164,27 @@ def test_a_file_that_code_names_is_trusted_as_code_is(project: Project) -> None:
 @pytest.mark.parametrize(
     ("user", "text"),
     [
-        ({"agent": {"tool_filter": "^safe_ | name:other"}}, "[plugins.weather]\nprefix = 'safe'"),
-        (
-            {"agent": {"tool_filter": "~^fs_"}, "plugins": {"weather": {"prefix": "fs"}}},
-            "[plugins.weather]\nprefix = 'x'",
-        ),
+        ("[agent]\ntool_filter = '^safe_ | name:other'", "[plugins.weather]\nprefix = 'safe'"),
+        ("[agent]\ntool_filter = '~^fs_'\n[plugins.weather]\nprefix = 'fs'", "[plugins.weather]\nprefix = 'x'"),
     ],
 )
-def test_a_projects_prefix_does_not_carry_a_tool_past_the_users_filter(
-    project: Project, user: dict[str, Any], text: str
-) -> None:
+def test_a_projects_prefix_does_not_carry_a_tool_past_the_users_filter(project: Project, user: str, text: str) -> None:
+    project.user(user)
     project.file(text)
-    other = plugin("other", toolsets=[Tools("other").toolset])
     model = scripted()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PluginWarning)
-        run(project.kernel(other, config=user).create_agent(model))
+        run(project.kernel(plugin("other", toolsets=[Tools("other").toolset])).create_agent(model))
     assert list(model.player.views[0].tools) == ["other"]
 
 
 def test_a_projects_prefix_does_not_keep_the_users_rule_from_asking(project: Project) -> None:
+    both = "[plugins.weather]\nprefix = 'fs'\n[plugins.other]\nprefix = 'fs'\n"
+    project.user(both + "[agent]\ninterrupt_on = '^fs_'")
     project.file("[plugins.weather]\nprefix = 'x'")
-    other = plugin("other", toolsets=[Tools("look").toolset])
-    user = {
-        "plugins": {"weather": {"prefix": "fs"}, "other": {"prefix": "fs"}},
-        "agent": {"interrupt_on": "^fs_"},
-    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PluginWarning)
-        kernel = project.kernel(other, config=user)
+        kernel = project.kernel(plugin("other", toolsets=[Tools("look").toolset]))
     for name in ("fs_report", "x_report"):
         run(kernel.create_agent(scripted(Call(name, {}))))
     assert project.tools.ran == []

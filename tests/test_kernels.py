@@ -22,6 +22,15 @@ from tests.stubs import Call
 __all__ = ["site"]
 
 
+RAIN = """
+from deep_core import StateSlot, hookimpl
+
+@hookimpl
+def deep_state():
+    return [StateSlot("drops", int, int)]
+"""
+
+
 def of_kind(word: str) -> tuple[Kernel, StateSlot[list[str]]]:
     """A kernel whose one plugin has names that every other kernel's has too, and contents of its own."""
     slot = StateSlot("notes", list[str], list)
@@ -264,10 +273,7 @@ def test_the_default_kernel_is_made_once_on_first_use_and_again_after_it_was_clo
     from deep_core import kernel as module
     from deep_core.kernel import default_kernel
 
-    site.install(
-        "rain",
-        "from deep_core import StateSlot, hookimpl\n@hookimpl\ndef deep_state():\n    return [StateSlot('drops', int, int)]\n",
-    )
+    site.install("rain", RAIN)
     monkeypatch.setattr(module, "_default", None)
     first = default_kernel()
     assert first is default_kernel()

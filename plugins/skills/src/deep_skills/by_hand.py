@@ -18,7 +18,7 @@ from .options import SkillsOptions
 from .problem import Problem
 from .record import split_tools
 from .resources import clean_path, list_resources, read_resource
-from .split import split_lenient
+from .split import split_either
 
 if TYPE_CHECKING:
     from pydantic_ai import FunctionToolset, RunContext
@@ -128,7 +128,7 @@ def parse_skill_md(content: str) -> tuple[dict[str, Any], str]:
     """
     if not content.lstrip("\ufeff \t\r\n").startswith("---"):
         return {}, content
-    text, first, body = split_lenient(content)
+    text, first, body = split_either(content)
     fields = parse_fields(text, first).values if text.strip() else {}
     values: dict[str, Value] = {key: "" if value is None else value for key, value in fields.items()}
     return values, body.strip()

@@ -22,6 +22,9 @@ MOST_NODES = 2_000
 """Values in one frontmatter, those that aliases repeat counted each time: no billion laughs."""
 MOST_DEPTH = 20
 NULLS = ("", "~", "null", "Null", "NULL")
+"""Plain scalars that are no value. In strict mode they are text, as to the reference validator."""
+_BREAKS = {0x85: " ", 0x2028: " ", 0x2029: " "}
+"""Ends of lines in YAML 1.1, which PyYAML reads, and blanks in YAML 1.2, which the standard means."""
 
 NoteKind = Literal["flow", "anchor", "alias", "tag", "duplicate", "merge"]
 _WORDS: dict[NoteKind, str] = {
@@ -88,8 +91,8 @@ def parse_fields(text: str, first_line: int, *, strict: bool = False) -> Fields:
 
     loader = yaml.BaseLoader if strict else getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        events: Iterator[Any] = cast("Any", yaml).parse(text, Loader=loader)
-        return _Reader(first_line).read(events)
+        events: Iterator[Any] = cast("Any", yaml).parse(text.translate(_BREAKS), Loader=loader)
+        return _Reader(first_line, () if strict else NULLS).read(events)
     except yaml.YAMLError as error:
         line, reason = _explained(error, text)
         raise BadSkill(first_line + line, f"the frontmatter is not YAML: {reason}") from error
@@ -112,8 +115,9 @@ def _explained(error: Any, text: str) -> tuple[int, str]:
 
 
 class _Reader:
-    def __init__(self, first_line: int) -> None:
+    def __init__(self, first_line: int, nulls: tuple[str, ...]) -> None:
         self.first_line = first_line
+        self.nulls = nulls
         self.open: list[_Open] = []
         self.anchors: dict[str, tuple[Value, int]] = {}
         self.fields: Fields | None = None
@@ -129,8 +133,7 @@ class _Reader:
             line = self.first_line + event.start_mark.line
             if isinstance(event, yaml.ScalarEvent):
                 self._note(event, line)
-                plain = event.style is None and event.tag is None
-                value: Value = None if plain and event.value in NULLS else event.value
+                value: Value = None if event.implicit[0] and event.value in self.nulls else event.value
                 self._place(value, 1, event.anchor, line, text=event.value)
             elif isinstance(event, yaml.AliasEvent):
                 self._alias(event, line)

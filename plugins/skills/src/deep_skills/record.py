@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from .fields import Fields, Value, parse_fields, quoted_colons
 from .problem import BadSkill, one_line
-from .split import split_lenient, split_strict
+from .split import split_either, split_strict
 
 __all__ = ["FIELDS", "Record", "body_of", "read_record", "split_tools"]
 
@@ -65,7 +65,7 @@ def body_of(text: str, *, strict: bool) -> str:
     Raises:
         BadSkill: the frontmatter is not closed.
     """
-    return (split_strict(text) if strict else split_lenient(text))[2].strip("\r\n")
+    return (split_strict(text) if strict else split_either(text))[2].strip("\r\n")
 
 
 def _decode(head: bytes) -> str:
@@ -82,8 +82,7 @@ def _strict(head: bytes, folder: str) -> Record:
     said += [(line, message, True) for line, message in _verdicts(fields, folder, first)]
     if said:
         return Record(said=tuple(said))
-    values = {key: _as_text(value) for key, value in fields.values.items()}
-    return _made(fields, str(values["name"]).strip(), str(values["description"]).strip(), [])
+    return _made(fields, str(fields.values["name"]).strip(), str(fields.values["description"]).strip(), [])
 
 
 def _verdicts(fields: Fields, folder: str, first: int) -> Iterator[tuple[int, str]]:
@@ -92,8 +91,8 @@ def _verdicts(fields: Fields, folder: str, first: int) -> Iterator[tuple[int, st
         if key not in FIELDS:
             yield lines.get(key, first), _unknown(key)
     for key in ("name", "description"):
-        value = _as_text(fields.values.get(key))
-        if key not in fields.values or not isinstance(value, str) or not value.strip():
+        value = fields.values.get(key)
+        if not isinstance(value, str) or not value.strip():
             yield lines.get(key, first), f"{key} is missing or not text"
         elif key == "name":
             for message in name_problems(value, folder):
@@ -101,16 +100,11 @@ def _verdicts(fields: Fields, folder: str, first: int) -> Iterator[tuple[int, st
         elif len(value) > DESCRIPTION_CHARS:
             yield lines[key], _too_long("description", len(value), DESCRIPTION_CHARS)
     if "compatibility" in fields.values:
-        value = _as_text(fields.values["compatibility"])
+        value = fields.values["compatibility"]
         if not isinstance(value, str):
             yield lines["compatibility"], "compatibility is not text"
         elif len(value) > COMPATIBILITY_CHARS:
             yield lines["compatibility"], _too_long("compatibility", len(value), COMPATIBILITY_CHARS)
-
-
-def _as_text(value: Value) -> Value:
-    # The reference validator knows no null: `name:` is an empty text to it.
-    return "" if value is None else value
 
 
 def _unknown(key: str) -> str:
@@ -141,7 +135,7 @@ def name_problems(name: str, folder: str) -> Iterator[str]:
 
 def _lenient(head: bytes, folder: str) -> Record:
     whole = _decode(head)
-    text, first, _ = split_lenient(whole)
+    text, first, _ = split_either(whole)
     said: list[Said] = []
     if whole.startswith("\ufeff"):
         said.append((1, "the file begins with a byte order mark; save it without", False))
@@ -160,7 +154,9 @@ def _lenient(head: bytes, folder: str) -> Record:
         said.append((error.line, "a value with ': ' in it must stand in quotes; read as if it did", False))
     odd = ("duplicate", "merge", "tag")
     said += [(note.line, str(note), False) for note in fields.notes if note.kind in odd]
-    said += [(fields.lines.get(key, first), _unknown(key), False) for key in fields.values if key not in FIELDS]
+    said += [
+        (fields.lines.get(key, first), _unknown(key), False) for key in fields.values if key not in (*FIELDS, "<<")
+    ]
     description = fields.values.get("description")
     line = fields.lines.get("description", first)
     if not isinstance(description, str) or not description.strip():

@@ -12,7 +12,7 @@ from typing import Literal
 
 from .problem import BadSkill
 
-__all__ = ["Outcome", "head_in", "split_lenient", "split_strict"]
+__all__ = ["Outcome", "head_in", "split_either", "split_lenient", "split_strict"]
 
 _START = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:[ \t]*\r?\n)*---[ \t]*\r?\n")
 _END = re.compile(rb"^---[ \t]*\r?\n", re.M)
@@ -29,12 +29,12 @@ def head_in(data: bytes, *, strict: bool, eof: bool) -> tuple[Outcome, int]:
     Returns:
         `whole` and where the frontmatter ends; `more` (read on); or `none` (there is no frontmatter to read on for).
     """
-    if strict:
+    start = None if strict else _START.match(data)
+    if strict or (start is None and data.startswith(b"---") and not _begins(data)):
         if not data.startswith(b"---"):
             return ("more" if not eof and b"---".startswith(data) else "none"), 0
         end = data.find(b"---", 3)
         return ("whole", end + 3) if end >= 0 else ("none" if eof else "more", 0)
-    start = _START.match(data)
     if start is None:
         return ("more" if not eof and _begins(data) else "none"), 0
     found = (_END_AT_EOF if eof else _END).search(data, start.end())
@@ -76,3 +76,18 @@ def split_strict(text: str) -> tuple[str, int, str]:
     if len(parts) < 3:
         raise BadSkill(1, "the frontmatter is not closed: end it with a line ---")
     return parts[1], 1, parts[2]
+
+
+def split_either(text: str) -> tuple[str, int, str]:
+    """`split_lenient`, or `split_strict` where only that can: what strict mode takes, lenient takes too.
+
+    Raises:
+        BadSkill: neither can; the lenient rule's reason.
+    """
+    try:
+        return split_lenient(text)
+    except BadSkill as error:
+        try:
+            return split_strict(text)
+        except BadSkill:
+            raise error from None

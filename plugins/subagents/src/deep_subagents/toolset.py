@@ -32,8 +32,8 @@ Factory: TypeAlias = "Callable[[SubAgentConfig, DeepAgentDeps[Any]], Agent[Any, 
 """Makes the agent of a type; the deps are those of the caller."""
 
 DESCRIPTION = (
-    "Give a task to a subagent. It knows nothing of this conversation: say all it needs and what to report. "
-    "Calls made together run in parallel."
+    "Give a subagent a task. It sees nothing of this conversation: say all it needs and what to report. "
+    "Several at once run in parallel."
 )
 REPORT = "Your last message is all that your caller gets: what you found or did, and what is left to do."
 

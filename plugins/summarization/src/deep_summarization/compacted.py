@@ -136,7 +136,7 @@ def _texts(
     if stored is not None:
         texts.append(f"The {len(cut)} messages that this stands for are in {stored} (JSON), should a detail be needed.")
     elif why_not is not None:
-        texts.append(f"The {len(cut)} messages that this stands for were not stored: {why_not}")
+        texts.append(f"The {len(cut)} messages that this stands for were not stored: {why_not}.")
     return texts
 
 

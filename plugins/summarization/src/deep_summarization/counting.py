@@ -38,6 +38,8 @@ CHARS_A_TOKEN = 4
 MEDIA_TOKENS = 1_600
 """Price of an image or another file: what Anthropic bills for an image at its size limit of 1,568 x 1,568 / 1.5
 (width x height / 750 tokens); OpenAI's highest tile price is 1,445."""
+TEXTS = 64
+"""Instruction texts remembered: agents that share a processor have few."""
 MEDIA_CHARS = MEDIA_TOKENS * CHARS_A_TOKEN
 
 
@@ -105,6 +107,7 @@ class Tally:
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
         self._counts: dict[int, int] = {}
+        self._texts: dict[str, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
         """An entry goes when its object does, before the id can belong to another."""
 
@@ -136,6 +139,16 @@ class Tally:
     def text(self, text: str) -> int:
         """Tokens of a text, as a user prompt."""
         return self._counter([ModelRequest(parts=[UserPromptPart(text)])])
+
+    def standing(self, text: str) -> int:
+        """Tokens of a text that stays the same for many requests."""
+        count = self._texts.get(text)
+        if count is None:
+            count = self.text(text)
+            if len(self._texts) >= TEXTS:
+                self._texts.clear()
+            self._texts[text] = count
+        return count
 
     def tool(self, definition: ToolDefinition) -> int:
         """Tokens of a tool's name, description and schema."""

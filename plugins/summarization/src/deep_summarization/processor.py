@@ -204,7 +204,7 @@ class SummarizationProcessor:
         latest = next(
             (m.instructions for m in reversed(messages) if isinstance(m, ModelRequest) and m.instructions), ""
         )
-        tokens = self._tally.text(latest) if latest else 0
+        tokens = self._tally.standing(latest) if latest else 0
         tools = ctx.tool_manager.tools if ctx is not None and ctx.tool_manager is not None else None
         shown = (tool.tool_def for tool in (tools or {}).values() if not tool.tool_def.defer_loading)
         return tokens + sum(map(self._tally.tool, shown))
@@ -279,8 +279,8 @@ class SummarizationProcessor:
             name = ctx.conversation_id or ctx.run_id or "conversation"
             return await keep_cut(ctx.workspace, name, earlier.number + 1, gone), None
         except Exception as error:  # noqa: BLE001 - a backend may raise anything; it is told to the model and the log
-            self.log.warning("%d messages were summarised and not stored: %s", len(gone), error)
-            return None, f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else 'no reason'}"
+            self.log.warning("%d messages were summarised and could not be stored: %s", len(gone), error)
+            return None, f"the workspace could not keep them ({type(error).__name__})"
 
 
 def create_summarization_processor(

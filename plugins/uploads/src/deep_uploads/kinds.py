@@ -48,10 +48,10 @@ _ZIP = _kind(
     "zip docx docm dotx xlsx xlsm xltx pptx pptm ppsx odt ods odp odg epub jar war apk aar whl egg xpi vsix kmz 3mf "
     "cbz ipa npz keras pages numbers key nupkg usdz sb3",
 )
-_OLE = _kind("an OLE document (old Office)", "application/x-ole-storage", "doc xls ppt dot xlt pps msg msi vsd pub mpp db")
-_GZIP = _kind(
-    "a gzip archive", "application/gzip", "gz tgz svgz tar.gz rds rdata nii.gz warc.gz json.gz"
+_OLE = _kind(
+    "an OLE document (old Office)", "application/x-ole-storage", "doc xls ppt dot xlt pps msg msi vsd pub mpp db"
 )
+_GZIP = _kind("a gzip archive", "application/gzip", "gz tgz svgz tar.gz rds rdata nii.gz warc.gz json.gz")
 _BZIP2 = _kind("a bzip2 archive", "application/x-bzip2", "bz2 tbz tbz2 tar.bz2")
 _XZ = _kind("an xz archive", "application/x-xz", "xz txz tar.xz")
 _ZSTD = _kind("a Zstandard archive", "application/zstd", "zst tzst tar.zst")
@@ -79,7 +79,9 @@ _HDF5 = _kind("an HDF5 file", "application/x-hdf5", "h5 hdf5 hdf he5 nc mat kera
 _WASM = _kind("a WebAssembly module", "application/wasm", "wasm")
 _FONT = _kind("a font", "font/sfnt", "ttf otf ttc woff woff2")
 _ELF = _kind("a Linux program", "application/x-executable", "so elf o ko axf out run appimage")
-_WINDOWS = _kind("a Windows program", "application/vnd.microsoft.portable-executable", "exe dll sys scr ocx cpl efi com")
+_WINDOWS = _kind(
+    "a Windows program", "application/vnd.microsoft.portable-executable", "exe dll sys scr ocx cpl efi com"
+)
 _MACOS = _kind("a macOS program", "application/x-mach-binary", "dylib bundle o")
 _JAVA = _kind("a Java class", "application/java-vm", "class")
 _HTML = _kind("an HTML page", "text/html", "html htm xhtml xht shtml mhtml")
@@ -138,9 +140,7 @@ _MARKUP = re.compile(
 _HEAD = 4096
 
 _ALL = frozenset(
-    [kind for _, _, kind in _MAGIC]
-    + [kind for _, kind in _TEXTUAL]
-    + [*_RIFF.values(), _MP4, _HEIF, _SVG]
+    [kind for _, _, kind in _MAGIC] + [kind for _, kind in _TEXTUAL] + [*_RIFF.values(), _MP4, _HEIF, _SVG]
 )
 _PROMISED: dict[str, Kind] = {suffix: kind for kind in sorted(_ALL, key=lambda k: k.label) for suffix in kind.suffixes}
 """Suffixes of formats that would have been recognised."""

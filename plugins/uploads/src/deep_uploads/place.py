@@ -1,0 +1,218 @@
+"""Where an upload goes: a directory of the session's workspace, and a free name in it."""
+
+from __future__ import annotations
+
+import posixpath
+import threading
+import unicodedata
+from collections.abc import AsyncIterable, Container, Hashable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self, runtime_checkable
+
+from pydantic_ai.workspaces import Workspace, WorkspaceBackend
+
+from .errors import UploadError
+from .names import numbered
+
+__all__ = ["FreeName", "Place", "SupportsGuardedWrite", "SupportsStreamWrite"]
+
+_HOST = ("local", "deep-local")
+"""Providers whose paths are this machine's own: two backend objects over one directory are one place."""
+_IN_MEMORY = ("deep-memory",)
+"""Providers that keep files in this process's memory: a stream into one is as large as the file all the same."""
+
+
+@runtime_checkable
+class SupportsStreamWrite(Protocol):
+    """A backend that writes a file which is never in memory as a whole: all of it, or nothing."""
+
+    async def write_stream(self, path: str, chunks: AsyncIterable[bytes]) -> int:
+        """Write the chunks as the file's content; a failure or a cancellation leaves what was there."""
+        ...
+
+
+@runtime_checkable
+class SupportsGuardedWrite(Protocol):
+    """A backend that creates a file only where there is none."""
+
+    async def write_if(self, path: str, data: bytes, *, expected: str | None) -> bool:
+        """Write if the content's sha256 is `expected` (None: if there is no file); else write nothing, return False."""
+        ...
+
+
+@runtime_checkable
+class SupportsRoute(Protocol):
+    """A backend made of several. What it can do depends on the path."""
+
+    async def route(self, path: str) -> tuple[WorkspaceBackend, str]:
+        """The backend that answers for a path, and the path as that one knows it."""
+        ...
+
+
+async def _answering(backend: WorkspaceBackend, path: str) -> WorkspaceBackend:
+    """The backend that is behind `path` in the end."""
+    while isinstance(backend, SupportsRoute):
+        backend, path = await backend.route(path)
+    return backend
+
+
+def _within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(f"{directory.rstrip('/')}/")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The directory that uploads go to.
+
+    Attributes:
+        files: the workspace.
+        stream: the backend, where it can stream there.
+        guarded: the backend, where it can refuse to write over a file there.
+        directory: absolute.
+        root: the workspace's working directory, absolute.
+        store: tells this workspace from others of this process, for `FreeName`.
+    """
+
+    files: Workspace
+    stream: SupportsStreamWrite | None
+    guarded: SupportsGuardedWrite | None
+    directory: str
+    root: str
+    store: Hashable
+
+    @classmethod
+    async def at(cls, backend: WorkspaceBackend, upload_dir: str) -> Place:
+        """Find the directory.
+
+        A leading slash means the workspace's own root, its working directory: `/uploads` is `uploads` below it, where
+        file tools and commands find it, in every backend; a confined one has nothing outside. Two absolute paths are
+        taken as they are: one below the working directory, and one that another backend is mounted at.
+
+        Raises:
+            UploadError: the path climbs, or has characters that do not print.
+        """
+        if "\\" in upload_dir or not upload_dir.isprintable() or ".." in upload_dir.split("/"):
+            raise UploadError(
+                f"upload_dir={upload_dir[:200]!r}: give a directory of the workspace such as '/uploads', "
+                "without '..', backslashes and control characters"
+            )
+        root = await backend.working_dir()
+        directory = posixpath.normpath(posixpath.join(root, upload_dir.strip("/")))
+        absolute = posixpath.normpath(f"/{upload_dir.lstrip('/')}")
+        if upload_dir.startswith("/") and absolute != "/":
+            home, there = await _answering(backend, root), await _answering(backend, f"{absolute}/x")
+            if _within(absolute, root) or there is not home:
+                directory = absolute
+        answering = await _answering(backend, f"{directory}/x")
+        ref = answering.ref
+        return cls(
+            files=backend if isinstance(backend, Workspace) else Workspace(backend),
+            stream=backend
+            if isinstance(answering, SupportsStreamWrite)
+            and isinstance(backend, SupportsStreamWrite)
+            and (ref is None or ref.provider not in _IN_MEMORY)
+            else None,
+            guarded=backend
+            if isinstance(answering, SupportsGuardedWrite) and isinstance(backend, SupportsGuardedWrite)
+            else None,
+            directory=directory,
+            root=root,
+            store=_store(backend),
+        )
+
+    def shown(self, path: str) -> str:
+        """A path as tools name it: relative to the working directory where it is below that."""
+        prefix = f"{self.root.rstrip('/')}/"
+        return path[len(prefix) :] if path.startswith(prefix) else path
+
+
+def _store(backend: WorkspaceBackend) -> Hashable:
+    ref = backend.ref
+    if ref is None:
+        return id(backend)
+    return "host" if ref.provider in _HOST else (ref.provider, ref.id)
+
+
+def folded(path: str) -> str:
+    """A path by which names are told apart everywhere: some file systems ignore case and composition."""
+    return unicodedata.normalize("NFC", path).casefold()
+
+
+_claimed: set[tuple[Hashable, str]] = set()
+_mutex = threading.Lock()
+
+
+def _claim(key: tuple[Hashable, str]) -> bool:
+    with _mutex:
+        if key in _claimed:
+            return False
+        _claimed.add(key)
+        return True
+
+
+def _release(key: tuple[Hashable, str]) -> None:
+    with _mutex:
+        _claimed.discard(key)
+
+
+class FreeName:
+    """`async with FreeName(…) as name:` a name that no file and no other upload of this process has, ours until the end.
+
+    Other sessions, threads and event loops may upload into the same directory at the same time.
+
+    Attributes:
+        path: the absolute path now claimed.
+    """
+
+    def __init__(self, place: Place, name: str, taken: Container[str]) -> None:
+        """Nothing is claimed yet. `taken`: paths, as shown and folded, that are the session's already."""
+        self._place = place
+        self._name = name
+        self._taken = taken
+        self._number = 0
+        self._listed: set[str] | None = None
+        self._key: tuple[Hashable, str] | None = None
+        self.path = ""
+
+    async def next(self) -> None:
+        """Give up the current name, and claim the next free one."""
+        self._drop()
+        while True:
+            self._number += 1
+            candidate = numbered(self._name, self._number)
+            path = posixpath.join(self._place.directory, candidate)
+            key = (self._place.store, folded(path))
+            if folded(candidate) in (self._listed or ()) or folded(self._place.shown(path)) in self._taken:
+                continue
+            if not _claim(key):
+                continue
+            self._key, self.path = key, path
+            if self._listed is not None or not await self._place.files.exists(path):
+                return
+            # One listing for all further numbers: a directory may hold a thousand files of one name.
+            self._drop()
+            self._listed = {folded(entry.name) for entry in await self._place.files.list_dir(self._place.directory)}
+
+    async def refused(self) -> None:
+        """Someone else wrote to the current name first: claim another."""
+        self._listed = None
+        await self.next()
+
+    def _drop(self) -> None:
+        if self._key is not None:
+            _release(self._key)
+            self._key = None
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.next()
+        except BaseException:
+            self._drop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._drop()

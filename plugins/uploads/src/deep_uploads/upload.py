@@ -1,0 +1,288 @@
+"""Uploading: into the workspace first, then into the session; a failure leaves nothing in either."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from .errors import UploadError, UploadLimitError
+from .kinds import judge
+from .measure import Measured, Meter
+from .names import safe_name
+from .place import FreeName, Place, folded
+from .section import size_text
+from .session import backend_of, enter, limits_of
+from .slot import IN_FLIGHT, UPLOADS, UploadedFile
+from .sources import PIECE, Data, Source
+
+if TYPE_CHECKING:
+    from deep_core import DeepAgentDeps
+    from pydantic_ai import Agent
+
+    from .options import UploadsOptions
+
+__all__ = ["run_with_files", "upload_file"]
+
+Output = TypeVar("Output")
+UPLOAD_DIR = "/uploads"
+CLEAN_UP_SECONDS = 30
+"""Time that a backend has to remove what a failed write left, while a cancellation waits."""
+
+
+async def upload_file(
+    deps: DeepAgentDeps[Any],
+    name: str,
+    data: Data,
+    *,
+    upload_dir: str = UPLOAD_DIR,
+    agent: Agent[Any, Any] | None = None,
+) -> UploadedFile:
+    """Put a file into the session's workspace, and tell the model at its next request that it is there.
+
+    The bytes are stored as they are. A name that is taken becomes `name-2.csv`: nothing is written over. Files and
+    streams pass in pieces of 1 MiB where the backend streams (`SupportsStreamWrite` of deep-backends); elsewhere
+    what is above the option `whole_bytes` is refused.
+
+    Args:
+        deps: the session.
+        name: as the user calls the file; it is made safe (`deep_uploads.names.safe_name`).
+        data: bytes; a `pathlib.Path`, which is read in worker threads; or an async iterable of bytes, which is used
+            up, also by an upload that fails.
+        upload_dir: a directory of the workspace. A leading slash means its working directory, in every backend;
+            an absolute path below that, or one that a composite backend has a mount at, is taken as it is.
+        agent: whose session this is: its backend is used where `deps.backend` is None, and its options. Without it
+            the options are those of the configuration.
+
+    Returns:
+        What is known of it, as it is in `deps.uploads`; `.path` is what file tools take.
+
+    Raises:
+        UploadLimitError: it is too large for one of the options, or one too many.
+        UploadError: the session has no backend, the backend failed, or the agent has no plugin `uploads`.
+        TypeError: the name or the data is of another type.
+        Exception: whatever the stream raised, unchanged; `OSError` where a `Path` cannot be read.
+    """
+    options = enter(agent, deps) if agent is not None else limits_of(deps)
+    return await _Upload(deps, safe_name(name), Source(data), options).run(upload_dir)
+
+
+async def run_with_files(
+    agent: Agent[Any, Output],
+    query: str,
+    deps: DeepAgentDeps[Any],
+    files: Iterable[tuple[str, Data]] = (),
+    *,
+    upload_dir: str = UPLOAD_DIR,
+    **run: Any,
+) -> Output:
+    """Upload files, then run the agent on a query.
+
+    Args:
+        agent: made by `create_deep_agent`.
+        query: the user's prompt.
+        deps: the session; its backend may be None, then it gets the agent's.
+        files: names and contents, uploaded in order: all of them, or, where one fails, none.
+        upload_dir: as in `upload_file`.
+        **run: passed on to `agent.run`: `message_history`, `usage_limits`, ….
+
+    Returns:
+        The run's output.
+
+    Raises:
+        UploadError, TypeError, Exception: as `upload_file`; or what the run raises, and then the uploads stay.
+    """
+    options = enter(agent, deps)
+    done: list[UploadedFile] = []
+    try:
+        for name, data in files:
+            done.append(await _Upload(deps, safe_name(name), Source(data), options).run(upload_dir))
+    except BaseException as error:
+        await _take_back(deps, done, error)
+        raise
+    result = await agent.run(query, deps=deps, **run)
+    return result.output
+
+
+async def _take_back(deps: DeepAgentDeps[Any], uploads: Iterable[UploadedFile], error: BaseException) -> None:
+    for upload in uploads:
+        deps.state[UPLOADS].pop(upload.path, None)
+        place = await Place.at(backend_of(deps), "/")
+        await _removed(place, posixpath.join(place.root, upload.path), error)
+
+
+async def _removed(place: Place, path: str, error: BaseException) -> None:
+    """Remove a file in spite of a cancellation; where that fails, `error` says that it is still there."""
+    try:
+        with anyio.fail_after(CLEAN_UP_SECONDS, shield=True):
+            if await place.files.exists(path):
+                await place.files.remove(path)
+    except Exception as failure:  # noqa: BLE001 - `error` is what went wrong, and it goes on to the caller
+        error.add_note(f"and what was written of it could not be removed from {path}: {failure!r}")
+
+
+class _Upload:
+    """One upload on its way."""
+
+    def __init__(self, deps: DeepAgentDeps[Any], name: str, source: Source, options: UploadsOptions) -> None:
+        self._deps = deps
+        self._name = name
+        self._source = source
+        self._options = options
+        self._flight = deps.state[IN_FLIGHT]
+        self._meter = Meter()
+        self._counted = 0
+
+    async def run(self, upload_dir: str) -> UploadedFile:
+        backend = backend_of(self._deps)
+        async with self._counting():
+            expected = await self._source.size()
+            try:
+                place = await Place.at(backend, upload_dir)
+                self._check(expected or 0, place)
+                taken = {folded(path) for path in self._deps.state[UPLOADS].copy()}
+                async with FreeName(place, self._name, taken) as free:
+                    await self._write(place, free)
+                    # From here to the slot there is no await: whoever cancels finds both done, or neither.
+                    return self._record(place, free.path, self._measured)
+            except UploadError:
+                raise
+            except Exception as error:
+                if error is self._source.error:
+                    raise
+                raise UploadError(
+                    f"{self._name}: nothing was uploaded, the backend failed: {type(error).__name__}: {error}"
+                ) from error
+
+    # -- limits --------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _counting(self) -> AsyncGenerator[None, None]:
+        """Count against the session's limits what is on its way."""
+        flight, most = self._flight, self._options.max_files
+        with flight.lock:
+            if len(self._deps.state[UPLOADS]) + flight.files >= most:
+                raise UploadLimitError(
+                    f"{self._name}: this session has {most} uploads, and more are not taken; forget one, "
+                    "`del deps.uploads[path]`, to make room",
+                    option="max_files",
+                    allowed=most,
+                )
+            flight.files += 1
+        try:
+            yield
+        finally:
+            with flight.lock:
+                flight.files -= 1
+                flight.size -= self._counted
+                self._counted = 0
+
+    def _check(self, size: int, place: Place) -> None:
+        """Refuse what is too large, told by its size or by what has come of it so far."""
+        options, flight = self._options, self._flight
+        if size > options.max_file_bytes:
+            self._refuse(size, "a file may have", "max_file_bytes", options.max_file_bytes)
+        if place.stream is None and size > options.whole_bytes:
+            self._refuse(
+                size,
+                f"{type(place.files.backend).__name__} does not stream to disk, and a file that it takes whole may have",
+                "whole_bytes",
+                options.whole_bytes,
+            )
+        with flight.lock:
+            stored = sum(upload.size for upload in self._deps.state[UPLOADS].values())
+            others = flight.size - self._counted
+            if stored + others + size > options.max_total_bytes:
+                used = f"{size_text(stored + others)} are used, and a session may have"
+                self._refuse(size, used, "max_total_bytes", options.max_total_bytes)
+            flight.size += size - self._counted
+            self._counted = size
+
+    def _refuse(self, size: int, why: str, option: str, allowed: int) -> None:
+        raise UploadLimitError(
+            f"{self._name}: {size_text(size)} or more is too large: {why} {size_text(allowed)}",
+            option=option,
+            allowed=allowed,
+        )
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    async def _pieces(self, place: Place) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self._source.pieces()) as pieces:
+            async for piece in pieces:
+                self._check(max(self._meter.size + len(piece), self._counted), place)
+                self._meter.feed(piece)
+                yield piece
+
+    async def _write(self, place: Place, free: FreeName) -> None:
+        async with aclosing(self._pieces(place)) as pieces:
+            first = await anext(pieces, b"")
+            if place.stream is None or len(first) < PIECE:
+                parts = [first, *[piece async for piece in pieces]]
+                await self._finish()
+                await self._write_whole(place, free, parts[0] if len(parts) == 1 else b"".join(parts))
+            else:
+                await self._write_stream(place, free, first, pieces)
+
+    async def _write_whole(self, place: Place, free: FreeName, data: bytes) -> None:
+        if place.guarded is not None:
+            while not await place.guarded.write_if(free.path, data, expected=None):
+                await free.refused()
+            return
+        try:
+            await place.files.write_bytes(free.path, data)
+        except BaseException as error:
+            # Nothing was there before, and this backend promises nothing about what a failed write leaves.
+            await _removed(place, free.path, error)
+            raise
+
+    async def _write_stream(
+        self, place: Place, free: FreeName, first: bytes, rest: AsyncGenerator[bytes, None]
+    ) -> None:
+        path = free.path
+        assert place.stream is not None  # noqa: S101
+
+        async def chunks() -> AsyncGenerator[bytes, None]:
+            yield first
+            async for piece in rest:
+                yield piece
+            await self._finish()
+            # The last moment: what streams cannot also be guarded, and this may have taken minutes.
+            if await place.files.exists(path):
+                raise UploadError(
+                    f"{self._name}: {place.shown(path)} was written by someone else meanwhile, and is left as it is; "
+                    "upload again, under another name"
+                )
+
+        async with aclosing(chunks()) as stream:
+            await place.stream.write_stream(path, stream)
+
+    async def _finish(self) -> None:
+        finish = self._meter.finish
+        self._measured = await anyio.to_thread.run_sync(finish) if self._meter.guesses else finish()
+
+    def _record(self, place: Place, path: str, measured: Measured) -> UploadedFile:
+        name, shown = PurePosixPath(path).name, place.shown(path)
+        verdict = judge(name, measured.head, text=measured.encoding is not None, size=measured.size)
+        upload = UploadedFile(
+            name=name,
+            path=shown,
+            size=measured.size,
+            line_count=measured.line_count,
+            mime_type=verdict.mime_type,
+            encoding=measured.encoding,
+            sha256=measured.sha256,
+            uploaded_at=datetime.now(UTC),
+            mismatch=verdict.mismatch,
+        )
+        with self._flight.lock:
+            self._deps.state[UPLOADS][shown] = upload
+            self._flight.size -= self._counted
+            self._counted = 0
+        return upload
