@@ -190,7 +190,7 @@ def _check_setting(where: str, key: str, value: object) -> None:
         wanted = {"order": "a number or a table of hook = number", "replaces": 'a list like ["filesystem:read_file"]'}
         kinds = {
             "enabled": "true or false",
-            "prefix": "letters, digits, _ and -, a letter first",
+            "prefix": "text: letters, digits, _ and -, a letter first",
             "tools": "a tool expression",
             "options": "a table",
         }

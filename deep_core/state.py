@@ -95,11 +95,16 @@ class SessionState:
 
     @property
     def kernel(self) -> Kernel:
-        """Who knows the names: the kernel bound first, else the process's default kernel."""
-        if self._kernel is None:
-            from .kernel import default_kernel
+        """Who knows the names: the kernel bound first, else the process's default kernel (which is not bound)."""
+        if self._kernel is not None:
+            return self._kernel
+        from .kernel import default_kernel
 
-            self._kernel = default_kernel()
+        return default_kernel()
+
+    @property
+    def bound(self) -> Kernel | None:
+        """The kernel that this session was made or run with, if any yet."""
         return self._kernel
 
     def _known(self, name: str) -> StateSlot[Any]:

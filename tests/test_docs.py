@@ -19,7 +19,7 @@ import click
 import pytest
 
 from deep_core import AgentConfig, hookspecs
-from deep_core.config import LISTS, PROJECT_AGENT, SETTINGS
+from deep_core.config import LISTS, PROJECT_AGENT, PROJECT_PLUGIN, SETTINGS
 from deep_core.index import Status
 from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages, readers_environment, turns
 from tests.stubs import AnthropicStub, Script
@@ -291,9 +291,16 @@ def test_every_key_of_a_plugins_section_is_explained() -> None:
 
 
 def test_what_a_project_may_say_is_told_of_every_setting() -> None:
-    told = " ".join(first_column("configuration.md", "What a project's file may say"))
-    for key in (*SETTINGS, *LISTS, *PROJECT_AGENT):
-        assert re.search(rf"\b{key}\b", told), key
+    text = (DOCS / "configuration.md").read_text(encoding="utf-8").split("## What a project's file may say")[1]
+    rows = re.findall(r"^\| (.*) \| (.*) \|$", text.split("```")[0], re.M)
+    taken = " ".join(setting for setting, effect in rows if effect != "ignored")
+    ignored = " ".join(setting for setting, effect in rows if effect == "ignored")
+    for key in (*PROJECT_PLUGIN, *PROJECT_AGENT, "require"):
+        assert re.search(rf"\b{key}\b", taken), key
+        assert not re.search(rf"\b{key}\b", ignored), key
+    for key in {*SETTINGS, *LISTS} - {*PROJECT_PLUGIN, "require"}:
+        assert re.search(rf"\b{key}`", ignored), key
+        assert not re.search(rf"[` ]{key}`", taken), key
 
 
 def test_the_start_page_names_everything_that_deep_all_brings() -> None:

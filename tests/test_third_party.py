@@ -166,6 +166,15 @@ def test_its_state_is_dumped_and_survives_a_time_without_the_plugin(kernel: Kern
     assert kernel.load_deps(again).favourites == ["Oslo"]
 
 
+def test_its_session_method_is_there_while_the_plugin_is(kernel: Kernel) -> None:
+    deps: DeepAgentDeps[None] = create_default_deps(kernel=kernel)
+    deps.save_favourite("Rome")
+    assert deps.favourites == ["Rome"]
+    without: DeepAgentDeps[None] = create_default_deps(kernel=Kernel(disable=["weather"]))
+    with pytest.raises(AttributeError):
+        without.save_favourite("Rome")
+
+
 def test_its_redactor_hides_keys_from_the_model(kernel: Kernel) -> None:
     result = conversation(kernel, prompt="My key is WX-0123ABCD.")
     assert "My key is [station key]." in said(result)

@@ -116,6 +116,8 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
             monkeypatch.delenv(key)
     for key in ("HOME", "USERPROFILE", "LOCALAPPDATA"):
         monkeypatch.setenv(key, str(home))
+    # What runs in this process sees these plugins only, whatever else the environment of the tests has.
+    monkeypatch.setenv("DEEP_PLUGINS_ALLOW", "backends,cli,demo,filesystem")
     monkeypatch.chdir(tmp_path_factory.mktemp("folder"))
     return home
 

@@ -103,8 +103,18 @@ def test_a_plugin_is_probed_with_what_it_requires(make_deep: Any) -> None:
     _, found = checks(make_deep(others=(needy, acme("good", HOOK), old, orphan)))
     assert found["plugin:needy"]["ok"] is True
     assert "incompatible" in found["plugin:old"]["message"]
+    assert found["plugin:old"]["fix"].startswith("pip install 'deep-core<0.1'")
     assert "needs-plugin" in found["plugin:orphan"]["message"]
+    assert found["plugin:orphan"]["fix"] == "pip install deep-absent"
     assert (found["plugin:old"]["ok"], found["plugin:orphan"]["ok"]) == (False, False)
+
+
+def test_an_optional_dependency_that_is_missing_is_told_with_what_brings_it(make_deep: Any) -> None:
+    code = 'from deep_core import MissingExtra\nraise MissingExtra("acme-maps[pdf]")'
+    _, found = checks(make_deep(others=(acme("maps", code),)))
+    assert "needs-extra" in found["plugin:maps"]["message"]
+    assert "maps[pdf]" in found["plugin:maps"]["fix"]
+    assert found["plugin:maps"]["fix"].startswith("pip install ")
 
 
 def test_what_somebody_disabled_is_no_failure(make_deep: Any) -> None:

@@ -55,7 +55,9 @@ PROMPTS = st.one_of(
     TEXTS.map(UserPromptPart),
     TEXTS.map(lambda text: UserPromptPart([text, IMAGE, text])),
     TEXTS.map(lambda text: UserPromptPart([ImageUrl("https://example.org/a.png"), text])),
-    TEXTS.map(lambda text: UserPromptPart(f'<context id="todo.state">\n{text.strip() or "x"}\n</context>')),
+    TEXTS.map(
+        lambda text: UserPromptPart(f'<context id="todo.state" rev="0a1b2c3d">\n{text.strip() or "x"}\n</context>')
+    ),
 )
 
 

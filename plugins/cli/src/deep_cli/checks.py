@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ __all__ = ["Check", "examine"]
 
 SLOW_MS = 1500
 """Milliseconds: a plugin whose own import takes longer is reported. Pydantic AI is loaded before: it does not count."""
+SEE_PLUGINS = "mend or disable the plugins named above, then run deep doctor again"
 
 
 @dataclass(frozen=True)
@@ -180,10 +182,16 @@ def _plugins(found: Survey, config: Path | None, seconds: float) -> Iterator[Che
 def _left_out(candidate: Candidate) -> Check:
     record = candidate.record
     wanted = record.status in ("disabled", "blocked")  # somebody said so: nothing to mend
-    fix = "" if wanted else f"see the reason; or leave it out: plugins.disable = [{record.name!r}]"
+    fix = "" if wanted else _way_out(record.reason) or f"leave it out: plugins.disable = [{record.name!r}]"
     return Check(
         f"plugin:{record.name}", wanted, f"{record.label} is {record.status}: {record.reason}", fix, record.name
     )
+
+
+def _way_out(reason: str) -> str:
+    """What to type, which the kernel puts at the end of a reason: `…: pip install X`, `…; to enable it, …`."""
+    command = re.search(r"pip (?:un)?install [^;\n]+$", reason)
+    return command[0] if command else reason.rpartition("; ")[2] if "; " in reason else ""
 
 
 def _probed(candidate: Candidate, outcome: Outcome) -> Check:
@@ -192,7 +200,8 @@ def _probed(candidate: Candidate, outcome: Outcome) -> Check:
     off = f"plugins.disable = [{record.name!r}]"
     ways = f"pip install -U {record.distribution}, or {off} in the configuration"
     if outcome.problem:
-        return Check(name, False, f"{record.label} {outcome.problem}", outcome.fix or ways, record.name)
+        fix = ways if outcome.ended else _way_out(outcome.problem) or ways
+        return Check(name, False, f"{record.label} {outcome.problem}", fix, record.name)
     took = float(outcome.data.get("import_ms") or 0)
     if took > SLOW_MS:
         module = candidate.module
@@ -211,21 +220,17 @@ def _probed(candidate: Candidate, outcome: Outcome) -> Check:
 def _assembled(outcome: Outcome) -> Check:
     part: dict[str, Any] | None = outcome.data.get("agent")
     if part is None:
-        return Check("agent", False, f"an agent of all plugins {outcome.problem}", _see_plugins(outcome))
+        return Check("agent", False, f"an agent of all plugins {outcome.problem}", SEE_PLUGINS)
     if not part["ok"]:
         return Check("agent", False, part["message"], "mend what the message names, then: deep explain")
     return Check("agent", True, part["message"])
-
-
-def _see_plugins(outcome: Outcome) -> str:
-    return outcome.fix or "mend or disable the plugins named above, then run deep doctor again"
 
 
 def _backend(outcome: Outcome, backend: str | None) -> Check:
     part: dict[str, Any] | None = outcome.data.get("backend")
     name = backend or BACKEND
     if part is None:
-        return Check("backend", False, f"backend {name!r} was not tried: no agent was assembled", _see_plugins(outcome))
+        return Check("backend", False, f"backend {name!r} was not tried: no agent was assembled", SEE_PLUGINS)
     fix = "" if part["ok"] else "pip install deep-backends, or [agent] runtime_policy.profile = a backend that there is"
     return Check("backend", part["ok"], part["message"], fix)
 
@@ -237,7 +242,7 @@ def _model(outcome: Outcome, model: str | None) -> Check:
         return Check("model", False, f"no model is configured; {keys}", no_model().message.partition(": ")[2])
     part: dict[str, Any] | None = outcome.data.get("model")
     if part is None:
-        return Check("model", False, f"model {model} was not tried: no agent was assembled", _see_plugins(outcome))
+        return Check("model", False, f"model {model} was not tried: no agent was assembled", SEE_PLUGINS)
     if part["ok"]:
         return Check("model", True, f"{model}: package and key are there (no request was sent)")
     return Check("model", False, f"{model}: {part['message']}; {keys}", part.get("fix") or "see the message")

@@ -35,12 +35,12 @@ class Outcome:
 
     Attributes:
         problem: what went wrong, as the end of a sentence; "" where nothing did.
-        fix: what to type, where the child knows.
+        ended: whether the child was ended, or ended itself, before it was done.
         data: what the child measured.
     """
 
     problem: str
-    fix: str = ""
+    ended: bool = False
     data: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -121,7 +121,7 @@ def _read(out: Path, code: int | None, seconds: float) -> Outcome:
         phase = said.pop("phase", phase)
         data.update(said)
     if data.get("finished"):
-        return Outcome(str(data.get("problem", "")), str(data.get("fix", "")), data)
+        return Outcome(str(data.get("problem", "")), data=data)
     if code is None:
         what = f"hangs (stopped after {seconds:g} s)"
     elif code < 0:
@@ -129,7 +129,7 @@ def _read(out: Path, code: int | None, seconds: float) -> Outcome:
     else:
         what = f"ends the process (exit code {code})"
     text = PHASES.get(phase, PHASES["start"]).format(what=what)
-    return Outcome(one_line(text, 200), "", data)
+    return Outcome(one_line(text, 200), ended=True, data=data)
 
 
 def _canonical(name: str | None) -> str:
