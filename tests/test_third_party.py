@@ -10,7 +10,6 @@ import json
 import logging
 import subprocess
 import sys
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -388,23 +387,33 @@ checked: Agent[DeepAgentDeps[None], int] = agent
 """
 
 
-def pyright(folder: Path, name: str, code: str) -> list[str]:
-    """Errors that pyright, strict, finds in a program that uses the plugin."""
-    (folder / name).write_text(textwrap.dedent(code), encoding="utf-8")
+def pyright(folder: Path, **programs: str) -> dict[str, list[str]]:
+    """Errors that pyright, strict, finds in programs that use the plugin."""
+    for name, code in programs.items():
+        (folder / f"{name}.py").write_text(code, encoding="utf-8")
     paths = [str(REPOSITORY), str(FIXTURES / "acme-weather" / "src")]
-    settings = {"include": [name], "typeCheckingMode": "strict", "extraPaths": paths}
+    settings = {"include": ["."], "typeCheckingMode": "strict", "extraPaths": paths}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     command = [sys.executable, "-m", "pyright", "-p", str(folder), "--pythonpath", sys.executable, "--outputjson"]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
-    found: list[dict[str, Any]] = json.loads(done.stdout)["generalDiagnostics"]
-    return [item["message"] for item in found if item["severity"] == "error"]
+    found: dict[str, list[str]] = {name: [] for name in programs}
+    for item in json.loads(done.stdout)["generalDiagnostics"]:
+        if item["severity"] == "error":
+            found[Path(item["file"]).stem].append(item["message"])
+    return found
 
 
 def test_pyright_strict_accepts_the_typed_way_and_rejects_a_wrong_option(tmp_path: Path) -> None:
-    assert pyright(tmp_path, "right.py", TYPED.format(options='WeatherOptions(unit="celsius", days=2)')) == []
-    (name,) = pyright(tmp_path, "name.py", TYPED.format(options='WeatherOptions(units="celsius")'))
+    found = pyright(
+        tmp_path,
+        right=TYPED.format(options='WeatherOptions(unit="celsius", days=2)'),
+        wrong_name=TYPED.format(options='WeatherOptions(units="celsius")'),
+        wrong_value=TYPED.format(options='WeatherOptions(unit="kelvin")'),
+    )
+    assert found["right"] == []
+    (name,) = found["wrong_name"]
     assert 'No parameter named "units"' in name
-    (value,) = pyright(tmp_path, "value.py", TYPED.format(options='WeatherOptions(unit="kelvin")'))
+    (value,) = found["wrong_value"]
     assert "kelvin" in value
 
 

@@ -116,7 +116,7 @@ class Cast:
         response = await self._answer(messages, info)
         for index, part in enumerate(response.parts):
             if isinstance(part, ToolCallPart):
-                yield {index: DeltaToolCall(part.tool_name, part.args_as_json_str(), part.tool_call_id)}
+                yield {index: DeltaToolCall(part.tool_name, part.args_as_json_str(), tool_call_id=part.tool_call_id)}
             elif isinstance(part, TextPart):
                 yield part.content
 

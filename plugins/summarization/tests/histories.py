@@ -50,6 +50,7 @@ def talk(turns: int, chars: int = 400) -> list[ModelMessage]:
 
 
 TEXTS = st.text(alphabet="abc {}<>/\n", min_size=1, max_size=60).map(lambda text: text * 5)
+LIVE = '<context id="todo.state" rev="0a1b2c3d">\n{}\n</context>'
 IMAGE = BinaryContent(b"\x89PNG", media_type="image/png")
 PROMPTS = st.one_of(
     TEXTS.map(UserPromptPart),

@@ -89,7 +89,7 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
     from .options import SkillsOptions
     from .toolset import build_toolset
 
-    return [build_toolset(_library(context), context.options(SkillsOptions))]
+    return [build_toolset(_library(context, logs=False), context.options(SkillsOptions))]
 
 
 @hookimpl
@@ -122,7 +122,7 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
 
     limit = context.options(SkillsOptions).catalog_chars
     return [
-        PromptSection.live("catalog", catalog_section(_library(context), limit), needs=["load_skill"]),
+        PromptSection.live("catalog", catalog_section(_library(context, logs=True), limit), needs=["load_skill"]),
         PromptSection.live("active", restate, needs=["load_skill"]),
     ]
 
@@ -139,11 +139,12 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     return [AllowedTools()]
 
 
-def _library(context: AgentContext) -> Library:
+def _library(context: AgentContext, *, logs: bool) -> Library:
     """The loaders of every plugin. Asked for when a session needs them: they are collected after the toolsets."""
     from .library import Library
 
-    return Library(lambda: [item.value for item in context.collect("deep_skill_loaders")], context.logger)
+    logger = context.logger if logs else None
+    return Library(lambda: [item.value for item in context.collect("deep_skill_loaders")], logger)
 
 
 def __getattr__(name: str) -> object:

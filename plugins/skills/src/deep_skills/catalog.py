@@ -102,7 +102,7 @@ def _about(offered: Offered) -> str:
     source = one_line(offered.meta.source, 20)
     if not offered.shadows:
         return f" ({source})"
-    shadowed = ", ".join(f"{one_line(meta.source, 20)} {one_line(meta.path, 80)}" for meta in offered.shadows[:2])
+    shadowed = ", ".join(f"{one_line(meta.source, 20)} {one_line(meta.path, 160)}" for meta in offered.shadows[:2])
     return f" ({source}, stands before {shadowed})"
 
 

@@ -48,10 +48,10 @@ class Library:
 
     Args:
         loaders: asked each time: while hooks are being called, not all loaders are known yet.
-        logger: told of each problem, the first time it is seen.
+        logger: told of each problem, the first time it is seen; None where another library tells.
     """
 
-    def __init__(self, loaders: Callable[[], Sequence[SkillLoader]], logger: logging.Logger) -> None:
+    def __init__(self, loaders: Callable[[], Sequence[SkillLoader]], logger: logging.Logger | None) -> None:
         self._loaders = loaders
         self._logger = logger
         self._logged: set[Problem] = set()
@@ -88,6 +88,8 @@ class Library:
         return [one_line(path) for path in await offered.loader.resources(ctx, offered.meta.name)]
 
     def _log(self, problems: Sequence[Problem]) -> None:
+        if self._logger is None:
+            return
         for problem in problems:
             if problem not in self._logged:
                 self._logged.add(problem)

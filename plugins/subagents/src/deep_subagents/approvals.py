@@ -133,7 +133,9 @@ def _find(top: Sequence[_Waiting], name: str) -> _Waiting:
     if len(found) == 1:
         return found[0]
     if found:
-        raise ValueError(f"{name!r} is the id of several calls; name one by its path: {_paths(found)}")
+        below = [call for call in found if call not in top]
+        own = f" (the agent's own: results.approvals[{name!r}] = …)" if len(below) < len(found) else ""
+        raise ValueError(f"{name!r} is the id of several calls; name one by its path: {_paths(below)}{own}")
     near = difflib.get_close_matches(name, [text for call in everything for text in (call.id, call.path)], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"no call {name!r} waits.{hint} Waiting: {_paths(everything) or 'none'}")
@@ -177,11 +179,11 @@ def answers(requests: DeferredToolRequests, metadata: object) -> DeferredToolRes
     results = DeferredToolResults(
         calls={call.tool_call_id: ToolFailed(NO_OUTSIDE) for call in requests.calls},
     )
-    given = cast("Mapping[str, Any]", metadata).get(DECISIONS) if isinstance(metadata, Mapping) else None
+    if not isinstance(metadata, Mapping) or DECISIONS not in metadata:
+        results.approvals.update({call.tool_call_id: True for call in requests.approvals})
+        return results
+    given = cast("Mapping[str, Any]", metadata)[DECISIONS]
     for call in requests.approvals:
-        if given is None:
-            results.approvals[call.tool_call_id] = True
-            continue
         answer: object = cast("Mapping[str, Any]", given).get(call.tool_call_id) if isinstance(given, Mapping) else None
         results.approvals[call.tool_call_id] = _decision(answer)
         if isinstance(answer, Mapping) and DECISIONS in answer:

@@ -11,13 +11,14 @@ from typing import Any, cast
 from pydantic import BaseModel
 from pydantic_ai import ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ModelRetry, ToolFailed
+from pydantic_ai.exceptions import ModelRetry, ToolFailed, ToolFailedError, ToolRetryError
 from pydantic_ai.messages import (
     BinaryContent,
     FileUrl,
     TextContent,
     ToolCallPart,
     ToolReturn,
+    ToolReturnPart,
     UploadedFile,
 )
 from pydantic_ai.tools import RunContext
@@ -88,6 +89,14 @@ class StoreLargeResults(AbstractCapability[Any]):
             if len(error.message) <= self._limit:
                 raise
             raise type(error)(await self._stored(ctx, call, error.message)) from error
+        except (ToolFailedError, ToolRetryError) as error:
+            # What the two above have become where Pydantic AI has counted the attempt already.
+            part = error.tool_failed if isinstance(error, ToolFailedError) else error.tool_retry
+            if not isinstance(part.content, str) or len(part.content) <= self._limit:
+                raise
+            short = replace(part, content=await self._stored(ctx, call, part.content))
+            again = ToolRetryError(short) if isinstance(error, ToolRetryError) else None
+            raise again or ToolFailedError(cast("ToolReturnPart", short)) from error.__cause__
         return await self._fitted(ctx, call, result)
 
     def _keeps(self, tool_def: ToolDefinition) -> bool:

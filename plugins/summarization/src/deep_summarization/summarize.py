@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pydantic_ai.direct import model_request
@@ -47,7 +48,8 @@ async def write_summary(
     """
     if ctx is not None and ctx.usage_limits is not None:
         try:
-            ctx.usage_limits.check_before_request(ctx.usage)
+            # Pydantic AI has checked the request that this one goes before, so there must be room for two.
+            ctx.usage_limits.check_before_request(replace(ctx.usage, requests=ctx.usage.requests + 1))
         except UsageLimitExceeded as error:
             raise SummaryFailed(f"the run's usage limit leaves no request for a summary: {error}") from error
     try:

@@ -150,20 +150,20 @@ _LOOSE = frozenset(
     | {".nc", ".hdf", ".tar", ".mp3", ".mp2", ".mpga", ".rds", ".bundle", ".class", ".ttc", ".qt", ".mov", ".egg"}
 )
 _MORE_TYPES = {
-    **{".md": "text/markdown", ".markdown": "text/markdown", ".csv": "text/csv", ".tsv": "text/tab-separated-values"},
-    **{".log": "text/plain", ".ini": "text/plain", ".cfg": "text/plain", ".toml": "application/toml"},
-    **{".yaml": "application/yaml", ".yml": "application/yaml", ".jsonl": "application/x-ndjson"},
-    **{".ndjson": "application/x-ndjson", ".ipynb": "application/x-ipynb+json", ".sql": "application/sql"},
-    **{".ts": "text/x-typescript", ".tsx": "text/x-typescript", ".jsx": "text/javascript", ".rs": "text/x-rust"},
-    **{".go": "text/x-go", ".java": "text/x-java", ".rb": "text/x-ruby", ".js": "text/javascript"},
-    **{".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document"},
-    **{".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"},
-    **{".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation"},
-    **{".odt": "application/vnd.oasis.opendocument.text", ".ods": "application/vnd.oasis.opendocument.spreadsheet"},
-    **{".epub": "application/epub+zip", ".heic": "image/heic", ".avif": "image/avif", ".webm": "video/webm"},
-    **{".rtf": "application/rtf", ".bmp": "image/bmp", ".ico": "image/x-icon", ".sh": "text/x-shellscript"},
-    **{".svgz": "image/svg+xml", ".tgz": "application/gzip", ".opus": "audio/ogg", ".m4a": "audio/mp4"},
-}
+    ".md": "text/markdown", ".markdown": "text/markdown", ".csv": "text/csv", ".tsv": "text/tab-separated-values",
+    ".log": "text/plain", ".ini": "text/plain", ".cfg": "text/plain", ".toml": "application/toml",
+    ".yaml": "application/yaml", ".yml": "application/yaml", ".jsonl": "application/x-ndjson",
+    ".ndjson": "application/x-ndjson", ".ipynb": "application/x-ipynb+json", ".sql": "application/sql",
+    ".ts": "text/x-typescript", ".tsx": "text/x-typescript", ".jsx": "text/javascript", ".rs": "text/x-rust",
+    ".go": "text/x-go", ".java": "text/x-java", ".rb": "text/x-ruby", ".js": "text/javascript",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    ".odt": "application/vnd.oasis.opendocument.text", ".ods": "application/vnd.oasis.opendocument.spreadsheet",
+    ".epub": "application/epub+zip", ".heic": "image/heic", ".avif": "image/avif", ".webm": "video/webm",
+    ".rtf": "application/rtf", ".bmp": "image/bmp", ".ico": "image/x-icon", ".sh": "text/x-shellscript",
+    ".svgz": "image/svg+xml", ".tgz": "application/gzip", ".opus": "audio/ogg", ".m4a": "audio/mp4",
+}  # fmt: skip
 """Types that Python's own table lacks, or has differently from version to version (3.11 to 3.13)."""
 _TEXT_TYPES = re.compile(r"text/|.*[+/](?:json|xml|yaml|toml|sql|javascript|x-ndjson|x-sh|x-tex|x-python)$")
 

@@ -157,7 +157,7 @@ def _release(key: tuple[Hashable, str]) -> None:
 
 
 class FreeName:
-    """`async with FreeName(…) as name:` a name that no file and no other upload of this process has, ours until the end.
+    """`async with FreeName(…) as name:` a name that no file and no other upload of this process has, until the end.
 
     Other sessions, threads and event loops may upload into the same directory at the same time.
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deep_core.capability import DeepCapability
 from pydantic import ValidationError
+
+from deep_core.capability import DeepCapability
 
 from .errors import UploadError
 from .options import UploadsOptions
 from .section import FilesSection
 
 if TYPE_CHECKING:
-    from deep_core import DeepAgentDeps
     from pydantic_ai import Agent
     from pydantic_ai.workspaces import WorkspaceBackend
+
+    from deep_core import DeepAgentDeps
 
 __all__ = ["backend_of", "enter", "limits_of"]
 

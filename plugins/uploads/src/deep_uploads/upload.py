@@ -23,8 +23,9 @@ from .slot import IN_FLIGHT, UPLOADS, UploadedFile
 from .sources import PIECE, Data, Source
 
 if TYPE_CHECKING:
-    from deep_core import DeepAgentDeps
     from pydantic_ai import Agent
+
+    from deep_core import DeepAgentDeps
 
     from .options import UploadsOptions
 
@@ -191,7 +192,7 @@ class _Upload:
         if place.stream is None and size > options.whole_bytes:
             self._refuse(
                 size,
-                f"{type(place.files.backend).__name__} does not stream to disk, and a file that it takes whole may have",
+                f"{type(place.files.backend).__name__} does not stream to disk, and what it takes whole may have",
                 "whole_bytes",
                 options.whole_bytes,
             )

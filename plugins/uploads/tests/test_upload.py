@@ -1,0 +1,517 @@
+"""An upload is stored byte for byte under a name of its own, within limits, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deep_backends import LocalBackend, MemoryBackend, composite_backend, local_backend, memory_backend
+from deep_uploads import UPLOADS, UploadedFile, UploadError, UploadLimitError, upload_file
+from deep_uploads.sources import PIECE
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic_ai.workspaces import (
+    FileEntry,
+    LocalWorkspaceBackend,
+    ReadOnlyWorkspace,
+    SupportsFilesystem,
+    Workspace,
+    WorkspaceBackend,
+    WorkspaceRef,
+)
+
+from deep_core import DeepAgentDeps, Kernel, create_default_deps
+
+pytestmark = pytest.mark.anyio
+Deps = DeepAgentDeps[None]
+Everything = Callable[[Path], list[str]]
+Limited = Callable[..., Deps]
+
+
+async def stream(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+class Plain(WorkspaceBackend, SupportsFilesystem):
+    """A backend with Pydantic AI's own protocols only, over memory. `fail_at`: write_bytes keeps half and raises."""
+
+    ref: WorkspaceRef | None = None
+
+    def __init__(self, fail_at: str = "") -> None:
+        self.inner = memory_backend()
+        self.fail_at = fail_at
+        self.error: BaseException = OSError(28, "No space left on device")
+
+    async def working_dir(self) -> str:
+        return "/work"
+
+    async def read_bytes(self, path: str) -> bytes:
+        return await self.inner.read_bytes(path)
+
+    async def write_bytes(self, path: str, data: bytes) -> None:
+        if self.fail_at and self.fail_at in path:
+            await self.inner.write_bytes(path, data[: len(data) // 2])
+            raise self.error
+        await self.inner.write_bytes(path, data)
+
+    async def stat(self, path: str) -> FileEntry:
+        return await self.inner.stat(path)
+
+    async def list_dir(self, path: str) -> Any:
+        return await self.inner.list_dir(path)
+
+    async def make_dir(self, path: str) -> None:
+        await self.inner.make_dir(path)
+
+    async def remove(self, path: str) -> None:
+        await self.inner.remove(path)
+
+    async def exists(self, path: str) -> bool:
+        return await self.inner.exists(path)
+
+
+# -- bytes, sources ----------------------------------------------------------------------------------------------
+
+
+@given(data=st.binary(max_size=2000), cuts=st.lists(st.integers(1, 500), max_size=6))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_bytes_arrive_unaltered_however_they_come(in_memory: Deps, data: bytes, cuts: list[int]) -> None:
+    async def both() -> None:
+        parts, rest = [], data
+        for cut in cuts:
+            parts.append(rest[:cut])
+            rest = rest[cut:]
+        in_memory.state[UPLOADS] = {}
+        for source in (data, bytearray(data), memoryview(data), stream(*parts, rest)):
+            uploaded = await upload_file(in_memory, "x.bin", source)
+            assert uploaded.sha256 == hashlib.sha256(data).hexdigest()
+            assert in_memory.backend is not None
+            stored = await Workspace(in_memory.backend).read_bytes(uploaded.path)
+            assert (stored, uploaded.size) == (data, len(data))
+
+    asyncio.run(both())
+
+
+async def test_what_is_known_is_returned_and_kept(deps: Deps, root: Path) -> None:
+    uploaded = await upload_file(deps, "data.csv", b"a,b\n1,2\n")
+    assert uploaded == UploadedFile(
+        name="data.csv",
+        path="uploads/data.csv",
+        size=8,
+        line_count=2,
+        mime_type="text/csv",
+        encoding="utf-8",
+        sha256=hashlib.sha256(b"a,b\n1,2\n").hexdigest(),
+        uploaded_at=uploaded.uploaded_at,
+    )
+    assert deps.uploads == {"uploads/data.csv": uploaded}
+    assert (root / "uploads/data.csv").read_bytes() == b"a,b\n1,2\n"
+    assert uploaded.uploaded_at.utcoffset() is not None
+
+
+async def test_the_session_has_it_as_a_method(deps: Deps) -> None:
+    uploaded = await deps.upload_file("a.txt", b"x", upload_dir="in")
+    assert (uploaded.path, list(deps.uploads)) == ("in/a.txt", ["in/a.txt"])
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 17])
+@pytest.mark.parametrize("way", ["bytes", "path", "stream", "huge chunk"])
+async def test_every_size_comes_whole(deps: Deps, root: Path, tmp_path: Path, size: int, way: str) -> None:
+    data = (hashlib.sha256(b"x").digest() * (size // 32 + 1))[:size]
+    (tmp_path / "source").write_bytes(data)
+    source: Any = {
+        "bytes": data,
+        "path": tmp_path / "source",
+        "stream": stream(*(data[n : n + 70_000] for n in range(0, size, 70_000))),
+        "huge chunk": stream(b"", data, b""),
+    }[way]
+    uploaded = await upload_file(deps, "f", source)
+    assert (root / uploaded.path).read_bytes() == data
+    assert (uploaded.size, uploaded.sha256) == (size, hashlib.sha256(data).hexdigest())
+
+
+async def test_an_empty_file_is_a_file(deps: Deps, root: Path) -> None:
+    for source in (b"", stream()):
+        uploaded = await upload_file(deps, "empty.txt", source)
+        assert (uploaded.size, uploaded.line_count, uploaded.encoding) == (0, 0, "utf-8")
+        assert (root / uploaded.path).read_bytes() == b""
+
+
+@pytest.mark.parametrize("wrong", ["text", 3, None, [b"x"], open])
+async def test_other_sources_are_refused(deps: Deps, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="an upload is bytes, a pathlib.Path or an async iterable"):
+        await upload_file(deps, "a", wrong)
+
+
+async def test_a_path_that_cannot_be_read_raises_its_own_error(
+    deps: Deps, root: Path, tmp_path: Path, everything: Everything
+) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(FileNotFoundError):
+        await upload_file(deps, "a", tmp_path / "missing")
+    with pytest.raises(IsADirectoryError, match="upload its files one by one"):
+        await upload_file(deps, "a", tmp_path)
+    with pytest.raises(OSError, match="not a regular file"):
+        await upload_file(deps, "a", tmp_path / "fifo")
+    assert everything(root) == []
+
+
+# -- names and places --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["../../../escape.txt", "/etc/cron.d/x", "..", "a/../../b", "..\\..\\w.ini", "x\0/../y", "\u202e/../z", "~"]
+)
+async def test_no_name_leaves_the_upload_directory(deps: Deps, tmp_path: Path, name: str) -> None:
+    uploaded = await upload_file(deps, name, b"x")
+    assert [p.parent for p in tmp_path.rglob("*") if p.is_file()] == [tmp_path / "workspace/uploads"]
+    assert uploaded.path == f"uploads/{uploaded.name}"
+
+
+async def test_a_taken_name_gets_a_number_and_nothing_is_written_over(deps: Deps, root: Path) -> None:
+    (root / "uploads").mkdir()
+    (root / "uploads/a.txt").write_text("the agent's own")
+    names = [(await upload_file(deps, name, b"new")).name for name in ("a.txt", "a.txt", "A.TXT", "a.txt")]
+    assert (root / "uploads/a.txt").read_text() == "the agent's own"
+    assert names == ["a-2.txt", "a-3.txt", "A-4.TXT", "a-5.txt"]
+
+
+async def test_names_that_only_look_different_are_one_name(deps: Deps) -> None:
+    names = [(await upload_file(deps, name, b"")).name for name in ("e\u0301.txt", "\u00e9.txt", "É.txt")]
+    assert names == ["é.txt", "é-2.txt", "É-3.txt"]
+
+
+async def test_a_name_stays_taken_when_the_file_was_removed(deps: Deps, root: Path) -> None:
+    """What the session tells of `a.txt` is not silently another file."""
+    await upload_file(deps, "a.txt", b"1")
+    (root / "uploads/a.txt").unlink()
+    assert (await upload_file(deps, "a.txt", b"2")).name == "a-2.txt"
+
+
+@pytest.mark.parametrize("backend", ["local", "memory", "plain"])
+async def test_uploads_of_one_name_at_once_get_names_of_their_own(root: Path, kernel: Kernel, backend: str) -> None:
+    made: WorkspaceBackend = {"local": local_backend(root), "memory": memory_backend(), "plain": Plain()}[backend]
+    one, two = create_default_deps(made, kernel=kernel), create_default_deps(made, kernel=kernel)
+    bodies = [bytes([n]) * (PIECE + n if n % 2 else 10 + n) for n in range(1, 13)]
+    jobs = [upload_file((one, two)[n % 3 == 0], "same.bin", stream(body)) for n, body in enumerate(bodies)]
+    uploads = await asyncio.gather(*jobs)
+    assert len({upload.path for upload in uploads}) == len(bodies)
+    for body, upload in zip(bodies, uploads, strict=True):
+        assert await Workspace(made).read_bytes(upload.path) == body
+    assert len(one.uploads) + len(two.uploads) == len(bodies)
+    assert not set(one.uploads) & set(two.uploads)
+
+
+async def test_threads_with_loops_of_their_own_may_share_a_session(deps: Deps, root: Path) -> None:
+    def work(number: int) -> list[str]:
+        async def some() -> list[str]:
+            return [(await upload_file(deps, "t.txt", stream(str(number).encode()))).path for _ in range(10)]
+
+        return asyncio.run(some())
+
+    paths = [path for found in await asyncio.gather(*(asyncio.to_thread(work, n) for n in range(4))) for path in found]
+    assert len(set(paths)) == 40 == len(deps.uploads)
+    assert sorted((root / path).read_text() for path in paths) == sorted("0123" * 10)
+
+
+async def test_a_leading_slash_means_the_working_directory(deps: Deps, root: Path, in_memory: Deps) -> None:
+    for upload_dir in ("/uploads", "uploads", "/uploads/", "//uploads", f"{root}/uploads", "./uploads/."):
+        assert (await upload_file(deps, "a.txt", b"x", upload_dir=upload_dir)).path.startswith("uploads/a")
+    assert len(list((root / "uploads").iterdir())) == 6
+    assert (await upload_file(deps, "top.txt", b"x", upload_dir="/")).path == "top.txt"
+    assert isinstance(in_memory.backend, MemoryBackend)
+    await upload_file(in_memory, "a.txt", b"x")
+    assert list(in_memory.backend.snapshot()) == ["/workspace/uploads/a.txt"]
+
+
+@pytest.mark.parametrize("prefix", ["/uploads/", "uploads/"])
+async def test_a_mount_at_the_upload_directory_takes_the_uploads(kernel: Kernel, root: Path, prefix: str) -> None:
+    mounted = memory_backend()
+    deps = create_default_deps(composite_backend(local_backend(root), {prefix: mounted}), kernel=kernel)
+    uploaded = await upload_file(deps, "a.txt", b"x")
+    assert uploaded.path == f"{prefix}a.txt"
+    assert list(mounted.snapshot().values()) == [b"x"]
+    assert list(root.iterdir()) == []
+    assert await Workspace(deps.backend).read_bytes(uploaded.path) == b"x"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("upload_dir", ["../up", "/a/../../b", "a\0b", "a\nb", "..\\x", "a\\b"])
+async def test_a_directory_that_climbs_is_refused(deps: Deps, upload_dir: str, tmp_path: Path) -> None:
+    with pytest.raises(UploadError, match="give a directory of the workspace"):
+        await upload_file(deps, "a.txt", b"x", upload_dir=upload_dir)
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+async def test_a_link_that_leads_out_is_refused(deps: Deps, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (root / "uploads").symlink_to(tmp_path / "outside")
+    for data in (b"small", stream(b"x" * (PIECE + 1))):
+        with pytest.raises(UploadError, match="nothing was uploaded.*outside the workspace"):
+            await upload_file(deps, "a.txt", data)
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert deps.uploads == {}
+
+
+# -- limits ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["bytes", "path", "stream", "large stream"])
+async def test_a_file_above_the_limit_is_refused(
+    limited: Limited, root: Path, tmp_path: Path, way: str, everything: Everything
+) -> None:
+    most = 3 * PIECE if way == "large stream" else 100
+    deps = limited(local_backend(root), max_file_bytes=most)
+    (tmp_path / "source").write_bytes(b"x" * 101)
+    source: Any = {
+        "bytes": b"x" * 101,
+        "path": tmp_path / "source",
+        "stream": stream(b"x" * 50, b"x" * 51),
+        "large stream": stream(*[b"x" * PIECE] * 4),
+    }[way]
+    with pytest.raises(UploadLimitError, match=r"big\.txt: .* is too large: a file may have") as caught:
+        await upload_file(deps, "big.txt", source)
+    assert (caught.value.option, caught.value.allowed) == ("max_file_bytes", most)
+    assert everything(root) == []
+    assert deps.uploads == {}
+    assert (await upload_file(deps, "ok.txt", b"x" * 100)).size == 100
+
+
+async def test_the_number_of_uploads_is_limited_and_can_be_made_room_in(limited: Limited, root: Path) -> None:
+    deps = limited(local_backend(root), max_files=2)
+    for name in "ab":
+        await upload_file(deps, name, b"x")
+    with pytest.raises(UploadLimitError, match=r"c: this session has 2 uploads.*del deps\.uploads\[path\]"):
+        await upload_file(deps, "c", b"x")
+    del deps.uploads["uploads/a"]
+    await upload_file(deps, "c", b"x")
+    assert list(deps.uploads) == ["uploads/b", "uploads/c"]
+
+
+async def test_the_bytes_of_a_session_are_limited(limited: Limited, root: Path) -> None:
+    deps = limited(local_backend(root), max_total_bytes=100)
+    await upload_file(deps, "a", b"x" * 60)
+    for data in (b"x" * 41, stream(b"x" * 20, b"x" * 21)):
+        with pytest.raises(UploadLimitError, match="60 B are used, and a session may have 100 B") as caught:
+            await upload_file(deps, "b", data)
+        assert caught.value.option == "max_total_bytes"
+    await upload_file(deps, "b", b"x" * 40)
+    assert sorted(p.name for p in (root / "uploads").iterdir()) == ["a", "b"]
+
+
+async def test_uploads_on_their_way_count_too(limited: Limited, root: Path) -> None:
+    deps = limited(local_backend(root), max_total_bytes=100, max_files=3)
+    go = asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"x" * PIECE
+        await go.wait()
+
+    deps2 = limited(local_backend(root), max_total_bytes=PIECE + 100, max_files=2)
+    waiting = asyncio.create_task(upload_file(deps2, "slow", slow()))
+    while not any(root.rglob(".deep-*")):
+        await asyncio.sleep(0)
+    with pytest.raises(UploadLimitError, match="1.0 MB are used"):
+        await upload_file(deps2, "b", b"x" * 101)
+    await upload_file(deps2, "b", b"x" * 100)
+    with pytest.raises(UploadLimitError, match="max_files"):
+        await upload_file(deps2, "c", b"")
+    await upload_file(deps, "another session", b"x" * 100)
+    go.set()
+    assert (await waiting).size == PIECE
+
+
+async def test_many_at_once_never_exceed_the_limits(limited: Limited, root: Path) -> None:
+    deps = limited(local_backend(root), max_total_bytes=1000, max_files=7)
+    jobs = [upload_file(deps, f"f{n}", stream(b"x" * 100, b"y" * 100)) for n in range(20)]
+    done = await asyncio.gather(*jobs, return_exceptions=True)
+    kept = [item for item in done if isinstance(item, UploadedFile)]
+    assert all(isinstance(item, UploadLimitError) for item in done if item not in kept)
+    assert len(kept) == len(deps.uploads) == len(list((root / "uploads").iterdir())) == 5
+
+
+async def test_a_backend_that_cannot_stream_takes_so_much_and_no_more(limited: Limited) -> None:
+    for backend, name in ((Plain(), "Plain"), (memory_backend(), "MemoryBackend")):
+        deps = limited(backend, whole_bytes=2 * PIECE)
+        read = 0
+
+        async def much() -> AsyncIterator[bytes]:
+            nonlocal read
+            for _ in range(100):
+                read += 1
+                yield b"x" * PIECE
+
+        assert (await upload_file(deps, "ok", b"x" * 2 * PIECE)).size == 2 * PIECE
+        for data in (b"x" * (2 * PIECE + 1), much()):
+            with pytest.raises(UploadLimitError, match=f"{name} does not stream to disk.* 2.0 MB") as caught:
+                await upload_file(deps, "big", data)
+            assert caught.value.option == "whole_bytes"
+        assert read == 3, "refused at the first piece too many"
+        assert list(deps.uploads) == ["uploads/ok"]
+
+
+async def test_a_composite_streams_where_the_backend_behind_the_path_does(limited: Limited, root: Path) -> None:
+    deps = limited(composite_backend(memory_backend(), {"disk/": local_backend(root)}), whole_bytes=PIECE)
+    data = b"x" * (2 * PIECE)
+    with pytest.raises(UploadLimitError, match="whole_bytes"):
+        await upload_file(deps, "a", data)
+    assert (await upload_file(deps, "a", data, upload_dir="/disk/in")).path == "disk/in/a"
+    assert (root / "in/a").read_bytes() == data
+
+
+async def test_a_wrong_option_in_the_configuration_is_told(limited: Limited, local: LocalBackend) -> None:
+    with pytest.raises(UploadError, match=r"plugins\.uploads\.options\.max_files: .*"):
+        await upload_file(limited(local, max_files="many"), "a", b"x")
+
+
+# -- failures ----------------------------------------------------------------------------------------------------
+
+
+class Disconnected(Exception):
+    """What a web framework raises when the client goes away."""
+
+
+@pytest.mark.parametrize("before", [10, 3 * PIECE])
+async def test_a_stream_that_fails_leaves_nothing_and_its_error_is_the_callers(
+    deps: Deps, root: Path, everything: Everything, before: int
+) -> None:
+    closed: list[str] = []
+
+    async def broken() -> AsyncIterator[bytes]:
+        try:
+            yield b"x" * before
+            raise Disconnected
+        finally:
+            closed.append("source")
+
+    with pytest.raises(Disconnected):
+        await upload_file(deps, "a.txt", broken())
+    assert everything(root) == []
+    assert deps.uploads == {}
+    assert closed == ["source"]
+    assert (await upload_file(deps, "a.txt", b"x")).name == "a.txt", "the name is free again"
+
+
+async def test_a_backend_that_fails_half_way_leaves_nothing(kernel: Kernel) -> None:
+    backend = Plain(fail_at="bad")
+    deps = create_default_deps(backend, kernel=kernel)
+    with pytest.raises(UploadError, match=r"bad\.txt: nothing was uploaded.*No space left") as caught:
+        await upload_file(deps, "bad.txt", b"x" * 100)
+    assert isinstance(caught.value.__cause__, OSError)
+    assert backend.inner.snapshot() == {}
+    assert deps.uploads == {}
+
+
+async def test_what_cannot_be_removed_is_told(kernel: Kernel) -> None:
+    class Gone(Plain):
+        async def remove(self, path: str) -> None:
+            raise ConnectionError("the environment is gone")
+
+    deps = create_default_deps(Gone(fail_at="bad"), kernel=kernel)
+    with pytest.raises(UploadError) as caught:
+        await upload_file(deps, "bad.txt", b"x" * 100)
+    assert "could not be removed from /work/uploads/bad.txt" in str(caught.value.__cause__.__notes__)  # type: ignore[union-attr]
+    assert deps.uploads == {}
+
+
+async def test_a_full_disk_in_the_middle_of_a_stream_leaves_nothing(
+    deps: Deps, root: Path, everything: Everything, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deep_backends import staging
+
+    written = 0
+
+    def write(self: Any, data: bytes) -> None:
+        nonlocal written
+        written += len(data)
+        if written > 2 * PIECE:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(staging.Staged, "write", write)
+    with pytest.raises(UploadError, match="No space left"):
+        await upload_file(deps, "a.bin", stream(*[b"x" * PIECE] * 5))
+    assert everything(root) == []
+    assert deps.uploads == {}
+
+
+async def test_a_read_only_workspace_is_told(kernel: Kernel, root: Path) -> None:
+    deps = create_default_deps(ReadOnlyWorkspace(Workspace(LocalWorkspaceBackend(root))), kernel=kernel)
+    with pytest.raises(UploadError, match="read-only"):
+        await upload_file(deps, "a.txt", b"x")
+    assert deps.uploads == {}
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 3])
+async def test_a_cancelled_upload_leaves_nothing(deps: Deps, root: Path, everything: Everything, pieces: int) -> None:
+    reached = asyncio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(pieces):
+            yield b"x" * PIECE
+        reached.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(upload_file(deps, "a.bin", endless()))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert everything(root) == []
+    assert deps.uploads == {}
+    assert (await upload_file(deps, "a.bin", b"x")).name == "a.bin"
+
+
+async def test_a_cancellation_at_any_moment_leaves_both_or_neither(kernel: Kernel, root: Path) -> None:
+    """Cancelled after n turns of the event loop, for every n until the upload is through."""
+    for backend in (local_backend(root), memory_backend(), Plain()):
+        for turns in range(200):
+            deps = create_default_deps(backend, kernel=kernel)
+            task = asyncio.create_task(upload_file(deps, f"f{turns}", stream(b"x" * PIECE, b"y")))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            finished = task.done()
+            task.cancel()
+            await asyncio.wait([task])
+            there = await Workspace(backend).exists(f"uploads/f{turns}")
+            assert there == bool(deps.uploads) == (not task.cancelled())
+            if finished:
+                break
+    assert not [path for path in root.rglob("*") if path.name.startswith(".deep-")]
+
+
+async def test_someone_who_takes_the_name_meanwhile_keeps_the_file(deps: Deps, root: Path) -> None:
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"x" * PIECE
+        (root / "uploads/a.bin").write_bytes(b"theirs")
+        yield b"y"
+
+    with pytest.raises(UploadError, match="uploads/a.bin was written by someone else meanwhile"):
+        await upload_file(deps, "a.bin", slow())
+    assert (root / "uploads/a.bin").read_bytes() == b"theirs"
+    assert [p.name for p in (root / "uploads").iterdir()] == ["a.bin"]
+    assert deps.uploads == {}
+
+
+async def test_a_small_upload_moves_on_to_the_next_name(kernel: Kernel, root: Path) -> None:
+    class Raced(LocalBackend):
+        async def write_if(self, path: str, data: bytes, *, expected: str | None) -> bool:
+            if path.endswith("/a.txt"):
+                Path(path).write_bytes(b"theirs")
+            return await super().write_if(path, data, expected=expected)
+
+    (root / "uploads").mkdir()
+    deps = create_default_deps(Raced(root), kernel=kernel)
+    assert (await upload_file(deps, "a.txt", b"ours")).name == "a-2.txt"
+    assert (root / "uploads/a.txt").read_bytes() == b"theirs"
+
+
+async def test_without_a_backend_the_error_has_the_line_to_add(kernel: Kernel) -> None:
+    with pytest.raises(UploadError, match=r"upload_file\(deps, name, data, agent=agent\)"):
+        await upload_file(create_default_deps(kernel=kernel), "a", b"x")
