@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import InstructionPart, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import AbstractToolset
@@ -236,8 +236,9 @@ class DeepCapability(AbstractCapability[Any]):
     ) -> Any:
         """A plugin's tool that raised becomes a failed result, not the end of the run; the application's own raises."""
         plugin = _plugin(tool_def)
-        if plugin == "app" or self.parts.strict:
-            raise error
+        spent = isinstance(error, UnexpectedModelBehavior) and "exceeded max retries" in str(error)
+        if plugin == "app" or self.parts.strict or (spent and repr(call.tool_name) in str(error)):
+            raise error  # the last of these: the model has used up its retries, which is not the tool's doing
         error.add_note(f"plugin {plugin}, tool {tool_def.name}")
         self.parts.incidents.record(plugin, f"tool {tool_def.name}", error, "the model was told that the call failed")
         text = f"{type(error).__name__}: {error}".rstrip(": ")

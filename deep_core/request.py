@@ -82,7 +82,8 @@ class Request:
             elif plugin in names and (plugin == key or isinstance(value, bool)):
                 self._short(plugin, value)
             else:
-                raise unknown_keyword(key, names | set(OWN) | PASSED_ON | {"kernel", "model"})
+                flags = {f"include_{name}" for name in names}
+                raise unknown_keyword(key, names | flags | OWN | PASSED_ON | {"kernel", "model"})
         for item in self.get("plugins", ()):
             if isinstance(item, Without):
                 if item.plugin not in names:

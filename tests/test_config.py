@@ -264,7 +264,7 @@ def test_options_for_a_plugin_without_options_are_an_error(project: Project) -> 
 
 
 def test_a_section_left_over_is_a_warning(project: Project) -> None:
-    project.file("[plugins.wether]\nprefix = 'w'")
+    project.file("[plugins.wether]\napprove = true")
     with pytest.warns(PluginWarning, match=r"\[plugins\.wether\].*not installed.*Did you mean 'weather'"):
         project.kernel()
 

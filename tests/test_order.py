@@ -216,6 +216,31 @@ def test_two_implementations_of_one_hook_in_one_plugin_are_both_called() -> None
         assert sorted(s.name for s in kernel.explain().sections) == ["one", "two"]
 
 
+def test_closing_runs_what_plugins_registered_the_last_first_and_goes_on_after_one_that_raises() -> None:
+    closed: list[str] = []
+
+    class Closer:
+        @hookimpl
+        def deep_prompt_sections(self, context: Any) -> list[PromptSection]:
+            def fail() -> None:
+                closed.append("second")
+                raise RuntimeError("no")
+
+            context.on_close(lambda: closed.append("first"))
+            context.on_close(fail)
+            context.on_close(lambda: closed.append("third"))
+            return []
+
+    kernel = Kernel(plugins=[Closer], discover=False)
+    kernel.create_agent("test")
+    kernel.close()
+    kernel.close()
+    assert closed == ["third", "second", "first"]
+    assert [incident.where for incident in kernel.incidents] == ["on_close"]
+    with pytest.raises(PluginError, match="closed"):
+        kernel.create_agent("test")
+
+
 # -- hooks of plugins, and deprecation ---------------------------------------------------------------------------------
 
 

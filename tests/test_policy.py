@@ -17,12 +17,7 @@ from pydantic_ai import (
     ToolApproved,
     ToolDenied,
 )
-from pydantic_ai.capabilities import NativeTool
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.native_tools import WebSearchTool
-from pydantic_ai.profiles import ModelProfile
 
 from deep_core import (
     Allow,
@@ -30,7 +25,6 @@ from deep_core import (
     ConfigError,
     DeepAgentDeps,
     Deny,
-    PluginError,
     Tag,
     ToolCall,
     ToolName,
@@ -39,19 +33,6 @@ from deep_core import (
 from tests.environments import REPOSITORY
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, outcomes, pending, plugin, run, scripted
 from tests.stubs import Call
-
-
-class TestModelThatTells(FunctionModel):
-    """Writes down the native tools of each request; it supports them all."""
-
-    __test__ = False
-
-    def __init__(self, sent: list[Any]) -> None:
-        def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-            sent.extend(info.model_request_parameters.native_tools)
-            return ModelResponse(parts=[TextPart("done")])
-
-        super().__init__(answer, profile=ModelProfile(supported_native_tools=frozenset({WebSearchTool})))
 
 
 def files() -> Tools:
@@ -482,21 +463,3 @@ def test_a_wrong_expression_in_a_plugins_section_names_the_key() -> None:
             agent_of(plugin("files", toolsets=[files().toolset]), config={"plugins": {"files": {key: "wriite"}}})
         with pytest.raises(ConfigError, match=rf"plugins\.files\.{key}"):
             agent_of(plugin("files", toolsets=[files().toolset]), config={"plugins": {"files": {key: "a & & b"}}})
-
-
-def test_a_native_tool_that_nobody_named_is_refused_and_one_that_was_named_is_sent() -> None:
-    def search() -> list[Any]:
-        return [NativeTool(WebSearchTool())]
-
-    with pytest.raises(PluginError, match=r"web_search.*native_tools"):
-        agent_of(plugin("search", capabilities=search))
-    for named in ({"native_tools": ["web_search"]}, {"config": {"agent": {"native_tools": ["web_search"]}}}):
-        sent: list[Any] = []
-        run(agent_of(plugin("search", capabilities=search), model=TestModelThatTells(sent), **named))
-        assert [tool.kind for tool in sent] == ["web_search"]
-
-
-def test_a_native_tool_of_the_applications_own_capability_is_named_by_code() -> None:
-    sent: list[Any] = []
-    run(agent_of(model=TestModelThatTells(sent), capabilities=[NativeTool(WebSearchTool())]))
-    assert [tool.kind for tool in sent] == ["web_search"]

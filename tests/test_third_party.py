@@ -76,9 +76,9 @@ def test_the_same_application_before_installing_after_it_and_after_uninstalling(
     assert before["explanation"]["sections"] == before["explanation"]["tools"] == []
 
 
-def test_the_explanation_has_the_documented_form(environment: Environment) -> None:
-    environment.install(WEATHER)
-    explanation = environment.application()["explanation"]
+def test_the_explanation_has_the_documented_form(here: Here) -> None:
+    here.install(WEATHER)
+    explanation = here.application()["explanation"]
     assert explanation.keys() == {"schema", "sections", "tools", "history_processors", "capabilities", "totals"}
     assert explanation["schema"] == 1
     for section in explanation["sections"]:
@@ -305,6 +305,28 @@ def test_a_tool_of_it_can_take_anothers_place(here: Here) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "hook", "mine", "theirs"),
+    [
+        ("prompt section", "deep_prompt_sections(context)", 'PromptSection.static("units", "x")', "[{}]"),
+        ("backend", "deep_backends(context)", "lambda context: None", '{{"weather_archive": {}}}'),
+        ("state slot", "deep_state()", 'StateSlot("favourites", str, str)', "[{}]"),
+    ],
+)
+def test_two_plugins_with_one_name_for_something_are_an_error_that_names_both(
+    here: Here, kind: str, hook: str, mine: str, theirs: str
+) -> None:
+    text = f"from deep_core import *\n@hookimpl\ndef {hook}:\n    return {theirs.format(mine)}\n"
+    here.install(WEATHER, Distribution("acme-rival", {"rival": "acme_rival"}, {"acme_rival.py": text}))
+    with pytest.raises(PluginError, match=f"two plugins have a {kind}") as caught, Kernel() as kernel:
+        kernel.create_agent("test")
+    for label in ("rival 1.0 (acme-rival)", "weather 0.3.0 (acme-weather)"):
+        assert label in str(caught.value)
+    assert "enabled = false" in str(caught.value)
+    with Kernel(disable=["rival"]) as kernel:
+        assert kernel.create_agent("test") is not None
+
+
+@pytest.mark.parametrize(
     ("options", "wanted"),
     [
         ({"units": "celsius"}, "plugins.weather.options.units: unknown option. Did you mean 'unit'?"),
@@ -318,20 +340,19 @@ def test_wrong_options_are_one_clear_error(kernel: Kernel, options: dict[str, An
     assert wanted in str(caught.value)
 
 
-def test_options_come_from_the_environment_and_an_untrusted_file_cannot_set_a_trusted_one(
-    environment: Environment,
-) -> None:
-    environment.install(WEATHER)
-    assert (
-        "fahrenheit"
-        in environment.application(env={"DEEP_PLUGINS__WEATHER__OPTIONS__UNIT": "fahrenheit"})["prompts"][0]
-    )
-    (environment.work / "deep.toml").write_text(
-        '[plugins.weather.options]\nunit = "fahrenheit"\nstation = "https://evil.example"\n', encoding="utf-8"
-    )
-    report = environment.application()
+def test_options_come_from_the_environment(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.install(WEATHER)
+    monkeypatch.setenv("DEEP_PLUGINS__WEATHER__OPTIONS__UNIT", "fahrenheit")
+    assert "fahrenheit" in here.application()["prompts"][0]
+
+
+def test_a_projects_file_sets_options_but_not_those_that_their_author_trusts_to_nobody_else(here: Here) -> None:
+    here.install(WEATHER)
+    text = '[plugins.weather.options]\nunit = "fahrenheit"\nstation = "https://evil.example"\n'
+    Path("deep.toml").write_text(text, encoding="utf-8")  # in the working directory
+    report = here.application()
     assert "fahrenheit" in report["prompts"][0]
-    (warning,) = report["warnings"]
+    (warning,) = set(report["warnings"])
     assert "plugins.weather.options.station" in warning
     assert "deep config trust" in warning
 

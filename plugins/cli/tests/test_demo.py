@@ -48,3 +48,11 @@ def test_the_demo_names_what_is_missing(make_deep: Any) -> None:
     done = make_deep("demo", "backends")("demo")
     assert done.code == 1
     assert done.err == "deep: the demo needs deep-filesystem: pip install deep-filesystem\n"
+
+
+def test_what_was_ignored_of_a_projects_file_is_said_once_however_often_it_is_read(make_deep: Any) -> None:
+    deep = make_deep("demo", "backends")
+    (deep.work / "deep.toml").write_text('[agent]\nmodel = "openai:x"\n')
+    err = deep("demo").err
+    assert err.count("ignored agent.model") == 1
+    assert err.startswith("deep: warning: ")

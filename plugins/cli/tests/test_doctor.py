@@ -45,7 +45,7 @@ def test_a_missing_model_or_key_is_told_with_what_to_set(deep: Any) -> None:
     assert "DEEP_MODEL" in found["model"]["fix"]
     code, found = checks(deep, env={"DEEP_MODEL": "openai-chat:x", "GROQ_API_KEY": "g"})
     assert code == 1
-    assert "OPENAI_API_KEY" in found["model"]["message"]
+    assert found["model"]["fix"] == "export OPENAI_API_KEY=…"
     assert "keys are set for: GROQ_API_KEY" in found["model"]["message"]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from deep_skills import SKILLS, SkillsOptions, create_skills_toolset
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart
 
 from deep_core import Kernel, Processor, create_default_deps
 from tests.stubs import Call, RequestView, Script, Turn, function_model
@@ -85,15 +85,17 @@ async def test_a_skill_is_not_injected_twice_but_again_after_it_changed(
     first = await agent.run("go", deps=deps)
     result = await agent.run("again", deps=deps, message_history=first.all_messages())
     texts = results(result.all_messages())
-    assert ["# Skill" in text for text in texts] == [True, False, False, False, True]
-    assert "in use already" in texts[1]
+    given = ["# Skill" in text for text in texts]
+    assert (sum(given[:2]), given[2:]) == (1, [False, False, True]), "one of the two side by side"
+    assert sum("in use already" in text for text in texts) == 3
     assert "Second text." in texts[4]
 
 
 def cut(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """A compaction that keeps the last two messages once the skill's result is three messages old."""
-    old = any(isinstance(part, ToolReturnPart) for message in messages[:-3] for part in message.parts)
-    return messages[-2:] if old else messages
+    """A compaction that leaves the last call and its result, once there is an older result to take away."""
+    last = max((n for n, message in enumerate(messages) if isinstance(message, ModelResponse)), default=0)
+    old = any(isinstance(part, ToolReturnPart) for message in messages[:last] for part in message.parts)
+    return messages[last:] if old else messages
 
 
 async def test_a_skill_in_use_survives_compaction_and_may_be_loaded_again(
@@ -101,20 +103,23 @@ async def test_a_skill_in_use_survives_compaction_and_may_be_loaded_again(
 ) -> None:
     skill(project / ".deep/skills", "long", body="Rule: " + "never stop. " * 800 + "END")
     skill(project / ".deep/skills", "other", body="Something else.")
-    ls, seen = Call("ls"), list[str]()
+    ls, seen, again = Call("ls"), list[str](), list[str]()
 
     def look(view: RequestView) -> Call:
         seen.append(str(view.messages))
         return ls
 
-    script = Script(load("long"), ls, look, look, look, load("long"), look, "done")
+    def reread(view: RequestView) -> Call:
+        again.extend(result.text for result in view.results)
+        return ls
+
+    script = Script(load("long"), ls, look, look, look, load("long"), reread, "done")
     agent = make_agent(function_model(script), history_processors=[Processor("cut", cut)])
     deps = create_default_deps()
     result = await agent.run("go", deps=deps)
-    assert any("Skills in use" in text and "Rule: never stop." in text for text in seen[:3])
-    restated = contexts(result.all_messages(), "active")
-    assert all(len(text) < 8_000 for text in restated)
-    assert "END" in results(result.all_messages())[-2], "the whole text may be had again"
+    assert any("Skills in use" in text and "Rule: never stop." in text for text in seen)
+    assert all(len(text) < 8_000 for text in contexts(result.all_messages(), "active"))
+    assert ["END" in text for text in again] == [True], "the whole text may be had again"
     assert list(deps.state[SKILLS]) == ["long"]
 
 
@@ -258,9 +263,7 @@ async def test_a_models_mistakes_are_answered(project: Path, skill: Write, make_
     assert [part in text for part, text in zip(wanted, texts, strict=True)] == [True] * len(wanted), texts
 
 
-async def test_long_instructions_are_paged(
-    project: Path, skill: Write, make_agent: Maker, results: Results
-) -> None:
+async def test_long_instructions_are_paged(project: Path, skill: Write, make_agent: Maker, results: Results) -> None:
     body = "".join(f"{n:06}\n" for n in range(43_000))  # 300 KB
     skill(project / ".deep/skills", "long", body=body)
     script = Script(load("long"), Call("load_skill", {"skill_name": "long", "offset": 30_000}), "done")
@@ -305,4 +308,3 @@ async def test_a_loader_of_another_plugin_that_fails_leaves_the_others(
     (text,) = results(result.all_messages())
     assert "- fine (project)" in text
     assert "this loader failed: RuntimeError: no network" in text
-

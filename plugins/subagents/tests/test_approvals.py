@@ -124,7 +124,7 @@ async def test_each_waiting_call_is_decided_on_its_own(make_agent: MakeAgent, de
     )
     done = await go_on(agent, first, deps, answers)
     assert done.output == "success:success:run a | denied:not b | success:run other | denied:The tool call was denied."
-    assert [args["path"] for _, args in tools.ran] == ["a", "other"]
+    assert sorted(args["path"] for _, args in tools.ran) == ["a", "other"]  # side by side, in any order
 
 
 async def test_denying_the_task_tells_the_caller_and_ends_the_child(
@@ -134,8 +134,7 @@ async def test_denying_the_task_tells_the_caller_and_ends_the_child(
     agent = make_agent(cast.model)
     first = await agent.run("go", deps=deps)
     assert list(deps.state[PAUSED]) == ["t1"]
-    for answers in (decide(asked(first), {"t1": ToolDenied("no delegation")}),):
-        done = await go_on(agent, first, deps, answers)
+    done = await go_on(agent, first, deps, decide(asked(first), {"t1": ToolDenied("no delegation")}))
     assert done.output == "denied:no delegation"
     assert (tools.ran, deps.state[PAUSED], len(cast.of("work"))) == ([], {}, 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -13,15 +14,16 @@ from deep_summarization import (
     SummarizationProcessor,
     count_tokens_approximately,
     create_summarization_processor,
+    is_summary,
     pin,
 )
+from deep_summarization.counting import Tally
 from hypothesis import given, settings
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     BinaryContent,
-    CompactionPart,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -44,7 +46,11 @@ SOON: dict[str, Any] = {"trigger": ("messages", 5), "keep": ("messages", 2)}
 
 
 def head(messages: Sequence[ModelMessage]) -> str:
-    return next(str(part.content) for part in messages[0].parts if isinstance(part, CompactionPart))
+    for part in messages[0].parts:
+        if is_summary(part):
+            assert isinstance(part.content, list)
+            return str(part.content[0].content)
+    raise AssertionError("no summary")
 
 
 # -- what it is told -------------------------------------------------------------------------------------------------
@@ -166,7 +172,7 @@ async def test_pinned_messages_and_tool_results_survive_every_summary() -> None:
     for _ in range(3):
         history = [*await processor(history), *talk(3)]
     final = await processor(history)
-    assert [p.content for p in final[0].parts if isinstance(p, UserPromptPart)] == [
+    assert [p.content for p in final[0].parts if not is_summary(p)] == [
         "Never touch prod.",
         "Kept from an earlier call of load:\nSkill: use tabs.",
     ]
@@ -199,7 +205,7 @@ async def test_the_usage_of_the_summary_is_the_runs() -> None:
     result = await agent.run("hi", message_history=talk(8, chars=2_000))
     assert result.usage.requests == 2
     assert result.usage.output_tokens > 500
-    assert isinstance(result.all_messages()[0].parts[0], CompactionPart)
+    assert is_summary(result.all_messages()[0].parts[0])
     assert len(result.new_messages()) == 2
 
 
@@ -315,3 +321,24 @@ async def test_what_the_provider_reports_counts_where_it_is_more() -> None:
     short = await processor(history)
     assert len(short) == 21
     assert await processor(short) is short, "what was reported before the summary is of another history"
+
+
+async def test_a_list_that_was_never_seen_in_this_order_is_counted_right() -> None:
+    counted: list[int] = []
+
+    def counter(messages: Sequence[ModelMessage]) -> int:
+        counted.append(1)
+        return count_tokens_approximately(messages)
+
+    tally, history = Tally(counter), talk(10)
+    right = sum(count_tokens_approximately([message]) for message in history)
+    assert tally.total(history[8:]) + sum(tally.each(history[:8])) == right
+    for order in (history, history[::-1], [*history[10:], *history[:10]], history[3:] + history[:3]):
+        counted.clear()
+        assert tally.total(order) == right
+        assert sum(tally.each(order)) == right
+        assert len(counted) <= 4, "what was counted once is not counted again, except the last"
+    before = len(tally)
+    del history, order
+    gc.collect()
+    assert (before, len(tally)) == (21, 0), "counts go with their messages"

@@ -245,4 +245,10 @@ def _model(outcome: Outcome, model: str | None) -> Check:
         return Check("model", False, f"model {model} was not tried: no agent was assembled", SEE_PLUGINS)
     if part["ok"]:
         return Check("model", True, f"{model}: package and key are there (no request was sent)")
-    return Check("model", False, f"{model}: {part['message']}; {keys}", part.get("fix") or "see the message")
+    return Check("model", False, f"{part['message']}; {keys}", _model_fix(part["message"]))
+
+
+def _model_fix(message: str) -> str:
+    """The command in what `explained` says of a model that cannot be made."""
+    found = re.search(r"export [A-Z0-9_]+=…|pip install '[^']+'", message)
+    return found[0] if found else "name another model: DEEP_MODEL=provider:name, or [agent] model"

@@ -137,8 +137,7 @@ def _make_model(kernel: Kernel, model: str) -> dict[str, Any]:
         if isinstance(agent.model, str):
             infer_model(agent.model)
     except Exception as error:  # noqa: BLE001 - it is what the probe is for
-        text = explained(error, model).message
-        return {"ok": False, "message": text}
+        return {"ok": False, "message": explained(error, model).message}
     return {"ok": True, "message": model}
 
 

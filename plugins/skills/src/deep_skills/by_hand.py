@@ -12,7 +12,7 @@ from deep_core import SkillMeta
 from .catalog import catalog_text
 from .directories import DirectoryLoader, project_roots, user_roots
 from .discovery import FILE_NAMES, Found, Root, find_skills
-from .fields import Value, parse_fields
+from .fields import Value, parse_leniently
 from .index import SkillIndex
 from .options import SkillsOptions
 from .problem import Problem
@@ -129,7 +129,7 @@ def parse_skill_md(content: str) -> tuple[dict[str, Any], str]:
     if not content.lstrip("\ufeff \t\r\n").startswith("---"):
         return {}, content
     text, first, body = split_either(content)
-    fields = parse_fields(text, first).values if text.strip() else {}
+    fields = parse_leniently(text, first)[0].values if text.strip() else {}
     values: dict[str, Value] = {key: "" if value is None else value for key, value in fields.items()}
     return values, body.strip()
 

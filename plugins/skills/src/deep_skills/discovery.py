@@ -143,20 +143,23 @@ class _Search:
                 text = f"more than {MOST_FOLDERS} folders; the others were not searched"
                 self.problems.append(Problem(self.top, 0, text, True))
             return
-        place = self._place(path, name, FILE_NAMES[0])
-        if place is not None:
-            yield place
+        try:
+            yield from self._place(path, name, FILE_NAMES[0], os.lstat(os.path.join(path, FILE_NAMES[0])))
+            return
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # no skill: a folder of skills, perhaps
+        except OSError as error:
+            self._cannot(path, error)
             return
         try:
             with os.scandir(path) as listed:
                 entries = sorted(listed, key=lambda entry: entry.name)
+            lower = [entry.stat(follow_symlinks=False) for entry in entries if entry.name == FILE_NAMES[1]]
         except OSError as error:
             self._cannot(path, error)
             return
-        if depth and any(entry.name == FILE_NAMES[1] for entry in entries):
-            place = self._place(path, name, FILE_NAMES[1])
-            if place is not None:
-                yield place
+        if lower:
+            yield from self._place(path, name, FILE_NAMES[1], lower[0])
             return
         if linked or depth >= (MOST_DEPTH if self.root.recursive else 1):
             return  # what lies below a link is not searched: links may make a circle
@@ -180,25 +183,23 @@ class _Search:
                 return
         yield from self._folder(path, entry.name, depth + 1, linked=entry.is_symlink())
 
-    def _place(self, folder: str, name: str, file_name: str) -> _Place | None:
+    def _place(self, folder: str, name: str, file_name: str, status: os.stat_result) -> Sequence[_Place]:
+        """The skill in a folder; nothing but a problem where its file is none, or is another folder's."""
         file = os.path.join(folder, file_name)
-        try:
-            status = os.lstat(file)
-            if stat.S_ISLNK(status.st_mode):
-                target = os.path.realpath(file)
-                if not _inside(target, folder):
-                    self.problems.append(Problem(file, 0, "a link out of the skill's folder; left out", True))
-                    return None
+        if stat.S_ISLNK(status.st_mode):
+            target = os.path.realpath(file)
+            if not _inside(target, folder):
+                self.problems.append(Problem(file, 0, "a link out of the skill's folder; left out", True))
+                return ()
+            try:
                 file, status = target, os.stat(target)
-            if not stat.S_ISREG(status.st_mode):
-                self.problems.append(Problem(file, 0, "not a regular file; left out", True))
-                return None
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (OSError, ValueError) as error:
-            self._cannot(file, error)
-            return None
-        return _Place(file, folder, name, stamp_of(status))
+            except OSError as error:
+                self._cannot(file, error)
+                return ()
+        if not stat.S_ISREG(status.st_mode):
+            self.problems.append(Problem(file, 0, "not a regular file; left out", True))
+            return ()
+        return (_Place(file, folder, name, stamp_of(status)),)
 
     def record(self, place: _Place) -> Record | None:
         """What the file says: from the index where it has not changed, else from its frontmatter."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from .problem import BadSkill, one_line
 
-__all__ = ["Fields", "Note", "Value", "parse_fields", "quoted_colons"]
+__all__ = ["Fields", "Note", "Value", "parse_fields", "parse_leniently"]
 
 Value: TypeAlias = "str | None | list[Value] | dict[str, Value]"
 """None is a plain `~`, `null` or nothing at all."""
@@ -209,19 +209,36 @@ class _Reader:
         self.fields = Fields(value, self.lines, self.notes)
 
 
+def parse_leniently(text: str, first_line: int) -> tuple[Fields, int]:
+    """`parse_fields`, and once more with quotes where only they were wanting.
+
+    `description: Use it when: always` is the commonest slip in skills written by hand; there is one way to mean it.
+
+    Returns:
+        The fields, and the line of such a slip (0: there was none).
+
+    Raises:
+        BadSkill: see `parse_fields`; the error of the text as it is.
+    """
+    try:
+        return parse_fields(text, first_line), 0
+    except BadSkill as error:
+        mended = _PLAIN.sub(_quoted, text)
+        if mended == text:
+            raise
+        try:
+            return parse_fields(mended, first_line), error.line
+        except BadSkill:
+            raise error from None
+
+
 _PLAIN = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s\"'\[\]{}|>&*!#%@`?-].*?)[ \t]*\r?$", re.M)
 
 
-def quoted_colons(text: str) -> str:
-    """The YAML with top-level one-line values that hold a `: ` in quotes.
-
-    `description: Use it when: always` is the commonest slip in skills written by hand; there is one way to mean it.
-    """
-
-    def quote(match: re.Match[str]) -> str:
-        key, value = match[1], match[2]
-        if ": " not in value and not value.endswith(":"):
-            return match[0]
-        return f"{key}: " + '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-    return _PLAIN.sub(quote, text)
+def _quoted(match: re.Match[str]) -> str:
+    """A top-level one-line value, in quotes if it holds a `: `."""
+    key, value = match[1], match[2]
+    if ": " not in value and not value.endswith(":"):
+        return match[0]
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{key}: "{escaped}"'

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .fields import Fields, Value, parse_fields, quoted_colons
+from .fields import Fields, Value, parse_fields, parse_leniently
 from .problem import BadSkill, one_line
 from .split import split_either, split_strict
 
@@ -141,17 +141,9 @@ def _lenient(head: bytes, folder: str) -> Record:
         said.append((1, "the file begins with a byte order mark; save it without", False))
     if not whole.removeprefix("\ufeff").startswith("---"):
         said.append((1, "blank lines before the frontmatter", False))
-    try:
-        fields = parse_fields(text, first)
-    except BadSkill as error:
-        mended = quoted_colons(text)
-        if mended == text:
-            raise
-        try:
-            fields = parse_fields(mended, first)
-        except BadSkill:
-            raise error from None
-        said.append((error.line, "a value with ': ' in it must stand in quotes; read as if it did", False))
+    fields, slip = parse_leniently(text, first)
+    if slip:
+        said.append((slip, "a value with ': ' in it must stand in quotes; read as if it did", False))
     odd = ("duplicate", "merge", "tag")
     said += [(note.line, str(note), False) for note in fields.notes if note.kind in odd]
     said += [

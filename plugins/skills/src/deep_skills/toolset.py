@@ -81,7 +81,7 @@ class _SkillTools:
         return list_text(await self.library.view(ctx), _text(arguments, "query", ""), self.options.list_chars)
 
     async def load_skill(self, ctx: RunContext[Any], **arguments: Any) -> str:
-        active = _state(ctx)[SKILLS]
+        state = _state(ctx)
         offered = _find(await self.library.view(ctx), _text(arguments, "skill_name"))
         meta, offset = offered.meta, _number(arguments, "offset")
         try:
@@ -90,14 +90,13 @@ class _SkillTools:
             raise ToolFailed(f"Skill {one_line(meta.name)!r} cannot be read: {_reason(error)}") from error
         if offset:
             return _page(body, offset, self.options.page_chars)
+        # From here to the new state nothing is awaited: of two calls side by side one gets the instructions.
         digest = hashlib.sha256(body.encode(errors="surrogatepass")).hexdigest()
-        before = active.get(meta.name)
+        before = state[SKILLS].get(meta.name)
         same = before is not None and (before.digest, before.path) == (digest, meta.path)
         if before is not None and same and is_present(before, ctx.messages):
             before.run_id, before.narrows = ctx.run_id or "", True
             return f"Skill {meta.name!r} is in use already: its instructions are above in this conversation."
-        text = await self._loaded(ctx, offered, body)
-        # A new mapping: a dump or a section in another thread never sees one that is being changed.
         loaded = ActiveSkill(
             name=meta.name,
             source=meta.source,
@@ -108,9 +107,9 @@ class _SkillTools:
             call_id=ctx.tool_call_id or "",
             run_id=ctx.run_id or "",
         )
-        state = _state(ctx)
+        # A new mapping: whoever reads the old one in another thread never sees it change.
         state[SKILLS] = {**state[SKILLS], meta.name: loaded}
-        return text
+        return await self._loaded(ctx, offered, body)
 
     async def _loaded(self, ctx: RunContext[Any], offered: Offered, body: str) -> str:
         meta = offered.meta

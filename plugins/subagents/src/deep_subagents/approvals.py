@@ -51,7 +51,7 @@ def _below(task_id: str, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 # -- down: what was decided ------------------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(eq=False)
 class _Waiting:
     """One call that waits, at any level."""
 

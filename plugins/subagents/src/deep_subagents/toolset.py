@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pydantic_ai import Agent, FunctionToolset, RunContext, Tool, ToolDefinition
+from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.exceptions import ToolFailed, UserError
 from pydantic_core import SchemaValidator, core_schema
 
@@ -21,7 +22,6 @@ from .options import GENERAL_PURPOSE, SubAgentConfig, SubagentsOptions
 from .slots import PAUSED, SUBAGENTS
 
 if TYPE_CHECKING:
-    from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.models import Model
 
     from deep_core import AgentContext, Kernel
@@ -81,7 +81,7 @@ class Delegation:
         description = arguments.get("description")
         if not isinstance(description, str) or not description.strip():
             raise ToolFailed("description is missing: say what the subagent is to do, as a text.")
-        name = arguments.get("subagent_type", GENERAL_PURPOSE)
+        name = arguments.get("subagent_type") or GENERAL_PURPOSE
         known = [*dict.fromkeys([*deps.state[SUBAGENTS], *self._types])]
         if not isinstance(name, str) or name not in known:
             near = difflib.get_close_matches(str(name), known, n=1)
@@ -92,6 +92,8 @@ class Delegation:
     def _child(self, name: str, deps: DeepAgentDeps[Any]) -> Child:
         prepared: AbstractAgent[Any, Any] | None = deps.state[SUBAGENTS].get(name)
         if prepared is not None:
+            if not isinstance(cast("object", prepared), AbstractAgent):
+                raise TypeError(f"deps.subagents[{name!r}] is a {type(prepared).__name__}; put a Pydantic AI agent there")
             return Child(name, prepared, True, prepared.model is not None, self._options, self._logger)
         config = self._types[name]
         key = name, deps.depth, deps.state.kernel

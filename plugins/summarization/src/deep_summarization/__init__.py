@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .counting import TokenCounter, count_tokens_approximately
     from .eviction import StoreLargeResults
+    from .frames import is_summary
     from .options import SummarizationOptions
     from .pinning import pin
     from .processor import SummarizationProcessor, create_summarization_processor
@@ -35,6 +36,7 @@ __all__ = [
     "TokenCounter",
     "count_tokens_approximately",
     "create_summarization_processor",
+    "is_summary",
     "pin",
 ]
 
@@ -49,6 +51,7 @@ _HOME = {
     "TokenCounter": "counting",
     "count_tokens_approximately": "counting",
     "create_summarization_processor": "processor",
+    "is_summary": "frames",
     "pin": "pinning",
 }
 

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic_ai.messages import (
-    CompactionPart,
     ModelMessage,
     ModelRequest,
     ModelResponse,
     SystemPromptPart,
+    TextContent,
     UserPromptPart,
 )
 
-from .frames import is_live_text
+from .frames import NOTE, is_live_text, note_of
 from .pinning import pinned_parts
 from .transcript import shortened, user_text
 
-__all__ = ["Earlier", "head_message", "with_tokens"]
+__all__ = ["Earlier", "head_message"]
 
-KEY = "deep_summarization"
 REQUEST_CHARS = 2_000
 """Characters of the user's first and of the current request that are kept word for word."""
+LEAD = "[In place of the {count} messages up to here, a summary that a model wrote; a record, not a new request.]"
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,15 @@ class Earlier:
         """Read it off the first message. Pydantic AI may have joined later requests to it, so parts are what counts."""
         parts = list(messages[0].parts) if messages and isinstance(messages[0], ModelRequest) else []
         for index in reversed(range(len(parts))):
-            part = parts[index]
-            if isinstance(part, CompactionPart) and KEY in (part.metadata or {}):
-                noted = cast("dict[str, Any]", (part.metadata or {})[KEY])
-                after = parts[index + 1 : index + 1 + int(noted.get("pinned", 0))]
+            note = note_of(parts[index])
+            if note is not None:
+                after = parts[index + 1 : index + 1 + int(note.get("pinned", 0))]
                 return cls(
-                    messages=int(noted.get("messages", 0)),
-                    tokens=int(noted.get("tokens", 0)),
-                    responses=int(noted.get("responses", 0)),
-                    number=int(noted.get("number", 0)),
-                    first_request=str(noted.get("first_request", "")),
+                    messages=int(note.get("messages", 0)),
+                    tokens=int(note.get("tokens", 0)),
+                    responses=int(note.get("responses", 0)),
+                    number=int(note.get("number", 0)),
+                    first_request=str(note.get("first_request", "")),
                     pinned=tuple(found for found in after if isinstance(found, UserPromptPart)),
                 )
         return cls()
@@ -75,12 +74,14 @@ def head_message(
     brief: bool,
     stored: str | None = None,
     why_not: str | None = None,
+    tokens: int = 0,
 ) -> ModelRequest:
     """The request that takes the place of the cut messages.
 
     It opens with the application's system prompt, which Pydantic AI keeps in the first message of a history only; then
-    the summary as a `CompactionPart` (providers get it as a user's text that says whose it is; it also tells Pydantic
-    AI that tools and capabilities revealed before are to be revealed again); then what was pinned.
+    the summary, as a user's text that says what it is; then what was pinned. A `CompactionPart` or a system prompt in
+    mid-conversation would make Pydantic AI (2.62 to 2.68) explain such frames to the model: on Anthropic at the head of
+    `system`, which prices everything behind it anew, on OpenAI in one more system message.
 
     Args:
         cut: the messages that go.
@@ -90,34 +91,26 @@ def head_message(
         brief: the summary alone, where the user's own words would make it larger than what was cut.
         stored: where the cut messages were stored.
         why_not: why they were not.
+        tokens: of the whole history that this begins, for the next time.
     """
-    pinned = [*earlier.pinned, *pinned_parts(cut if earlier.number == 0 else cut[1:])]
+    pinned = [*earlier.pinned, *pinned_parts(cut, standing=earlier.pinned)]
     first = earlier.first_request or _first_request(cut)
-    text = summary if brief else "\n\n".join(_texts(cut, tail, summary, first, stored, why_not))
-    noted: dict[str, Any] = {
+    lines = [summary] if brief else _texts(cut, tail, summary, first, earlier, stored, why_not)
+    text = "\n\n".join(lines)
+    note: dict[str, Any] = {
         "messages": 1 + len(tail),
-        "tokens": 0,
+        "tokens": tokens,
         "responses": sum(isinstance(message, ModelResponse) for message in tail),
         "number": earlier.number + 1,
         "first_request": first,
         "pinned": len(pinned),
         "stored": stored,
     }
+    said = UserPromptPart([TextContent(content=text, metadata={NOTE: note})])
     return ModelRequest(
-        parts=[*_standing_prompt(cut[0]), CompactionPart(content=text, metadata={KEY: noted}), *pinned],
+        parts=[*_standing_prompt(cut[0]), said, *pinned],
         conversation_id=next((m.conversation_id for m in reversed(cut) if m.conversation_id), None),
     )
-
-
-def with_tokens(head: ModelRequest, tokens: int) -> ModelRequest:
-    """The head, noting how many tokens the history has with it."""
-    parts = [
-        replace(part, metadata={KEY: {**part.metadata[KEY], "tokens": tokens}})
-        if isinstance(part, CompactionPart) and part.metadata
-        else part
-        for part in head.parts
-    ]
-    return replace(head, parts=parts)
 
 
 def _texts(
@@ -125,11 +118,14 @@ def _texts(
     tail: Sequence[ModelMessage],
     summary: str,
     first: str,
+    earlier: Earlier,
     stored: str | None,
     why_not: str | None,
 ) -> list[str]:
-    texts = [f"The user's first request, word for word:\n{first}"] if first else []
-    current = "" if _prompts(tail) else shortened("".join(_prompts(cut)[-1:]), REQUEST_CHARS)
+    texts = [LEAD.format(count=len(cut))]
+    if first:
+        texts.append(f"The user's first request, word for word:\n{first}")
+    current = "" if _prompts(tail) else shortened("".join(_prompts(cut, earlier.pinned)[-1:]), REQUEST_CHARS)
     if current and current != first:
         texts.append(f"The user's latest request, word for word:\n{current}")
     texts.append(summary)
@@ -153,14 +149,18 @@ def _first_request(messages: Sequence[ModelMessage]) -> str:
     return shortened("".join(_prompts(messages)[:1]), REQUEST_CHARS)
 
 
-def _prompts(messages: Sequence[ModelMessage]) -> list[str]:
-    """What the user said; a prompt beside a tool's return is that tool's."""
+def _prompts(messages: Sequence[ModelMessage], pinned: Sequence[UserPromptPart] = ()) -> list[str]:
+    """What the user said, apart from what is pinned; a prompt beside a tool's return is that tool's."""
+    known = set(map(id, pinned))
     out: list[str] = []
     for message in messages:
         if not isinstance(message, ModelRequest):
             continue
         if any(part.part_kind in ("tool-return", "retry-prompt") for part in message.parts):
             continue
-        prompts = (part for part in message.parts if isinstance(part, UserPromptPart))
-        out.extend(text for part in prompts if not is_live_text(part) and (text := user_text(part).strip()))
+        for part in message.parts:
+            if not isinstance(part, UserPromptPart) or id(part) in known:
+                continue
+            if not is_live_text(part) and note_of(part) is None and (text := user_text(part).strip()):
+                out.append(text)
     return out

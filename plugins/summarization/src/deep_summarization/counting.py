@@ -111,6 +111,9 @@ class Tally:
         self._alive: dict[int, weakref.ref[Any]] = {}
         """An entry goes when its object does, before the id can belong to another."""
 
+    def __len__(self) -> int:
+        return len(self._counts)
+
     def each(self, messages: Sequence[ModelMessage]) -> list[int]:
         """Tokens of each message."""
         if not messages:
@@ -126,11 +129,16 @@ class Tally:
         """Tokens of all messages. Where only the last ones are new, only these are counted."""
         if not messages:
             return 0
+        counts, last = self._counts, self.one(messages[-1])
+        # New messages are at the end, so what is behind the last known one is filled in first; then one pass in C.
+        for message in messages[-2::-1]:
+            if id(message) in counts:
+                break
+            self._remember(message, self.one(message))
         try:
-            # One pass in C over what is known: 10,000 messages cost less than a millisecond.
-            return sum(map(self._counts.__getitem__, map(id, messages[:-1]))) + self.one(messages[-1])
+            return sum(map(counts.__getitem__, map(id, messages[:-1]))) + last
         except KeyError:
-            return sum(self.each(messages))
+            return sum(self.each(messages[:-1])) + last
 
     def one(self, message: ModelMessage) -> int:
         """Tokens of one message, counted now."""

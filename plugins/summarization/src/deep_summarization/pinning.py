@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pydantic_ai.messages import BaseToolReturnPart, ModelMessage, ModelRequest, UserContent, UserPromptPart
 
-from .frames import is_live_text
+from .frames import is_live_text, is_summary
 
 __all__ = ["pin", "pinned_parts"]
 
@@ -25,8 +25,9 @@ def pin(message: ModelRequest) -> ModelRequest:
     return replace(message, metadata={**(message.metadata or {}), PIN: True})
 
 
-def pinned_parts(messages: Sequence[ModelMessage]) -> list[UserPromptPart]:
-    """What must be said again after these messages are cut, in order."""
+def pinned_parts(messages: Sequence[ModelMessage], *, standing: Sequence[UserPromptPart] = ()) -> list[UserPromptPart]:
+    """What must be said again after these messages are cut, in order, besides what stands there already."""
+    known = set(map(id, standing))
     out: list[UserPromptPart] = []
     for message in messages:
         if not isinstance(message, ModelRequest):
@@ -34,7 +35,7 @@ def pinned_parts(messages: Sequence[ModelMessage]) -> list[UserPromptPart]:
         whole = bool((message.metadata or {}).get(PIN))
         for part in message.parts:
             if isinstance(part, UserPromptPart):
-                if whole and not is_live_text(part):
+                if whole and id(part) not in known and not is_live_text(part) and not is_summary(part):
                     out.append(part)
             elif isinstance(part, BaseToolReturnPart) and (whole or _is_pinned(part.metadata)):
                 out.append(UserPromptPart(_as_prompt(part), timestamp=part.timestamp))

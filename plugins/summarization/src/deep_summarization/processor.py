@@ -6,6 +6,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast, overload
 
 from pydantic_ai.exceptions import UserError
@@ -16,7 +17,7 @@ from pydantic_ai.tools import RunContext
 from deep_core import DeepAgentDeps
 
 from .archive import keep_cut
-from .compacted import Earlier, head_message, with_tokens
+from .compacted import Earlier, head_message
 from .counting import Tally, TokenCounter, count_tokens_approximately, responses
 from .cutting import choose_cut
 from .options import SummarizationOptions
@@ -42,6 +43,8 @@ INPUT_SHARE = 0.75
 SUMMARY_SHARE = 4
 MOST_SUMMARY = 16_000
 """A summary of more tokens is refused, or of more than a quarter of the window: it would not last."""
+LOOK_BACK = 20
+"""Messages among which the instructions of the last request are looked for; without any, no step scans them all."""
 REMEMBERED = 1_000
 """Conversations outside of deep sessions whose last failure is remembered."""
 
@@ -179,19 +182,18 @@ class SummarizationProcessor:
             count=self._tally.text,
         )
         before = self._tally.total(gone)
-        brief = False
-        if self._tally.one(head_message(gone, tail, summary, earlier=earlier, brief=False)) >= before:
-            brief = True
-            size = self._tally.one(head_message(gone, tail, summary, earlier=earlier, brief=True))
-            if size >= before:
-                raise SummaryFailed(f"the summary has {size} tokens, no fewer than the {before} it would replace")
+        build = partial(head_message, gone, tail, summary, earlier=earlier)
+        brief = self._tally.one(build(brief=False)) >= before
+        size = self._tally.one(build(brief=brief))
+        if size >= before:
+            raise SummaryFailed(f"the summary has {size} tokens, no fewer than the {before} it would replace")
         stored, why_not = await self._store(ctx, gone, earlier)
-        head = head_message(gone, tail, summary, earlier=earlier, brief=brief, stored=stored, why_not=why_not)
-        if self._tally.one(head) >= before:  # the line about where it is stored was too much
-            head = head_message(gone, tail, summary, earlier=earlier, brief=True, stored=stored)
+        # The line about where it is stored may be what is too much.
+        brief = brief or self._tally.one(build(brief=False, stored=stored, why_not=why_not)) >= before
+        head = build(brief=brief, stored=stored, why_not=why_not)
         tokens = self._tally.one(head) + self._tally.total(tail)
-        self.log.info("summarised %d messages (%d tokens to %d)", cut, before, self._tally.one(head))
-        return [with_tokens(head, tokens), *tail]
+        self.log.info("summarised %d messages: %d tokens became %d", cut, before, self._tally.one(head))
+        return [build(brief=brief, stored=stored, why_not=why_not, tokens=tokens), *tail]
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 

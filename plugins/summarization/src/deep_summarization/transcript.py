@@ -26,7 +26,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from .frames import is_live_text
+from .frames import is_live_text, is_summary
 
 __all__ = ["shortened", "transcript", "user_text"]
 
@@ -83,7 +83,9 @@ def _lines(messages: Sequence[ModelMessage], item_chars: int) -> list[str]:
 
 def _line(part: ModelRequestPart | ModelResponsePart, most: int) -> str:
     if isinstance(part, UserPromptPart):
-        return "" if is_live_text(part) else f"User: {user_text(part)}"
+        if is_live_text(part):
+            return ""
+        return f"{'Summary of what came before' if is_summary(part) else 'User'}: {user_text(part)}"
     if isinstance(part, TextPart):
         return f"Agent: {part.content}" if part.content else ""
     if isinstance(part, BaseToolCallPart):

@@ -23,7 +23,7 @@ class Kind:
     Attributes:
         label: as the model is told, with its article.
         mime_type: of it, where the name does not say more.
-        suffixes: names that it may have; the first ones are its own, the others are formats made of it.
+        suffixes: names that it may have: its own, and those of formats that are made of it.
     """
 
     label: str
@@ -45,13 +45,13 @@ _RTF = _kind("an RTF document", "application/rtf", "rtf doc")
 _ZIP = _kind(
     "a ZIP archive",
     "application/zip",
-    "zip docx docm dotx xlsx xlsm xltx pptx pptm ppsx odt ods odp odg epub jar war apk aar whl egg xpi vsix kmz 3mf "
+    "zip docx docm dotx dotm xlsx xlsm xltx xlsb xlam pptx pptm ppsx ppsm potx odt ods odp odg epub jar war apk aar whl egg xpi vsix kmz 3mf "
     "cbz ipa npz keras pages numbers key nupkg usdz sb3",
 )
 _OLE = _kind(
     "an OLE document (old Office)", "application/x-ole-storage", "doc xls ppt dot xlt pps msg msi vsd pub mpp db"
 )
-_GZIP = _kind("a gzip archive", "application/gzip", "gz tgz svgz tar.gz rds rdata nii.gz warc.gz json.gz")
+_GZIP = _kind("a gzip archive", "application/gzip", "gz tgz svgz tar.gz rds rdata warc")
 _BZIP2 = _kind("a bzip2 archive", "application/x-bzip2", "bz2 tbz tbz2 tar.bz2")
 _XZ = _kind("an xz archive", "application/x-xz", "xz txz tar.xz")
 _ZSTD = _kind("a Zstandard archive", "application/zstd", "zst tzst tar.zst")
@@ -59,6 +59,7 @@ _SEVEN = _kind("a 7-Zip archive", "application/x-7z-compressed", "7z cb7")
 _RAR = _kind("a RAR archive", "application/vnd.rar", "rar cbr")
 _TAR = _kind("a tar archive", "application/x-tar", "tar ova gem cbt")
 _MP4 = _kind("an MP4 or QuickTime container", "video/mp4", "mp4 m4v m4a m4b m4p mov qt 3gp 3g2 f4v cr3")
+_MPEG_TS = _kind("an MPEG transport stream", "video/mp2t", "ts mts m2ts")
 _HEIF = _kind("an HEIF or AVIF image", "image/heif", "heic heif heics avif hif")
 _MATROSKA = _kind("a Matroska container", "video/x-matroska", "mkv webm mka weba mks")
 _OGG = _kind("an Ogg container", "application/ogg", "ogg oga ogv opus ogx spx")
@@ -66,6 +67,7 @@ _WAV = _kind("a WAV recording", "audio/wav", "wav wave")
 _AVI = _kind("an AVI video", "video/x-msvideo", "avi")
 _WEBP = _kind("a WebP image", "image/webp", "webp")
 _MP3 = _kind("an MP3 recording", "audio/mpeg", "mp3 mp2 mpga")
+_TAGGED = _kind("a recording with ID3 tags", "audio/mpeg", "mp3 mp2 mpga aac flac aif aiff wav tta ape")
 _FLAC = _kind("a FLAC recording", "audio/flac", "flac")
 _MIDI = _kind("a MIDI file", "audio/midi", "mid midi rmi kar")
 _BMP = _kind("a BMP image", "image/bmp", "bmp dib")
@@ -83,7 +85,7 @@ _WINDOWS = _kind(
     "a Windows program", "application/vnd.microsoft.portable-executable", "exe dll sys scr ocx cpl efi com"
 )
 _MACOS = _kind("a macOS program", "application/x-mach-binary", "dylib bundle o")
-_JAVA = _kind("a Java class", "application/java-vm", "class")
+_JAVA = _kind("a Java class or a macOS program", "application/java-vm", "class dylib bundle o")
 _HTML = _kind("an HTML page", "text/html", "html htm xhtml xht shtml mhtml")
 _SVG = _kind("an SVG image", "image/svg+xml", "svg")
 
@@ -94,6 +96,8 @@ _MAGIC: tuple[tuple[int, bytes, Kind], ...] = (
     (0, b"GIF89a", _GIF),
     (0, b"II*\0", _TIFF),
     (0, b"MM\0*", _TIFF),
+    (0, b"II+\0", _TIFF),
+    (0, b"MM\0+", _TIFF),
     (0, b"PK\x03\x04", _ZIP),
     (0, b"PK\x05\x06", _ZIP),
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _OLE),
@@ -106,7 +110,7 @@ _MAGIC: tuple[tuple[int, bytes, Kind], ...] = (
     (257, b"ustar", _TAR),
     (0, b"\x1aE\xdf\xa3", _MATROSKA),
     (0, b"OggS", _OGG),
-    (0, b"ID3", _MP3),
+    (0, b"ID3", _TAGGED),
     (0, b"\xff\xfb", _MP3),
     (0, b"\xff\xf3", _MP3),
     (0, b"fLaC", _FLAC),
@@ -122,7 +126,10 @@ _MAGIC: tuple[tuple[int, bytes, Kind], ...] = (
     (0, b"wOF2", _FONT),
     (0, b"OTTO\0", _FONT),
     (0, b"\0\x01\0\0\0", _FONT),
+    (0, b"true\0", _FONT),
+    (0, b"ttcf\0", _FONT),
     (0, b"\x7fELF", _ELF),
+    (0, b"\xca\xfe\xba\xbe", _JAVA),
     (0, b"\xcf\xfa\xed\xfe", _MACOS),
     (0, b"\xce\xfa\xed\xfe", _MACOS),
     (0, b"\0\0\x01\0", _ICO),
@@ -132,6 +139,7 @@ _MAGIC: tuple[tuple[int, bytes, Kind], ...] = (
 """Offset, bytes, kind. Only files that are no text are compared, so that a short mark does not take a sentence."""
 _TEXTUAL: tuple[tuple[bytes, Kind], ...] = ((b"%PDF-", _PDF), (b"%!PS", _POSTSCRIPT), (b"{\\rtf", _RTF))
 """Formats that can be text from end to end."""
+_HEIF_BRANDS = frozenset({b"heic", b"heix", b"heis", b"hevc", b"hevx", b"mif1", b"msf1", b"avif", b"avis"})
 _RIFF = {b"WAVE": _WAV, b"AVI ": _AVI, b"WEBP": _WEBP}
 _MARKUP = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:(<!doctype\s+html|<html|<script|<body|<head)|(<svg|<!doctype\s+svg))",
@@ -140,14 +148,30 @@ _MARKUP = re.compile(
 _HEAD = 4096
 
 _ALL = frozenset(
-    [kind for _, _, kind in _MAGIC] + [kind for _, kind in _TEXTUAL] + [*_RIFF.values(), _MP4, _HEIF, _SVG]
+    [kind for _, _, kind in _MAGIC] + [kind for _, kind in _TEXTUAL] + [*_RIFF.values(), _MP4, _HEIF, _MPEG_TS, _SVG]
 )
 _PROMISED: dict[str, Kind] = {suffix: kind for kind in sorted(_ALL, key=lambda k: k.label) for suffix in kind.suffixes}
 """Suffixes of formats that would have been recognised."""
 # Formats that also exist without a mark of their own, or as plain text.
 _LOOSE = frozenset(
     {".doc", ".xls", ".db", ".dat", ".com", ".run", ".out", ".o", ".pub", ".key", ".numbers", ".pages", ".mat", ".ai"}
-    | {".nc", ".hdf", ".tar", ".mp3", ".mp2", ".mpga", ".rds", ".bundle", ".class", ".ttc", ".qt", ".mov", ".egg"}
+    | {
+        ".nc",
+        ".hdf",
+        ".tar",
+        ".mp3",
+        ".mp2",
+        ".mpga",
+        ".rds",
+        ".bundle",
+        ".class",
+        ".orf",
+        ".qt",
+        ".mov",
+        ".egg",
+        ".ts",
+        ".warc",
+    }
 )
 _MORE_TYPES = {
     ".md": "text/markdown", ".markdown": "text/markdown", ".csv": "text/csv", ".tsv": "text/tab-separated-values",
@@ -187,8 +211,6 @@ def recognise(head: bytes, *, text: bool) -> Kind | None:
     for mark, kind in _TEXTUAL:
         if start.startswith(mark):
             return kind
-    if b"%PDF-" in head[:1024] and not text:
-        return _PDF  # readers accept rubbish before the header
     if text:
         markup = _MARKUP.match(start[:_HEAD])
         return None if markup is None else _HTML if markup[1] else _SVG
@@ -198,8 +220,11 @@ def recognise(head: bytes, *, text: bool) -> Kind | None:
     if head.startswith(b"RIFF"):
         return _RIFF.get(head[8:12])
     if head[4:8] == b"ftyp":
-        return _HEIF if head[8:12] in (b"heic", b"heix", b"mif1", b"msf1", b"avif", b"avis", b"heis") else _MP4
-    return None
+        return _HEIF if head[8:12] in _HEIF_BRANDS else _MP4
+    if head[0:1] == head[188:189] == head[376:377] == b"G":
+        return _MPEG_TS
+    # Readers accept rubbish before the header; last, because an archive may begin with a PDF.
+    return _PDF if b"%PDF-" in head[:1024] else None
 
 
 def judge(name: str, head: bytes, *, text: bool, size: int) -> Verdict:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
-
-from deep_core.capability import DeepCapability
+from deep_core import PluginError, agent_context
 
 from .errors import UploadError
 from .options import UploadsOptions
-from .section import FilesSection
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -19,6 +16,8 @@ if TYPE_CHECKING:
     from deep_core import DeepAgentDeps
 
 __all__ = ["backend_of", "enter", "limits_of"]
+
+PLUGIN = "uploads"
 
 
 def enter(agent: Agent[Any, Any], deps: DeepAgentDeps[Any]) -> UploadsOptions:
@@ -30,34 +29,33 @@ def enter(agent: Agent[Any, Any], deps: DeepAgentDeps[Any]) -> UploadsOptions:
     Raises:
         UploadError: the agent would not be told of uploads.
     """
-    leaves: list[Any] = []
-    agent.root_capability.apply(leaves.append)
-    deep = next((leaf for leaf in leaves if isinstance(leaf, DeepCapability)), None)
-    sections = [] if deep is None else [item.value.fn for item in deep.parts.live]
-    section = next((fn for fn in sections if isinstance(fn, FilesSection)), None)
-    if deep is None or section is None:
+    try:
+        context = agent_context(agent, PLUGIN)
+    except PluginError as error:
         raise UploadError(
             "this agent has no plugin uploads, so its model would not be told of the files: make it with "
             "deep_core.create_deep_agent(…), without Without('uploads') and uploads=False"
-        )
-    deps.state.bind(deep.parts.kernel)
-    deep.parts.workspaces.for_session(deps, None)
-    return section.options
+        ) from error
+    context.backend(deps)
+    return context.options(UploadsOptions)
 
 
 def limits_of(deps: DeepAgentDeps[Any]) -> UploadsOptions:
     """The options that the configuration gives to every agent of the session's kernel.
 
     Raises:
-        UploadError: the configuration is wrong.
+        UploadError: the session's kernel does not have the plugin.
+        ConfigError: the configuration is wrong.
     """
-    settings = deps.state.kernel.config.plugin("uploads")
-    trusted = {key: value for key, value in settings.options.items() if key not in settings.untrusted_options}
-    try:
-        return UploadsOptions.model_validate(trusted)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise UploadError(f"plugins.uploads.options.{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    kernel = deps.state.kernel
+    if PLUGIN in kernel.active:
+        return cast("UploadsOptions", kernel.options(PLUGIN))
+    if deps.state.bound is None:
+        return UploadsOptions()  # of a kernel that is yet to come
+    raise UploadError(
+        "the session's kernel has no plugin uploads, so no model would be told of the file; `deep plugins list` "
+        "shows why"
+    )
 
 
 def backend_of(deps: DeepAgentDeps[Any]) -> WorkspaceBackend:

@@ -66,7 +66,9 @@ async def upload_file(
 
     Raises:
         UploadLimitError: it is too large for one of the options, or one too many.
-        UploadError: the session has no backend, the backend failed, or the agent has no plugin `uploads`.
+        UploadError: the session has no backend, the backend failed, or the agent or the session's kernel has no
+            plugin `uploads`.
+        ConfigError: the configuration of the plugin is wrong.
         TypeError: the name or the data is of another type.
         Exception: whatever the stream raised, unchanged; `OSError` where a `Path` cannot be read.
     """
@@ -78,7 +80,7 @@ async def run_with_files(
     agent: Agent[Any, Output],
     query: str,
     deps: DeepAgentDeps[Any],
-    files: Iterable[tuple[str, Data]] = (),
+    files: Iterable[tuple[str, Data]] | None = None,
     *,
     upload_dir: str = UPLOAD_DIR,
     **run: Any,
@@ -102,7 +104,7 @@ async def run_with_files(
     options = enter(agent, deps)
     done: list[UploadedFile] = []
     try:
-        for name, data in files:
+        for name, data in files or ():
             done.append(await _Upload(deps, safe_name(name), Source(data), options).run(upload_dir))
     except BaseException as error:
         await _take_back(deps, done, error)
@@ -170,8 +172,8 @@ class _Upload:
         with flight.lock:
             if len(self._deps.state[UPLOADS]) + flight.files >= most:
                 raise UploadLimitError(
-                    f"{self._name}: this session has {most} uploads, and more are not taken; forget one, "
-                    "`del deps.uploads[path]`, to make room",
+                    f"{self._name}: this session has as many uploads as it may have, {most}; to make room, forget one: "
+                    "del deps.uploads[path]",
                     option="max_files",
                     allowed=most,
                 )

@@ -1,0 +1,107 @@
+"""The provider's own tools run where no gate is: one that nobody named is not sent, however it was added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic_ai.capabilities import AbstractCapability, Capability, DynamicCapability, NativeTool, WrapperCapability
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.native_tools import WebSearchTool
+from pydantic_ai.profiles import ModelProfile
+
+from deep_core import PluginError
+from tests.plugins_by_hand import agent_of, kernel_of, plugin, run
+
+
+class Tells(FunctionModel):
+    """Writes down the native tools of each request; it supports them all."""
+
+    def __init__(self, sent: list[Any]) -> None:
+        def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            sent.extend(info.model_request_parameters.native_tools)
+            return ModelResponse(parts=[TextPart("done")])
+
+        super().__init__(answer, profile=ModelProfile(supported_native_tools=frozenset({WebSearchTool})))
+
+
+def test_a_native_tool_that_nobody_named_is_refused_and_one_that_was_named_is_sent() -> None:
+    def search() -> list[Any]:
+        return [NativeTool(WebSearchTool())]
+
+    with pytest.raises(PluginError, match=r"web_search.*native_tools"):
+        agent_of(plugin("search", capabilities=search))
+    for named in ({"native_tools": ["web_search"]}, {"config": {"agent": {"native_tools": ["web_search"]}}}):
+        sent: list[Any] = []
+        run(agent_of(plugin("search", capabilities=search), model=Tells(sent), **named))
+        assert [tool.kind for tool in sent] == ["web_search"]
+
+
+def test_a_native_tool_of_the_applications_own_capability_is_named_by_code() -> None:
+    sent: list[Any] = []
+    run(agent_of(model=Tells(sent), capabilities=[NativeTool(WebSearchTool())]))
+    assert [tool.kind for tool in sent] == ["web_search"]
+
+
+class AddsLater(AbstractCapability[Any]):
+    """Adds one in the request, behind whoever looked before."""
+
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
+        parameters = request_context.model_request_parameters
+        request_context.model_request_parameters = replace(parameters, native_tools=[WebSearchTool()])
+        return request_context
+
+
+class AddsAround(AbstractCapability[Any]):
+    """Adds one around the request."""
+
+    async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
+        parameters = request_context.model_request_parameters
+        request_context.model_request_parameters = replace(parameters, native_tools=[WebSearchTool()])
+        return await handler(request_context)
+
+
+class AddsSecondTime(AbstractCapability[Any]):
+    """Has none while it is looked at."""
+
+    asked = 0
+
+    def get_native_tools(self) -> Any:
+        self.asked += 1
+        return [WebSearchTool()] if self.asked > 1 else []
+
+
+class BecomesOne(AbstractCapability[Any]):
+    async def for_run(self, ctx: Any) -> Any:
+        return NativeTool(WebSearchTool())
+
+
+ADDING: dict[str, Callable[[], Any]] = {
+    "as it is": lambda: NativeTool(WebSearchTool()),
+    "a function": lambda: NativeTool(lambda ctx: WebSearchTool()),
+    "wrapped": lambda: WrapperCapability(wrapped=NativeTool(WebSearchTool())),
+    "dynamic": lambda: DynamicCapability(lambda ctx: NativeTool(WebSearchTool()), id="later"),
+    "the second time": AddsSecondTime,
+    "for the run": BecomesOne,
+    "in the request": AddsLater,
+    "around the request": AddsAround,
+}
+
+
+@pytest.mark.parametrize("how", ADDING)
+@pytest.mark.parametrize("per_run", [False, True])
+def test_however_a_plugin_adds_one_it_is_not_sent(how: str, per_run: bool) -> None:
+    sent: list[Any] = []
+    try:
+        if per_run:
+            agent = kernel_of(plugin("quiet", capabilities=[Capability(id="quiet")])).create_agent(Tells(sent))
+            run(agent, capabilities=[ADDING[how]()])
+        else:
+            run(kernel_of(plugin("search", capabilities=[ADDING[how]()])).create_agent(Tells(sent)))
+    except (PluginError, UserError):
+        pass
+    assert sent == []
