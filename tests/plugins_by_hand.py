@@ -7,7 +7,7 @@ import importlib
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -193,7 +193,7 @@ class Site:
 
 
 @contextmanager
-def _site(path: Path) -> Iterator[Site]:
+def _site(path: Path) -> Generator[Site]:
     patch = pytest.MonkeyPatch()
     try:
         # Nothing that is installed here is seen: a test is about its own plugins.
@@ -210,7 +210,7 @@ def _site(path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Site]:
     """A site directory of the test's own, and a working directory without a configuration file."""
     folder = tmp_path / "site"
     folder.mkdir()

@@ -182,7 +182,7 @@ async def test_precedence_and_what_is_shadowed(
     skill(project / "more", "deploy", "The option's.")
     agent = make_agent(
         function_model(Script(Call("list_skills"), load("deploy"), "done")),
-        plugins=[SkillsOptions(directories=(Path("more"),))],
+        plugins=[SkillsOptions(directories=["more"])],
     )
     result = await agent.run("go", deps=create_default_deps())
     listed, loaded = results(result.all_messages())

@@ -99,6 +99,16 @@ def test_links_that_lead_out_or_nowhere(project: Path, tmp_path: Path, skill: Wr
     assert len(scan.problems) == len(told), scan.problems
 
 
+def test_a_search_that_went_astray_ends(tmp_path: Path, skill: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deep_skills.discovery.MOST_FOLDERS", 5)
+    for number in range(9):
+        skill(tmp_path, f"s{number}")
+    assert names(tmp_path) == ["s0", "s1", "s2", "s3"]
+    assert [str(problem) for problem in check_skills([tmp_path])] == [
+        f"{tmp_path}: more than 5 folders; the others were not searched"
+    ]
+
+
 def test_an_unreadable_file_is_told(tmp_path: Path, skill: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     bad, _ = skill(tmp_path, "bad"), skill(tmp_path, "good")
     real = os.open

@@ -13,7 +13,17 @@ from pydantic import BaseModel, ValidationError
 from pydantic_ai import Agent, DeferredToolRequests, RunContext
 from pydantic_ai.messages import UserPromptPart
 
-from deep_core import ConfigError, DeepAgentDeps, Kernel, PluginError, create_default_deps, hookimpl
+from deep_core import (
+    ConfigError,
+    DeepAgentDeps,
+    Kernel,
+    PluginError,
+    Tag,
+    ToolExpression,
+    ToolName,
+    create_default_deps,
+    hookimpl,
+)
 from plugins.subagents.tests.actors import Cast, Request, call, outcomes, say_results, task
 from tests.plugins_by_hand import Tools, plugin
 
@@ -362,3 +372,27 @@ async def test_the_toolset_works_in_an_agent_that_deep_core_did_not_make(kernel:
     )
     assert done.output == "success:success:run x"
     assert outcomes(done.all_messages())["t1"][0] == "success"
+
+
+@pytest.mark.parametrize("written", ["read", ["look"], ("look",), ToolName("look"), Tag("read")])
+def test_a_types_tools_may_be_written_in_every_form(written: Any) -> None:
+    kind = SubAgentConfig(name="x", description="x", instructions="x", tools=written)
+    assert isinstance(kind.tools, ToolExpression)
+    stored = SubagentsOptions(types=(kind,)).model_dump(mode="json")
+    assert SubagentsOptions.model_validate(stored).types == (kind,)
+    assert SubagentsOptions.model_json_schema()["properties"]["types"]
+
+
+async def test_a_misspelt_tool_of_a_type_is_told_and_nothing_wider_runs(make_agent: MakeAgent, deps: Any) -> None:
+    wrong = SubAgentConfig(name="wrong", description="x", instructions="x", tools=["lokk"])
+    cast = delegate("ok", subagent_type="wrong")
+    result = await make_agent(cast.model, plugins=[SubagentsOptions(types=(wrong,))]).run("go", deps=deps)
+    assert "cannot be made here" in result.output
+    assert "lokk" in result.output
+    assert cast.of("work") == []
+
+
+async def test_what_is_no_agent_in_the_session_is_the_applications_error(make_agent: MakeAgent, deps: Any) -> None:
+    deps.state[SUBAGENTS]["oracle"] = "an oracle"
+    with pytest.raises(Exception, match=r"put a Pydantic AI agent there|no attribute 'description'"):
+        await make_agent(delegate(subagent_type="oracle").model).run("go", deps=deps)

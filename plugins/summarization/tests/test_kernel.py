@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from deep_backends import memory_backend
-from deep_summarization import is_summary
+from deep_summarization import LAST_FAILURE, is_summary
 from pydantic_ai import Agent, Tool
 from pydantic_ai.messages import (
     ModelMessage,
@@ -152,6 +152,18 @@ async def test_a_failing_summary_is_recorded_and_the_run_goes_on(kernel: Kernel,
     assert incident.plugin == "summarization"
     assert "the answer has no text" in str(incident)
     assert "the history stays as it was" in str(incident)
+
+
+async def test_a_failure_pauses_the_session_it_was_in_and_no_other(make_agent: MakeAgent) -> None:
+    model = Talker(40, summary=lambda _: "")
+    agent = make_agent(model, summarization={"trigger": ["messages", 41], "keep": ["messages", 2]})
+    first, second = create_default_deps(), create_default_deps()
+    history = talk(20, chars=2_000)
+    for deps in (first, second):
+        await converse(agent, deps, ["go on", "and on"], history)
+    assert len(model.summaries) == 2, "once in each session, not at every request"
+    assert "no text" in first.state[LAST_FAILURE].reason
+    assert first.state[LAST_FAILURE] is not second.state[LAST_FAILURE]
 
 
 async def test_interleaved_sessions_never_cross(make_agent: MakeAgent) -> None:

@@ -23,6 +23,13 @@ def test_importing_the_plugin_loads_no_framework() -> None:
     assert run(f"import deep_uploads; deep_uploads.__all__; {LOADED}") == ""
 
 
+def test_loading_the_plugin_loads_no_framework() -> None:
+    code = (
+        "import deep_uploads; from deep_core import Kernel; Kernel(plugins=[deep_uploads], discover=False, strict=True)"
+    )
+    assert run(f"{code}; {LOADED}") == ""
+
+
 def test_what_is_known_of_a_file_needs_no_framework() -> None:
     assert run(f"import deep_uploads; deep_uploads.UploadedFile, deep_uploads.UPLOADS; {LOADED}") == ""
 

@@ -54,12 +54,18 @@ class DirectoryLoader:
         """Search now, in this thread."""
         return find_skills(self._roots(), self.source, strict=self._strict, index=self._index)
 
+    def _is_anything_there(self) -> bool:
+        return any(os.path.isdir(root.path.expanduser()) for root in self._roots())
+
     async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
         """The skills, from frontmatter alone."""
         return (await self.listing(ctx)).skills
 
     async def listing(self, ctx: RunContext[Any]) -> Listing:
         """The skills and what is wrong with others."""
+        # Most agents have no skills in most places: a look costs less than the way into a thread.
+        if not self._is_anything_there():
+            return Listing(problems=tuple(self._trouble()))
         scan = await to_thread.run_sync(self.scan)
         return Listing(tuple(found.meta for found in scan.skills), (*self._trouble(), *scan.problems))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +16,9 @@ __all__ = ["SkillsOptions"]
 class SkillsOptions(PluginOptions):
     """Options of the plugin `skills`."""
 
-    directories: tuple[Path, ...] = ()
-    """More directories of skills, before all others; relative ones are to the working directory."""
+    directories: Sequence[str | Path] = Field(default=(), json_schema_extra={"trusted": True})
+    """More directories of skills, before all others; relative ones are to the working directory. Not taken from a
+    project's file: the files of a skill are read without asking, so whoever may name any folder could read it."""
     project: bool = True
     """Look in `.deep/skills`, `.agents/skills` and `.claude/skills` of the working directory."""
     user: bool = True

@@ -17,7 +17,9 @@ def one_line(text: str, most: int = 0) -> str:
         text: what a file or a folder name says.
         most: characters that are kept, an ellipsis included; 0 for all.
     """
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else " " for c in text)
+    text = " ".join(text.split())
     return f"{text[: most - 1].rstrip()}…" if most and len(text) > most else text
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, field_validator
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_ai.models import Model
 
 from deep_core import PluginOptions, ToolExpression
+from deep_core.expressions import as_expression
 
 __all__ = ["GENERAL_PURPOSE", "SubAgentConfig", "SubagentsOptions"]
 
@@ -28,10 +32,15 @@ class SubAgentConfig(BaseModel):
     """When to use it, for the calling model: paid on every request, so keep it to a sentence."""
     instructions: str = Field(min_length=1, max_length=100_000)
     """What the subagent is told besides its task."""
-    tools: ToolExpression | None = None
+    tools: ToolExpression | str | Sequence[str] | None = None
     """Which of the caller's tools it has: a tool expression, or a list of names. None means all. It can only narrow."""
     model: str | SkipJsonSchema[InstanceOf[Model]] | None = None
     """Which model it uses: an id, or in code a Pydantic AI model. None means the caller's."""
+
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _expression(cls, tools: Any) -> Any:
+        return tools if tools is None else as_expression(tools)
 
     @field_validator("description")
     @classmethod

@@ -93,7 +93,9 @@ class Delegation:
         prepared: AbstractAgent[Any, Any] | None = deps.state[SUBAGENTS].get(name)
         if prepared is not None:
             if not isinstance(cast("object", prepared), AbstractAgent):
-                raise TypeError(f"deps.subagents[{name!r}] is a {type(prepared).__name__}; put a Pydantic AI agent there")
+                raise TypeError(
+                    f"deps.subagents[{name!r}] is a {type(prepared).__name__}; put a Pydantic AI agent there"
+                )
             return Child(name, prepared, True, prepared.model is not None, self._options, self._logger)
         config = self._types[name]
         key = name, deps.depth, deps.state.kernel

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic_ai.direct import model_request
-from pydantic_ai.exceptions import UsageLimitExceeded
+from pydantic_ai.exceptions import RunCancelled, UsageLimitExceeded
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
@@ -57,6 +57,8 @@ async def write_summary(
             response = await model_request(
                 model, [ModelRequest(parts=[UserPromptPart(prompt)])], model_settings=_settings(ctx)
             )
+    except RunCancelled:
+        raise  # the run is over, by its own deadline or by its caller
     except TimeoutError as error:
         raise SummaryFailed(f"the summary took more than {seconds:g} seconds") from error
     except Exception as error:

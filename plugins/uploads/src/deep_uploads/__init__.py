@@ -12,7 +12,7 @@ from deep_core import hookimpl
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from deep_core import AgentContext, PromptSection, StateSlot
+    from deep_core import AgentContext, DeepAgentDeps, PromptSection, StateSlot
 
     from .errors import UploadError, UploadLimitError
     from .options import UploadsOptions
@@ -62,9 +62,14 @@ def deep_state() -> list[StateSlot[Any]]:
 @hookimpl
 def deep_session_methods() -> dict[str, Callable[..., Any]]:
     """`await deps.upload_file(…)`."""
+    return {"upload_file": _upload_file}
+
+
+async def _upload_file(deps: DeepAgentDeps[Any], name: str, data: Data, **how: Any) -> UploadedFile:
+    # Hooks are called when a kernel loads, which needs no framework; `upload` does.
     from .upload import upload_file
 
-    return {"upload_file": upload_file}
+    return await upload_file(deps, name, data, **how)
 
 
 @hookimpl

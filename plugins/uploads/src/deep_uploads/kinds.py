@@ -45,7 +45,8 @@ _RTF = _kind("an RTF document", "application/rtf", "rtf doc")
 _ZIP = _kind(
     "a ZIP archive",
     "application/zip",
-    "zip docx docm dotx dotm xlsx xlsm xltx xlsb xlam pptx pptm ppsx ppsm potx odt ods odp odg epub jar war apk aar whl egg xpi vsix kmz 3mf "
+    "zip docx docm dotx dotm xlsx xlsm xltx xlsb xlam pptx pptm ppsx ppsm potx "
+    "odt ods odp odg epub jar war apk aar whl egg xpi vsix kmz 3mf "
     "cbz ipa npz keras pages numbers key nupkg usdz sb3",
 )
 _OLE = _kind(
@@ -187,6 +188,7 @@ _MORE_TYPES = {
     ".epub": "application/epub+zip", ".heic": "image/heic", ".avif": "image/avif", ".webm": "video/webm",
     ".rtf": "application/rtf", ".bmp": "image/bmp", ".ico": "image/x-icon", ".sh": "text/x-shellscript",
     ".svgz": "image/svg+xml", ".tgz": "application/gzip", ".opus": "audio/ogg", ".m4a": "audio/mp4",
+    ".flac": "audio/flac",
 }  # fmt: skip
 """Types that Python's own table lacks, or has differently from version to version (3.11 to 3.13)."""
 _TEXT_TYPES = re.compile(r"text/|.*[+/](?:json|xml|yaml|toml|sql|javascript|x-ndjson|x-sh|x-tex|x-python)$")
@@ -246,7 +248,8 @@ def judge(name: str, head: bytes, *, text: bool, size: int) -> Verdict:
     found = recognise(head, text=text)
     if found is not None:
         if suffix in found.suffixes:
-            return Verdict(named or found.mime_type, None)
+            # One suffix can stand for two formats: .ts is TypeScript, or a video.
+            return Verdict(found.mime_type if named is None or (_is_text(named) and not text) else named, None)
         if suffix in _GENERIC:
             return Verdict(found.mime_type, None)
         if text and found in (_HTML, _SVG) and suffix not in _PROMISED and (named is None or _is_text(named)):

@@ -36,8 +36,8 @@ class Measured:
 class Meter:
     """Takes a file's bytes in order, then tells what it was.
 
-    `feed` costs about 1 ms for 1 MiB. UTF-8 is verified to the last byte; an encoding with zero bytes is decoded as a
-    whole; what remains is guessed from a sample around the first byte that is not ASCII.
+    `feed` takes 1 to 3 ms for 1 MiB (hash, lines, UTF-8). UTF-8 is verified to the last byte; an encoding with zero
+    bytes is decoded as a whole; what remains is guessed from a sample around the first byte that is not ASCII.
     """
 
     def __init__(self) -> None:

@@ -1,0 +1,146 @@
+"""Policy in agents that plugins make at run time, and in every way of running one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from pydantic_ai import DeferredToolRequests, FunctionToolset, RunContext
+from pydantic_ai.capabilities import HandleDeferredToolCalls, NativeTool
+from pydantic_ai.native_tools import WebSearchTool
+
+from deep_core import Deny, ToolCall, create_default_deps
+from tests.plugins_by_hand import Tools, kernel_of, plugin, scripted
+from tests.stubs import Call
+
+
+async def approve_all(ctx: Any, requests: Any) -> Any:
+    return requests.build_results(approve_all=True)
+
+
+def delegating(**changes: Any) -> object:
+    """A plugin whose tool makes a child with these changes, and lets it do the work."""
+    contexts: list[Any] = []
+    toolset = FunctionToolset[Any](id="delegate")
+
+    @toolset.tool
+    async def delegate(ctx: RunContext[Any]) -> str:
+        made = {key: value() if callable(value) else value for key, value in changes.items()}
+        child = contexts[-1].create_agent(scripted(Call("wipe", {"path": "/"}, id="c1")), **made)
+        result = await child.run("go", deps=ctx.deps.clone_for_subagent())
+        return type(result.output).__name__
+
+    def toolsets(context: Any) -> list[Any]:
+        contexts.append(context)
+        return [toolset] if context.depth == 0 else []
+
+    return plugin("boss", toolsets=toolsets)
+
+
+WIDENING: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "interrupt_on false": {"interrupt_on": False},
+    "interrupt_on one": {"interrupt_on": {"wipe": False}},
+    "interrupt_on none": {"interrupt_on": {}},
+    "tool_filter": {"tool_filter": "read | write | destructive"},
+    "no tool_filter": {"tool_filter": None},
+    "config": {"config": {"agent": {"interrupt_on": False}}},
+    "config of the plugin": {"config": {"plugins": {"disk": {"approve": False}}}},
+    "without the guard": {"guard": False},
+    "approvers": {"approvers": ["boss"], "capabilities": lambda: [HandleDeferredToolCalls(handler=approve_all)]},
+    "a capability that approves": {"capabilities": lambda: [HandleDeferredToolCalls(handler=approve_all)]},
+    "depth": {"depth": 0},
+    "a kernel": {"kernel": None},
+}
+
+
+@pytest.mark.parametrize("how", WIDENING)
+@pytest.mark.parametrize("rule", ["asks of itself", "interrupt_on", "filter", "guard"])
+def test_a_plugin_cannot_make_a_child_that_may_more_than_its_parent(how: str, rule: str) -> None:
+    tools = Tools(id="disk").add("wipe", tags=["destructive"], requires_approval=rule == "asks of itself")
+    tools.add("look", tags=["read"])
+    depths: list[int] = []
+
+    def check(call: ToolCall) -> Deny | None:
+        depths.append(call.depth)
+        return Deny("no") if rule == "guard" and call.original == "wipe" else None
+
+    given: dict[str, Any] = {
+        "interrupt_on": {"interrupt_on": {"wipe": True}},
+        "filter": {"tool_filter": "~destructive"},
+    }
+    kernel = kernel_of(
+        plugin("disk", toolsets=lambda: [tools.toolset]), delegating(**WIDENING[how]), plugin("guard", check_call=check)
+    )
+    agent = kernel.create_agent(scripted(Call("delegate", {})), **given.get(rule, {}))
+    asyncio.run(agent.run("go", deps=create_default_deps()))
+    assert tools.ran == []
+    if how == "nothing" and rule in ("asks of itself", "interrupt_on", "guard"):
+        assert depths == [0, 1]
+
+
+def test_a_child_has_no_native_tool_that_nobody_named_for_its_parent() -> None:
+    seen: list[Any] = []
+
+    class Context:
+        """What the plugin was given."""
+
+    def toolsets(context: Any) -> list[Any]:
+        Context.given = context  # type: ignore[attr-defined]
+        return []
+
+    kernel_of(plugin("boss", toolsets=toolsets)).create_agent(scripted())
+    from tests.test_native_tools import Tells
+
+    with suppress(Exception):
+        capabilities = [NativeTool(WebSearchTool())]
+        child = Context.given.create_agent(Tells(seen), native_tools=["web_search"], capabilities=capabilities)  # type: ignore[attr-defined]
+        asyncio.run(child.run("go", deps=create_default_deps()))
+    assert seen == []
+
+
+async def plain(agent: Any) -> Any:
+    return (await agent.run("go", deps=create_default_deps())).output
+
+
+async def handled(agent: Any) -> Any:
+    async def handler(ctx: Any, events: Any) -> None:
+        async for _ in events:
+            pass
+
+    return (await agent.run("go", deps=create_default_deps(), event_stream_handler=handler)).output
+
+
+async def events(agent: Any) -> Any:
+    async with agent.run_stream_events("go", deps=create_default_deps()) as stream:
+        async for _ in stream:
+            pass
+        return stream.result.output
+
+
+async def streamed(agent: Any) -> Any:
+    async with agent.run_stream("go", deps=create_default_deps()) as stream:
+        return await stream.get_output()
+
+
+async def stepwise(agent: Any) -> Any:
+    async with agent.iter("go", deps=create_default_deps()) as steps:
+        async for _ in steps:
+            pass
+    return steps.result.output
+
+
+@pytest.mark.parametrize("way", [plain, handled, events, streamed, stepwise])
+@pytest.mark.parametrize("rule", ["asks", "denied", "hidden"])
+def test_the_gate_holds_in_every_way_of_running(way: Callable[[Any], Any], rule: str) -> None:
+    tools = Tools(id="disk").add("wipe", requires_approval=rule == "asks").add("look", tags=["read"])
+    guard = plugin("guard", check_call=lambda call: Deny("no") if rule == "denied" else None)
+    agent = kernel_of(plugin("disk", toolsets=[tools.toolset]), guard).create_agent(
+        scripted(Call("wipe", {}, id="c1")), **({"tool_filter": "read"} if rule == "hidden" else {})
+    )
+    output = asyncio.run(way(agent))
+    assert isinstance(output, DeferredToolRequests) is (rule == "asks")
+    assert tools.ran == []
