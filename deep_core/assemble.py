@@ -20,7 +20,8 @@ from .contributions import Contribution, Processor, PromptSection, ToolCall, Ver
 from .errors import ConfigError, PluginError, clash_message, suggest
 from .events import RunEvent
 from .expressions import ToolExpression, as_expression
-from .policy import InterruptOn, Policy, PolicyCapability, approves, vet
+from .gate import NativeTools, PolicyCapability, approves, vet
+from .policy import InterruptOn, Policy
 from .request import Request
 from .state import DeepAgentDeps
 from .tools import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
@@ -77,6 +78,7 @@ class _Assembly:
             on_close=self.kernel.on_close,
             create_agent=self._child,
             backend=self._backend,
+            resolve_model=self._resolve,
             depth=self.request.get("depth", 0),
         )
 
@@ -177,12 +179,14 @@ class _Assembly:
         self.workspaces = self._workspaces()
         plugin_capabilities = self._capabilities()
         own = self._own_capabilities()
+        named = [cast("AbstractCapability[Any]", cap) for cap in own if isinstance(cap, AbstractCapability)]
         owners = {cap.id or "": plugin for plugin, cap in plugin_capabilities}
         listening = self.caller.plugins("deep_run_event", self._kept())
         deep = DeepCapability(
             Parts(
                 kernel=self.kernel,
                 policy=policy,
+                native_tools=NativeTools(self._native_tools() | _native_kinds(named), self._refused_native),
                 owners=owners,
                 toolbox=toolbox,
                 workspaces=self.workspaces,
@@ -197,13 +201,10 @@ class _Assembly:
             )
         )
         policy.on_decision = deep.decided if listening else None
-        named = [cast("AbstractCapability[Any]", cap) for cap in own if isinstance(cap, AbstractCapability)]
         gate = PolicyCapability(
             id="deep.policy",
             policy=policy,
-            native_tools=self._native_tools() | _native_kinds(named),
             approvers=_approvers([*named, *(cap for _, cap in plugin_capabilities)]),
-            on_refused=self._refused_native,
         )
         known = [*named, *(capability for _, capability in plugin_capabilities)]
         self._check_claims(toolbox, plugin_capabilities, named)

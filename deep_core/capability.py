@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import InstructionPart, ToolDefinition
-from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import RunContext
@@ -28,8 +27,9 @@ from .events import (
     RunStartEvent,
     ToolEvent,
 )
+from .gate import DeepBase, InnerGate, NativeTools
 from .history import History
-from .policy import InnerGate, Policy
+from .policy import Policy
 from .state import session
 from .tools import Toolbox
 from .workspace import Workspaces
@@ -52,6 +52,7 @@ class Parts:
     Attributes:
         kernel: who made it.
         policy: the agent's rules.
+        native_tools: which of the provider's own tools are sent.
         owners: capability id -> the plugin that contributed it.
         toolbox: all tools.
         workspaces: all backends.
@@ -67,6 +68,7 @@ class Parts:
 
     kernel: Kernel
     policy: Policy
+    native_tools: NativeTools
     owners: Mapping[str, str]
     toolbox: Toolbox
     workspaces: Workspaces
@@ -80,7 +82,7 @@ class Parts:
     strict: bool
 
 
-class DeepCapability(AbstractCapability[Any]):
+class DeepCapability(DeepBase):
     """Fans out to every plugin: their tools, sections, processors, backends and events."""
 
     def __init__(self, parts: Parts) -> None:
@@ -153,6 +155,7 @@ class DeepCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Sections that the offered tools call for; processors; live sections."""
+        self.parts.native_tools.filter(request_context)
         offered = frozenset[str]()
         if self._needs_offered:
             definitions = request_context.model_request_parameters.function_tools
@@ -253,7 +256,7 @@ class DeepCapability(AbstractCapability[Any]):
             await self.parts.emit(ApprovalEvent(**_run(ctx), **about, decision=decision, reason=reason))  # type: ignore[arg-type]
 
     async def _compacted(
-        self, ctx: RunContext[Any], processor: Contribution[Processor], before: int, after: int
+        self, ctx: RunContext[Any], processor: Contribution[Processor], before: int, after: int, error: str | None
     ) -> None:
         if self.parts.emit is not None:
             event = CompactionEvent(
@@ -262,6 +265,7 @@ class DeepCapability(AbstractCapability[Any]):
                 processor=processor.value.name,
                 messages_before=before,
                 messages_after=after,
+                error=error,
             )
             await self.parts.emit(event)
 

@@ -12,6 +12,7 @@ from .errors import PluginError
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
+    from pydantic_ai.models import Model
     from pydantic_ai.workspaces import WorkspaceBackend
 
     from .agent_config import AgentConfig
@@ -61,6 +62,7 @@ class AgentContext:
         on_close: Callable[[str, Callable[[], object]], None],
         create_agent: Callable[..., Agent[Any, Any]],
         backend: Callable[[DeepAgentDeps[Any]], WorkspaceBackend],
+        resolve_model: Callable[[str], Model | None],
         depth: int = 0,
     ) -> None:
         self.plugin = plugin
@@ -73,6 +75,7 @@ class AgentContext:
         self._on_close = on_close
         self._create_agent = create_agent
         self._backend = backend
+        self._resolve_model = resolve_model
 
     def options(self, model: type[Options]) -> Options:
         """The plugin's validated options.
@@ -125,6 +128,16 @@ class AgentContext:
     def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
         """A session's backend, made now if this agent has not worked in it yet."""
         return self._backend(deps)
+
+    def resolve_model(self, model_id: str) -> Model:
+        """The model of an id, as this agent would resolve it: by the plugins, else by Pydantic AI. At run time only.
+
+        Raises:
+            pydantic_ai.UserError: nobody knows the id, or its provider's key is not set.
+        """
+        from pydantic_ai.models import infer_model
+
+        return self._resolve_model(model_id) or infer_model(model_id)
 
     def create_agent(self, *args: Any, **kwargs: Any) -> Agent[Any, Any]:
         """Make an agent with the same kernel and policy, one level deeper. At run time only, not in a hook."""

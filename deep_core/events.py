@@ -74,9 +74,10 @@ class ApprovalEvent(RunEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionEvent(RunEvent):
-    """A processor made the history shorter."""
+    """A reducing processor replaced part of the history, or failed to: then `error` says why, and all is as it was."""
 
     plugin: str
     processor: str
     messages_before: int
     messages_after: int
+    error: str | None = None

@@ -16,8 +16,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from .capability import DeepCapability
+from .gate import PolicyCapability
 from .history import PHASES, last_said
-from .policy import PolicyCapability
 from .state import create_default_deps
 
 if TYPE_CHECKING:

@@ -63,13 +63,13 @@ class History:
         processors: in plugin order; the phases are sorted here.
         sections: the live ones, in their order.
         incidents: where failures are recorded.
-        compacted: told (ctx, processor, messages before, messages after).
+        compacted: told (ctx, processor, messages before, messages after, error) of a reducer that changed or failed.
     """
 
     processors: Sequence[Contribution[Processor]]
     sections: Sequence[Contribution[PromptSection]]
     incidents: Incidents
-    compacted: Callable[[RunContext[Any], Contribution[Processor], int, int], Awaitable[None]]
+    compacted: Callable[[RunContext[Any], Contribution[Processor], int, int, str | None], Awaitable[None]]
 
     async def prepare(self, ctx: RunContext[Any], request: ModelRequestContext, offered: frozenset[str]) -> None:
         """Change the request's messages, and the stored ones, before it is sent."""
@@ -118,9 +118,11 @@ class History:
             if rule.stops:
                 raise
             self.incidents.record(processor.plugin, f"processor {rule.name}", error, "the history stays as it was")
+            if rule.phase == "reduce":
+                await self.compacted(ctx, processor, len(sent), len(sent), f"{type(error).__name__}: {error}")
             return stored, sent
-        if len(messages) < len(sent):
-            await self.compacted(ctx, processor, len(sent), len(messages))
+        if rule.phase == "reduce" and _cut(sent, messages):
+            await self.compacted(ctx, processor, len(sent), len(messages), None)
         return ([*messages] if rule.persist else stored), messages
 
     async def _speak(

@@ -1,92 +1,36 @@
-"""The one point that nothing goes around: which tools are shown, which calls ask, which are refused.
-
-The capability `deep.policy` is outermost and decides on every call before any other capability sees it; the same
-decision is made again innermost, with the arguments that the tool is about to get (`PluginToolset.call_tool`), so a
-call that something inside answered, changed or let through does not reach a gated tool.
-"""
+"""Run, policy: which tools are shown, which calls ask, which are refused. `gate.py` puts it around everything."""
 
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Never, TypeAlias, cast
+from dataclasses import dataclass, field
+from typing import Any, Never, TypeAlias
 
 from pydantic import ValidationError
 from pydantic_ai import ToolDefinition
-from pydantic_ai.capabilities import (
-    AbstractCapability,
-    CapabilityOrdering,
-    CombinedCapability,
-    HandleDeferredToolCalls,
-    Hooks,
-    WrapperCapability,
-)
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed, UserError
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
-from pydantic_ai.tools import DeferredToolRequests, RunContext
-from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
-from pydantic_ai.toolsets.abstract import ToolsetTool
+from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.tools import RunContext
 from pydantic_core import from_json, to_json
 
-from .contributions import Allow, Ask, Deny, StateSlot, ToolCall, Verdict
-from .errors import PluginError, suggest
+from .approvals import APPROVALS, calls_of, digest, remember, tool_key, written
+from .contributions import Allow, Ask, Deny, ToolCall, Verdict
+from .errors import suggest
 from .expressions import ToolExpression, ToolSubject, as_expression, check_matches
 from .state import session
-from .tools import ToolRules, subject_of
+from .tools import subject_of
 
-if TYPE_CHECKING:
-    from pydantic_ai.models import ModelRequestContext
-    from pydantic_ai.run import AgentRunResult
-
-__all__ = ["APPROVALS", "InterruptOn", "Policy", "PolicyCapability", "approves", "vet"]
+__all__ = ["InterruptOn", "Policy", "passed"]
 
 Predicate: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
 InterruptOn: TypeAlias = "bool | str | ToolExpression | Mapping[str, bool | Predicate]"
 """What `interrupt_on` takes: tool name -> True, False or a predicate; or one expression; False un-asks all."""
 
-APPROVALS: StateSlot[dict[str, str]] = StateSlot("deep_approvals", dict[str, str], dict[str, str])
-"""`call id plugin:tool` -> digest of the arguments that a person was asked about. The last `REMEMBERED` of them."""
-REMEMBERED = 200
-
-
-@dataclass
-class RunCalls:
-    """What one run needs to tell an approved call from a forged or changed one.
-
-    Attributes:
-        shown: call id -> (tool, arguments) as a person saw them: pending when the run began, or asked about since.
-        raw: call id -> arguments of an approved call, before any hook could change them.
-    """
-
-    shown: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    raw: dict[str, str] = field(default_factory=dict[str, str])
-
-
-CALLS: StateSlot[dict[str, RunCalls]] = StateSlot("deep_calls", dict[str, RunCalls], dict[str, RunCalls], persist=False)
-"""Run id -> its calls, while it runs."""
-
-_passed: ContextVar[tuple[object, str, str, str] | None] = ContextVar("deep_policy_passed", default=None)
+passed: ContextVar[tuple[object, str, str, str] | None] = ContextVar("deep_policy_passed", default=None)
 """(policy, call id, plugin:tool, digest of the arguments) that the outer gate let through in this task."""
-
-
-def _raw(args: str | Mapping[str, Any] | None) -> str:
-    return args if isinstance(args, str) else to_json(args or {}).decode()
-
-
-def _written(ctx: RunContext[Any], call_id: str) -> str | None:
-    """The arguments of a call as the conversation has them now."""
-    for message in reversed(ctx.messages):
-        for part in message.parts:
-            if isinstance(part, ToolCallPart) and part.tool_call_id == call_id:
-                return _raw(part.args)
-    return None
-
-
-def _digest(args: Mapping[str, Any]) -> str:
-    return sha256(to_json(args, fallback=repr, serialize_unknown=True)).hexdigest()
 
 
 @dataclass(eq=False)
@@ -111,8 +55,6 @@ class Policy:
     _replaced: dict[tuple[str, str], ToolDefinition] = field(default_factory=dict[Any, Any])
     _replacers: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[Any, Any])
     _pending: dict[str, list[ToolDefinition]] | None = field(default_factory=dict[Any, Any])
-    own: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
-    """Final name -> the definition as attributed here, whatever other capabilities made of it."""
     _static: dict[str, tuple[ToolDefinition, bool, str]] = field(default_factory=dict[Any, Any])
 
     def __post_init__(self) -> None:
@@ -193,10 +135,14 @@ class Policy:
 
     def asks_statically(self, definition: ToolDefinition) -> str:
         """`never`, `always`, or `depends` (on the call's arguments)."""
+        return self._facts(definition)[1]
+
+    def _facts(self, definition: ToolDefinition) -> tuple[bool, str]:
+        """Whether the tool is shown, and how it asks. Cached for the definition that this name had last."""
         cached = self._static.get(definition.name)
         if cached is None or (cached[0] is not definition and cached[0] != definition):
             self._static[definition.name] = cached = (definition, self.shows(definition), self._decide(definition))
-        return cached[2]
+        return cached[1:]
 
     def _decide(self, definition: ToolDefinition) -> str:
         subjects = [subject_of(definition)]
@@ -266,14 +212,13 @@ class Policy:
             ApprovalRequired: a person must decide.
             ToolFailed: refused; the model reads why.
         """
-        how = self.asks_statically(definition)
-        if how == "never" and self.check_call is None and self._static[definition.name][1]:
+        shown, how = self._facts(definition)
+        if shown and how == "never" and self.check_call is None:
             return ""
-        metadata = definition.metadata or {}
-        digest, call_id = _digest(args), ctx.tool_call_id or ""
-        tool = f"{metadata.get('plugin', 'app')}:{metadata.get('original', definition.name)}"
-        if call is None and _passed.get() == (self, call_id, tool, digest):
-            return digest
+        metadata, tool, call_id = definition.metadata or {}, tool_key(definition), ctx.tool_call_id or ""
+        about = digest(args)
+        if call is None and passed.get() == (self, call_id, tool, about):
+            return about
         described = ToolCall(
             tool=definition.name,
             original=metadata.get("original", definition.name),
@@ -288,73 +233,46 @@ class Policy:
             await self._tell(ctx, described, "denied", verdict.reason)
             raise ToolFailed(f"Denied: {verdict.reason}")
         if isinstance(verdict, Ask):
-            if ctx.tool_call_approved and self._is_approved(ctx, definition, f"{call_id} {tool}", digest, call):
+            key = f"{call_id} {tool}"
+            if ctx.tool_call_approved and self._is_approved(ctx, definition, key, about, call is not None):
                 await self._tell(ctx, described, "approved", verdict.reason)
             else:
                 await self._tell(ctx, described, "asked", verdict.reason)
-                self._ask(ctx, definition, described, f"{call_id} {tool}", digest, call, verdict.reason)
-        return digest
+                self._ask(ctx, definition, described, key, about, verdict.reason)
+        return about
 
     def _ask(
-        self,
-        ctx: RunContext[Any],
-        definition: ToolDefinition,
-        described: ToolCall,
-        key: str,
-        digest: str,
-        call: ToolCallPart | None,
-        reason: str,
+        self, ctx: RunContext[Any], definition: ToolDefinition, described: ToolCall, key: str, about: str, reason: str
     ) -> Never:
-        deps = session(ctx)
-        asked = deps.state[APPROVALS]
-        asked.pop(key, None)
-        asked[key] = digest
-        for old in list(asked)[:-REMEMBERED]:
-            del asked[old]
-        about: dict[str, Any] = {"plugin": described.plugin}
+        remember(ctx, key, about)
+        metadata: dict[str, Any] = {"plugin": described.plugin}
         if reason:
-            about["reason"] = reason
-        written = _written(ctx, described.call_id)
-        if written is not None and ctx.run_id in deps.state[CALLS]:
-            deps.state[CALLS][ctx.run_id].shown[described.call_id] = (definition.name, written)
-        if call is None or written is None or self._validated(ctx, definition, written) != digest:
+            metadata["reason"] = reason
+        text = written(ctx, described.call_id)
+        if text is not None:
+            calls_of(ctx).shown[described.call_id] = (definition.name, text)
+        if text is None or self._validated(ctx, definition, text) != about:
             # Something changed the arguments that the conversation shows: tell what would run, and ask about that.
-            about["args"] = from_json(to_json(described.args, fallback=repr, serialize_unknown=True))
-        raise ApprovalRequired(metadata=about)
+            metadata["args"] = from_json(to_json(described.args, fallback=repr, serialize_unknown=True))
+        raise ApprovalRequired(metadata=metadata)
 
-    def _is_approved(
-        self, ctx: RunContext[Any], definition: ToolDefinition, key: str, digest: str, call: ToolCallPart | None
-    ) -> bool:
+    def _is_approved(self, ctx: RunContext[Any], definition: ToolDefinition, key: str, about: str, outer: bool) -> bool:
         """Whether what is about to run is what a person approved.
 
-        Either exactly this was asked about, or the call waited for an approval and its arguments are what plain
-        validation makes of what the person saw, or wrote instead (`override_args`).
+        Somebody approved this call, and either was asked about exactly these arguments, or the arguments are what
+        plain validation makes of what the person saw, or wrote instead (`override_args`).
         """
-        deps, call_id = session(ctx), ctx.tool_call_id or ""
-        if deps.state[APPROVALS].get(key) == digest:
-            return True
-        calls = deps.state[CALLS].get(ctx.run_id or "")
-        shown = calls.shown.get(call_id) if calls is not None else None
-        if call is None or calls is None or shown is None or shown[0] != definition.name or call_id not in calls.raw:
+        calls, call_id = calls_of(ctx), ctx.tool_call_id or ""
+        if call_id not in calls.approved:
             return False
-        if _written(ctx, call_id) != shown[1]:
+        if session(ctx).state[APPROVALS].get(key) == about:
+            return True
+        seen = calls.shown.get(call_id)
+        if not outer or seen is None or seen[0] != definition.name or call_id not in calls.raw:
+            return False
+        if written(ctx, call_id) != seen[1]:
             return False  # the conversation no longer says what the person saw
-        return self._validated(ctx, definition, calls.raw[call_id]) == digest
-
-    def honours(self, ctx: RunContext[Any], definition: ToolDefinition) -> bool:
-        """Whether an approval of this call can be real: it waited for one, or was asked about in this run."""
-        deps, call_id, metadata = session(ctx), ctx.tool_call_id or "", definition.metadata or {}
-        key = f"{call_id} {metadata.get('plugin', 'app')}:{metadata.get('original', definition.name)}"
-        calls = deps.state[CALLS].get(ctx.run_id or "")
-        shown = calls.shown.get(call_id) if calls is not None else None
-        return key in deps.state[APPROVALS] or (shown is not None and shown[0] == definition.name)
-
-    def asked_by_tool(self, ctx: RunContext[Any], definition: ToolDefinition) -> None:
-        """Note that a tool asked by itself (it raised `ApprovalRequired`)."""
-        calls = session(ctx).state[CALLS].get(ctx.run_id or "")
-        written = _written(ctx, ctx.tool_call_id or "")
-        if calls is not None and written is not None:
-            calls.shown[ctx.tool_call_id or ""] = (definition.name, written)
+        return self._validated(ctx, definition, calls.raw[call_id]) == about
 
     @staticmethod
     def _validated(ctx: RunContext[Any], definition: ToolDefinition, raw: str) -> str | None:
@@ -363,7 +281,7 @@ class Policy:
         if tool is None:
             return None
         try:
-            return _digest(tool.args_validator.validate_json(raw or "{}", context=ctx.validation_context))
+            return digest(tool.args_validator.validate_json(raw or "{}", context=ctx.validation_context))
         except ValidationError:
             return None  # something made valid arguments of a call that is not: the person has not seen those
 
@@ -379,220 +297,5 @@ async def _true(predicate: Predicate, call: ToolCall) -> bool:
     except Exception as error:
         # Fails closed: a predicate that cannot decide leaves the decision to a person.
         error.add_note(f"interrupt_on predicate for {call.tool}; the call asks")
-        import logging
-
         logging.getLogger("deep_core").warning("interrupt_on predicate for %s failed", call.tool, exc_info=error)
         return True
-
-
-# -- capabilities ----------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class InnerGate(WrapperToolset[Any]):
-    """All function tools of a run, inside what other capabilities wrap around them: attributed, and gated again."""
-
-    policy: Policy
-    owners: Mapping[str, str]
-    """Capability id -> the plugin that contributed it."""
-    foreign: ToolRules = field(default_factory=lambda: ToolRules("a capability"))
-
-    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """All tools, those of capabilities attributed too."""
-        tools = dict(await self.wrapped.get_tools(ctx))
-        for name, tool in tools.items():
-            if "plugin" not in (tool.tool_def.metadata or {}) and name not in self.policy.own:
-                owner = self.owners.get(tool.tool_def.capability_id or "", "app")
-                definition = self.foreign.attribute(owner, tool.tool_def)
-                self.policy.own[name] = definition
-                tools[name] = replace(tool, tool_def=definition)
-        return tools
-
-    async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> Any:
-        """Gate the call with the arguments that come in here."""
-        await self.policy.admit(ctx, self.policy.own.get(name, tool.tool_def), tool_args)
-        return await self.wrapped.call_tool(name, tool_args, ctx, tool)
-
-
-@dataclass
-class ShownToolset(WrapperToolset[Any]):
-    """What the filter leaves of a run's function tools."""
-
-    policy: Policy
-
-    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """The tools that the filter leaves."""
-        tools = await self.wrapped.get_tools(ctx)
-        own = [self.policy.own.get(name, tool.tool_def) for name, tool in tools.items()]
-        self.policy.check_listed(own)
-        if not self.policy.shown:
-            return tools
-        return {name: tool for (name, tool), known in zip(tools.items(), own, strict=True) if self.policy.shows(known)}
-
-
-@dataclass
-class PolicyCapability(AbstractCapability[Any]):
-    """The outer gate: first in the chain, around every other capability."""
-
-    policy: Policy = field(default_factory=Policy)
-    native_tools: frozenset[str] = frozenset()
-    approvers: tuple[AbstractCapability[Any], ...] = ()
-    on_refused: Callable[[str], None] = field(default=lambda kind: None)
-
-    def get_ordering(self) -> CapabilityOrdering:
-        """Outside every capability there is, the outermost ones included."""
-        return CapabilityOrdering(position="outermost", wraps=[AbstractCapability])
-
-    @classmethod
-    def get_serialization_name(cls) -> str | None:
-        """Not made from a spec: it belongs to its agent."""
-        return None
-
-    async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
-        """Vet what this run brought, and note which calls wait for an approval, before any other hook runs."""
-        self._vet_run(ctx)
-        calls = session(ctx).state[CALLS]
-        calls[ctx.run_id or ""] = RunCalls(shown=_unanswered(ctx.messages))
-        try:
-            return await handler()
-        finally:
-            del calls[ctx.run_id or ""]
-
-    async def handle_deferred_tool_calls(self, ctx: RunContext[Any], *, requests: DeferredToolRequests) -> None:
-        """Answer nothing. First in the chain: vet again, for an approver that has appeared since the run began."""
-        self._vet_run(ctx)
-
-    async def wrap_tool_validate(
-        self,
-        ctx: RunContext[Any],
-        *,
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        args: str | dict[str, Any],
-        handler: Callable[[str | dict[str, Any]], Awaitable[dict[str, Any]]],
-    ) -> dict[str, Any]:
-        """Note an approved call's arguments before any other hook can change them."""
-        if ctx.tool_call_approved:
-            calls = session(ctx).state[CALLS].get(ctx.run_id or "")
-            if calls is not None:
-                calls.raw[call.tool_call_id] = _raw(call.args)
-        return await handler(args)
-
-    def _vet_run(self, ctx: RunContext[Any]) -> None:
-        root = ctx.root_capability
-        if root is None:
-            return
-        leaves: list[AbstractCapability[Any]] = []
-        root.apply(leaves.append)
-        for leaf in leaves:
-            if leaf is not self and approves(leaf) and not self._named(leaf):
-                raise UserError(
-                    f"capability {type(leaf).__name__} could approve tool calls in this run, and nobody named it as an "
-                    "approver. Pass it to create_deep_agent(capabilities=[…]), or name its plugin in approvers=[…]."
-                )
-
-    def _named(self, leaf: AbstractCapability[Any]) -> bool:
-        # By identity, or by id and class where `for_run` made this run's own instance of it.
-        return any(
-            leaf is known or (leaf.id is not None and leaf.id == known.id and type(leaf) is type(known))
-            for known in self.approvers
-        )
-
-    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        """Filter every function tool of the run."""
-        return ShownToolset(toolset, self.policy)
-
-    async def wrap_tool_execute(
-        self,
-        ctx: RunContext[Any],
-        *,
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        args: dict[str, Any],
-        handler: Callable[[dict[str, Any]], Awaitable[Any]],
-    ) -> Any:
-        """Decide before anything inside can answer."""
-        definition = self.policy.own.get(tool_def.name, tool_def)
-        digest = await self.policy.admit(ctx, definition, args, call)
-        if not digest:
-            return await handler(args)
-        metadata = definition.metadata or {}
-        tool = f"{metadata.get('plugin', 'app')}:{metadata.get('original', definition.name)}"
-        token = _passed.set((self.policy, ctx.tool_call_id or "", tool, digest))
-        try:
-            return await handler(args)
-        finally:
-            _passed.reset(token)
-
-    async def before_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        """Take out the provider's own tools that nobody named: their calls run where no gate is."""
-        parameters = request_context.model_request_parameters
-        refused = [t for t in parameters.native_tools if t.kind not in self.native_tools and t.kind != "tool_search"]
-        if refused:
-            for tool in refused:
-                self.on_refused(tool.kind)
-            kept = [tool for tool in parameters.native_tools if tool not in refused]
-            request_context.model_request_parameters = replace(parameters, native_tools=kept)
-        return request_context
-
-
-def _unanswered(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
-    """Calls without a return, at the end of a history: id -> (tool, arguments)."""
-    last = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], ModelResponse)), None)
-    if last is None:
-        return {}
-    answered = {p.tool_call_id for m in messages[last:] for p in m.parts if isinstance(p, ToolReturnPart)}
-    calls = [part for part in messages[last].parts if isinstance(part, ToolCallPart)]
-    return {c.tool_call_id: (c.tool_name, _raw(c.args)) for c in calls if c.tool_call_id not in answered}
-
-
-def approves(capability: AbstractCapability[Any]) -> bool:
-    """Whether a capability (or one that it wraps) could answer approval requests."""
-    method = type(capability).handle_deferred_tool_calls
-    if getattr(capability.handle_deferred_tool_calls, "__func__", None) is not method:
-        return True  # the instance has its own
-    if method is AbstractCapability.handle_deferred_tool_calls:
-        return False
-    if isinstance(capability, HandleDeferredToolCalls):
-        return True
-    if method is WrapperCapability.handle_deferred_tool_calls:
-        return approves(cast("WrapperCapability[Any]", capability).wrapped)
-    if method is CombinedCapability.handle_deferred_tool_calls:
-        return any(approves(child) for child in cast("CombinedCapability[Any]", capability).capabilities)
-    if method is Hooks.handle_deferred_tool_calls:
-        return bool(cast("Hooks[Any]", capability)._get("handle_deferred_tool_calls"))  # pyright: ignore[reportPrivateUsage]
-    return True
-
-
-def vet(capability: AbstractCapability[Any], label: str, *, approver: bool, native_tools: Iterable[str]) -> None:
-    """Check one capability that a plugin returned, before an agent is made with it.
-
-    Raises:
-        PluginError: it takes a reserved id, could approve calls, or adds a native tool that nobody named.
-    """
-    leaves: list[AbstractCapability[Any]] = []
-    capability.apply(leaves.append)
-    for leaf in (capability, *leaves):
-        name = type(leaf).__name__
-        if leaf.id in ("deep", "deep.policy"):
-            raise PluginError(f"{label}: capability {name} takes the id {leaf.id!r}, which is the kernel's own")
-        ordering = leaf.get_ordering()
-        for ref in ordering.wraps if ordering is not None else ():
-            if isinstance(ref, type) and issubclass(PolicyCapability, ref):
-                raise PluginError(f"{label}: capability {name} asks to stand outside the policy; nothing does")
-        if approves(leaf) and not approver:
-            raise PluginError(
-                f"{label}: capability {name} overrides handle_deferred_tool_calls, so it could approve calls. If it "
-                "should, name the plugin: create_deep_agent(approvers=[…]) or approvers in [agent]."
-            )
-        for tool in leaf.get_native_tools():
-            kind = getattr(tool, "kind", None)
-            if kind is not None and kind not in native_tools:
-                raise PluginError(
-                    f"{label}: capability {name} adds the provider's own tool {kind!r}, which runs where no policy "
-                    f"gates it. To allow it: native_tools = [{kind!r}] in [agent] or create_deep_agent."
-                )

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from pydantic_ai import ToolDefinition
-from pydantic_ai.exceptions import ApprovalRequired, UserError
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
+from .approvals import calls_of
 from .calls import Incidents
 from .errors import PluginError, clash_message
 from .expressions import Not, ToolExpression, ToolSubject, check_matches
@@ -160,13 +161,14 @@ class PluginToolset(WrapperToolset[Any]):
         """The offered tools, by final name."""
         out: dict[str, ToolsetTool[Any]] = {}
         listed: list[ToolDefinition] = []
+        own = calls_of(ctx).own
         for name, tool in (await self._listed(ctx)).items():
             definition = self._attributed(name, tool.tool_def)
             listed.append(definition)
             if name in self.rules.hidden:
                 self.policy.replaced(self.plugin, definition)
             elif self._offers(definition):
-                self.policy.own[definition.name] = definition
+                own[definition.name] = definition
                 out[definition.name] = replace(tool, toolset=self, tool_def=definition)
         self.policy.seen(self.plugin, listed)
         return out
@@ -186,18 +188,14 @@ class PluginToolset(WrapperToolset[Any]):
     ) -> Any:
         """Gate the call with the arguments that are about to be used, then make it under the author's name."""
         # The definition as listed here, not as it comes back: something may have changed it on the way.
-        definition = self._final[name]
+        definition = calls_of(ctx).own.get(name, self._final[name])
         await self.policy.admit(ctx, definition, tool_args)
         original: str = (definition.metadata or {})["original"]
         inner = replace(tool, tool_def=replace(tool.tool_def, name=original))
         own = replace(ctx, tool_name=original)
-        if ctx.tool_call_approved and not self.policy.honours(ctx, definition):
-            own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # nobody was asked: it is forged
-        try:
-            return await self.wrapped.call_tool(original, tool_args, own, inner)
-        except ApprovalRequired:
-            self.policy.asked_by_tool(ctx, definition)
-            raise
+        if ctx.tool_call_approved and ctx.tool_call_id not in calls_of(ctx).approved:
+            own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # nobody approved it: it is forged
+        return await self.wrapped.call_tool(original, tool_args, own, inner)
 
     def static_names(self) -> list[ToolDefinition] | None:
         """The attributed tools, where they are known without I/O."""

@@ -6,8 +6,7 @@ import asyncio
 import importlib
 import inspect
 import sys
-import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -31,7 +30,6 @@ __all__ = [
     "plugin",
     "returns",
     "run",
-    "run_in_thread",
     "scripted",
     "site",
 ]
@@ -141,22 +139,6 @@ def agent_of(*plugins: object, model: Any = None, config: Any = None, **how: Any
 def run(agent: Agent[Any, Any], prompt: str | None = "go", deps: DeepAgentDeps[Any] | None = None, **how: Any) -> Any:
     """One run in an event loop of its own; returns the result."""
     return asyncio.run(agent.run(prompt, deps=create_default_deps() if deps is None else deps, **how))
-
-
-def run_in_thread(work: Coroutine[Any, Any, Any]) -> Any:
-    """A coroutine in an event loop of a thread of its own; its result, or what it raised."""
-    out: list[Any] = []
-
-    def body() -> None:
-        try:
-            out.append(asyncio.run(work))
-        except BaseException as error:
-            out.append(error)
-
-    thread = threading.Thread(target=body)
-    thread.start()
-    thread.join()
-    return out[0]
 
 
 def pending(result: Any) -> DeferredToolRequests:

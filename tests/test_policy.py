@@ -229,7 +229,8 @@ def test_each_of_several_calls_is_decided_on_its_own() -> None:
     assert tools.names == ["read_file"]
     results = pending(asked).build_results(approvals={"a": True, "b": ToolDenied("no"), "c": True})
     run(agent, None, deps, message_history=asked.all_messages(), deferred_tool_results=results)
-    assert [args["path"] for name, args in tools.ran if name == "execute"] == ["a", "c"]
+    # Plain tools run in threads, several at once: their order is not promised.
+    assert sorted(args["path"] for name, args in tools.ran if name == "execute") == ["a", "c"]
 
 
 def test_an_approval_is_for_one_call_and_not_for_the_next_with_equal_arguments() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,35 @@ async def test_two_sessions_on_one_agent_never_see_each_others_skills(
     assert one.clone_for_subagent().state[SKILLS] == {}
     again = kernel.load_deps(one.dump())
     assert again.state[SKILLS] == one.state[SKILLS]
+
+
+def test_four_threads_with_a_loop_each_share_an_agent_and_nothing_else(
+    project: Path, skill: Write, make_agent: Maker
+) -> None:
+    for number in range(4):
+        skill(project / ".deep/skills", f"s{number}", body=f"canary-{number}")
+
+    def step(view: RequestView) -> Turn:
+        name = next(m.text for m in view.messages if m.role == "user")
+        done = sum(m.role == "tool" for m in view.messages)
+        return Turn("done") if done == 3 else Turn(calls=(Call("load_skill", {"skill_name": name}, f"{name}-{done}"),))
+
+    agent = make_agent(function_model(Script(then=step)))
+
+    def work(name: str) -> tuple[list[str], str]:
+        async def sessions() -> tuple[list[str], str]:
+            all_deps = [create_default_deps() for _ in range(5)]
+            runs = await asyncio.gather(*(agent.run(name, deps=deps) for deps in all_deps))
+            return [used for deps in all_deps for used in deps.state[SKILLS]], str([r.all_messages() for r in runs])
+
+        return asyncio.run(sessions())
+
+    names = [f"s{number}" for number in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        outcomes = list(threads.map(work, names))
+    for name, (used, messages) in zip(names, outcomes, strict=True):
+        assert used == [name] * 5
+        assert {f"canary-{n}" for n in range(4) if f"canary-{n}" in messages} == {f"canary-{name[1]}"}
 
 
 async def test_a_folder_that_changes_within_a_run_does_not_change_the_catalogue(

@@ -12,8 +12,9 @@ from deep_skills.slot import ActiveSkill
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults
+from pydantic_ai.messages import ModelMessagesTypeAdapter
 
-from deep_core import Ask, ToolCall, create_default_deps
+from deep_core import Ask, Kernel, ToolCall, create_default_deps
 from tests.stubs import Call, Script, function_model
 
 Maker = Callable[..., Agent[Any, Any]]
@@ -90,7 +91,7 @@ LOAD, WRITE = Call("load_skill", {"skill_name": "s"}), Call("write_file", {"path
 @pytest.mark.anyio
 @pytest.mark.parametrize("listed", ["Read Grep", "Read, Bash(git:*)", "[Read]", "\n  - Read\n  - Grep"])
 async def test_a_call_outside_the_list_asks_and_runs_when_approved(
-    project: Path, skill: Write, make_agent: Maker, results: Results, listed: str
+    project: Path, skill: Write, make_agent: Maker, kernel: Kernel, results: Results, listed: str
 ) -> None:
     skill(project / ".deep/skills", "s", extra=f"allowed-tools: {listed}\n")
     agent = make_agent(function_model(Script(LOAD, WRITE, Call("ls"), "done", WRITE, "next")))
@@ -101,14 +102,15 @@ async def test_a_call_outside_the_list_asks_and_runs_when_approved(
     assert request.tool_name == "write_file"
     about = first.output.metadata[request.tool_call_id]
     assert "not among the allowed-tools of the skill in use (s)" in about["reason"]
+    deps = kernel.load_deps(deps.dump())  # another process
     second = await agent.run(
         None,
         deps=deps,
-        message_history=first.all_messages(),
+        message_history=ModelMessagesTypeAdapter.validate_json(first.all_messages_json()),
         deferred_tool_results=DeferredToolResults(approvals={request.tool_call_id: True}),
     )
     assert second.output == "done"
-    assert "Wrote" in results(second.all_messages())[1] or "x" in results(second.all_messages())[2]
+    assert results(second.all_messages())[2].startswith("x (1 "), "the approved call ran"
     third = await agent.run("something else", deps=deps, message_history=second.all_messages())
     assert third.output == "next", "the user's next message ends the skill's say"
 

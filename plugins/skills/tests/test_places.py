@@ -102,10 +102,10 @@ def test_links_that_lead_out_or_nowhere(project: Path, tmp_path: Path, skill: Wr
 def test_a_search_that_went_astray_ends(tmp_path: Path, skill: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deep_skills.discovery.MOST_FOLDERS", 5)
     for number in range(9):
-        skill(tmp_path, f"s{number}")
-    assert names(tmp_path) == ["s0", "s1", "s2", "s3"]
-    assert [str(problem) for problem in check_skills([tmp_path])] == [
-        f"{tmp_path}: more than 5 folders; the others were not searched"
+        skill(tmp_path / "all", f"s{number}")
+    assert names(tmp_path / "all") == ["s0", "s1", "s2", "s3"]
+    assert [str(problem) for problem in check_skills([tmp_path / "all"])] == [
+        f"{tmp_path / 'all'}: more than 5 folders; the others were not searched"
     ]
 
 

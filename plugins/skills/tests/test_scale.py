@@ -63,7 +63,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 def loader(root: Path, cache: Path | None) -> DirectoryLoader:
     index = SkillIndex((lambda: cache) if cache is not None else None)
-    return DirectoryLoader("project", lambda: [Root(root)], index=index)
+    return DirectoryLoader("project", lambda: [Root(str(root))], index=index)
 
 
 def test_reading_stops_at_the_end_of_the_frontmatter(tmp_path: Path, disk: Disk) -> None:
@@ -143,7 +143,7 @@ def test_a_cache_that_cannot_be_written_is_ignored(tmp_path: Path, how: str) -> 
             raise PermissionError("read-only home")
         return blocked
 
-    roots = [Root(tmp_path / "s")]
+    roots = [Root(str(tmp_path / "s"))]
     for _ in range(2):
         scan = DirectoryLoader("project", lambda: roots, index=SkillIndex(refused)).scan()
         assert len(scan.skills) == 3

@@ -95,6 +95,8 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
 @hookimpl
 def deep_skill_loaders(context: AgentContext) -> list[SkillLoader]:
     """The directories of the options, of the project and of the user."""
+    from functools import cache
+
     from .directories import DirectoryLoader, directory_loader, project_roots, user_roots
     from .index import SkillIndex
     from .options import SkillsOptions
@@ -107,7 +109,7 @@ def deep_skill_loaders(context: AgentContext) -> list[SkillLoader]:
     if options.project:
         loaders.append(DirectoryLoader("project", project_roots, strict=options.strict, index=index))
     if options.user:
-        loaders.append(DirectoryLoader("user", user_roots, strict=options.strict, index=index))
+        loaders.append(DirectoryLoader("user", cache(user_roots), strict=options.strict, index=index))
     return loaders
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypeAlias, TypedDict
 
+from anyio import to_thread
+
 from deep_core import SkillMeta
 
 from .catalog import catalog_text
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Skill",
     "SkillDirectory",
+    "check_skills",
     "create_skills_toolset",
     "discover_skills",
     "get_skills_system_prompt",
@@ -67,9 +70,9 @@ def _roots(directories: Directories) -> list[Root]:
     roots: list[Root] = []
     for directory in directories:
         if isinstance(directory, str | os.PathLike):
-            roots.append(Root(Path(directory)))
+            roots.append(Root(os.fspath(directory)))
         else:
-            roots.append(Root(Path(directory["path"]), recursive=directory.get("recursive", True)))
+            roots.append(Root(os.fspath(directory["path"]), recursive=directory.get("recursive", True)))
     return roots
 
 
@@ -188,19 +191,20 @@ class _GivenSkills:
         given = skill.get("instructions")
         if given is not None:
             return given
-        if not skill.get("path"):
+        folder = skill.get("path")
+        if not folder:
             raise ValueError(f"skill {name!r} was given neither instructions nor a path")
-        return load_skill_instructions(skill["path"])  # pyright: ignore[reportTypedDictNotRequiredAccess]
+        return await to_thread.run_sync(load_skill_instructions, folder)
 
     async def resource(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
         folder = self._skills[name].get("path")
         if not folder:
             raise FileNotFoundError(clean_path(path))
-        return read_resource(folder, path)
+        return await to_thread.run_sync(read_resource, folder, path)
 
     async def resources(self, ctx: RunContext[Any], name: str) -> Sequence[str]:
         folder = self._skills[name].get("path")
-        return list_resources(folder) if folder else []
+        return await to_thread.run_sync(list_resources, folder) if folder else []
 
 
 def create_skills_toolset(

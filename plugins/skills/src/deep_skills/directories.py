@@ -55,7 +55,7 @@ class DirectoryLoader:
         return find_skills(self._roots(), self.source, strict=self._strict, index=self._index)
 
     def _is_anything_there(self) -> bool:
-        return any(os.path.isdir(root.path.expanduser()) for root in self._roots())
+        return any(os.path.isdir(os.path.expanduser(root.path)) for root in self._roots())
 
     async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
         """The skills, from frontmatter alone."""
@@ -106,18 +106,18 @@ def project_roots() -> list[Root]:
 
     Links may lead anywhere below it: tools that install skills link `.claude/skills/x` to `.agents/skills/x`.
     """
-    here = Path.cwd()
-    return [Root(here / folder, within=here) for folder in FOLDERS]
+    here = os.getcwd()
+    return [Root(os.path.join(here, folder), within=here) for folder in FOLDERS]
 
 
 def user_roots() -> list[Root]:
     """The user's: `deep/skills` in the configuration directory, then `~/.agents/skills` and `~/.claude/skills`."""
     from platformdirs import user_config_path
 
-    home = Path.home()
+    home = os.path.expanduser("~")
     own = user_config_path("deep") / "skills"
-    return [Root(own, within=home if own.is_relative_to(home) else None)] + [
-        Root(home / folder, within=home) for folder in FOLDERS[1:]
+    return [Root(str(own), within=home if own.is_relative_to(home) else None)] + [
+        Root(os.path.join(home, folder), within=home) for folder in FOLDERS[1:]
     ]
 
 
@@ -133,7 +133,7 @@ def directory_loader(
         strict: leave out what the reference validator refuses.
         index: shared with other loaders, kept on disk; None for one in memory.
     """
-    roots = [Root(Path(path)) for path in paths]
+    roots = [Root(os.fspath(path)) for path in paths]
     return DirectoryLoader(source, lambda: roots, strict=strict, index=index)
 
 
@@ -163,5 +163,5 @@ def package_loader(package: str, *, strict: bool = False, index: SkillIndex | No
         return [Problem(package, 0, "no such directory in an installed package (nor in a zip file); no skills", True)]
 
     return DirectoryLoader(
-        "package", lambda: [Root(path) for path in locate()], strict=strict, index=index, trouble=trouble
+        "package", lambda: [Root(str(path)) for path in locate()], strict=strict, index=index, trouble=trouble
     )

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from deep_core import SkillMeta
 
@@ -31,13 +30,13 @@ class Root:
     """A directory to search.
 
     Attributes:
-        path: may be relative, to the current directory.
+        path: may be relative, to the current directory; `~` is expanded.
         within: symbolic links may lead anywhere below this directory; None: below `path` only.
         recursive: look below folders that are no skill themselves, too.
     """
 
-    path: Path
-    within: Path | None = None
+    path: str
+    within: str | None = None
     recursive: bool = True
 
 
@@ -126,7 +125,7 @@ class _Search:
     looked: int = 0
 
     def __post_init__(self) -> None:
-        self.top = os.path.realpath(self.root.path.expanduser())
+        self.top = os.path.realpath(os.path.expanduser(self.root.path))
         self.within = os.path.realpath(self.root.within) if self.root.within is not None else self.top
         self.known = self.index.known(self.top, strict=self.strict)
 

@@ -1,0 +1,115 @@
+"""Run, approvals: what a person was shown, what they decided, and what is about to run; kept per run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, cast
+
+from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic_ai import ToolDefinition
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.tools import DeferredToolResults, RunContext, ToolApproved
+from pydantic_core import to_json
+
+from .contributions import StateSlot
+from .state import session
+
+__all__ = ["APPROVALS", "RUNS", "RunCalls", "calls_of", "digest", "raw", "tool_key", "unanswered", "written"]
+
+APPROVALS: StateSlot[dict[str, str]] = StateSlot("deep_approvals", dict[str, str], dict[str, str])
+"""`call id plugin:tool` -> digest of the arguments that a person was asked about. The last `REMEMBERED` of them."""
+REMEMBERED = 200
+
+
+@dataclass
+class RunCalls:
+    """What one run needs to tell an approved call from a forged or changed one.
+
+    Attributes:
+        own: final name -> the definition as the kernel attributed it for this run.
+        shown: call id -> (tool, arguments) as a person saw them: pending when the run began, or asked about since.
+        raw: call id -> arguments of an approved call, before any hook could change them.
+        approved: calls that a person approved for this run, or that were handed to a named approver; each runs once.
+    """
+
+    own: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
+    shown: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    raw: dict[str, str] = field(default_factory=dict[str, str])
+    approved: set[str] = field(default_factory=set[str])
+
+    def decided(self, results: DeferredToolResults) -> None:
+        """Take over what a person decided."""
+        self.approved |= {
+            call_id for call_id, said in results.approvals.items() if said is True or isinstance(said, ToolApproved)
+        }
+
+
+RUNS: StateSlot[dict[str, RunCalls]] = StateSlot("deep_runs", dict[str, RunCalls], dict[str, RunCalls], persist=False)
+"""Run id -> its calls, while it runs."""
+
+
+def calls_of(ctx: RunContext[Any]) -> RunCalls:
+    """The run's record. Outside a run (somebody lists tools by hand) an empty one: nothing is approved there."""
+    runs = session(ctx).state[RUNS]
+    return runs.get(ctx.run_id or "") or RunCalls()
+
+
+def remember(ctx: RunContext[Any], key: str, digest_of_args: str) -> None:
+    """Note that a person is asked about exactly these arguments."""
+    asked = session(ctx).state[APPROVALS]
+    asked.pop(key, None)
+    asked[key] = digest_of_args
+    for old in list(asked)[:-REMEMBERED]:
+        del asked[old]
+
+
+def tool_key(definition: ToolDefinition) -> str:
+    """`plugin:tool`, by the name that its author gave it."""
+    metadata = definition.metadata or {}
+    return f"{metadata.get('plugin', 'app')}:{metadata.get('original', definition.name)}"
+
+
+def digest(args: Mapping[str, Any]) -> str:
+    """A digest of validated arguments, of what serialisation would leave out too."""
+    return sha256(to_json(_plain(args), fallback=repr, serialize_unknown=True)).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str | int | float | bool | bytes | None):
+        return cast("Any", value)
+    if isinstance(value, SecretStr | SecretBytes):
+        return value.get_secret_value()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in cast("Iterable[Any]", value)]
+    if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        return {"": type(value).__qualname__, **{key: _plain(item) for key, item in vars(value).items()}}
+    return value
+
+
+def raw(args: str | Mapping[str, Any] | None) -> str:
+    """A call's arguments as JSON text."""
+    return args if isinstance(args, str) else to_json(args or {}).decode()
+
+
+def written(ctx: RunContext[Any], call_id: str) -> str | None:
+    """The arguments of a call as the conversation has them now."""
+    for message in reversed(ctx.messages):
+        for part in message.parts:
+            if isinstance(part, ToolCallPart) and part.tool_call_id == call_id:
+                return raw(part.args)
+    return None
+
+
+def unanswered(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
+    """Calls without a return, at the end of a history: id -> (tool, arguments)."""
+    last = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], ModelResponse)), None)
+    if last is None:
+        return {}
+    answered = {p.tool_call_id for m in messages[last:] for p in m.parts if isinstance(p, ToolReturnPart)}
+    calls = [part for part in messages[last].parts if isinstance(part, ToolCallPart)]
+    return {c.tool_call_id: (c.tool_name, raw(c.args)) for c in calls if c.tool_call_id not in answered}

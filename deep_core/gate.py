@@ -1,0 +1,266 @@
+"""Run, the gates: capabilities and toolsets that put the policy outside everything, and inside everything.
+
+`deep.policy` is outermost and decides on every call before any other capability sees it. The same decision is made
+again inside what others wrap around the tools (`InnerGate`) and at the tool itself (`tools.PluginToolset`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_ai import ToolDefinition, UserPromptNode
+from pydantic_ai.capabilities import (
+    AbstractCapability,
+    CapabilityOrdering,
+    CombinedCapability,
+    HandleDeferredToolCalls,
+    Hooks,
+    WrapperCapability,
+)
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.tools import DeferredToolRequests, RunContext
+from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
+from pydantic_ai.toolsets.abstract import ToolsetTool
+
+from .approvals import RUNS, RunCalls, calls_of, raw, tool_key, unanswered
+from .errors import PluginError
+from .policy import Policy, passed
+from .state import session
+from .tools import ToolRules
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.run import AgentRunResult
+
+__all__ = ["DeepBase", "InnerGate", "NativeTools", "PolicyCapability", "approves", "vet"]
+
+
+class DeepBase(AbstractCapability[Any]):
+    """What the kernel's capability `deep` is, for `vet`: no plugin's capability stands behind it."""
+
+
+@dataclass
+class NativeTools:
+    """Which of the provider's own tools are sent: their calls run where no gate is, so somebody must have named them.
+
+    Attributes:
+        named: the kinds that the user's configuration or code names.
+        refused: told of a kind that was taken out.
+    """
+
+    named: frozenset[str]
+    refused: Callable[[str], None]
+
+    def filter(self, request: ModelRequestContext) -> None:
+        """Take out what nobody named. `tool_search` only finds tools, which are gated like all others."""
+        parameters = request.model_request_parameters
+        out = [tool for tool in parameters.native_tools if tool.kind not in self.named and tool.kind != "tool_search"]
+        for tool in out:
+            self.refused(tool.kind)
+        if out:
+            kept = [tool for tool in parameters.native_tools if tool not in out]
+            request.model_request_parameters = replace(parameters, native_tools=kept)
+
+
+@dataclass
+class InnerGate(WrapperToolset[Any]):
+    """All function tools of a run, inside what other capabilities wrap around them: attributed, and gated again."""
+
+    policy: Policy
+    owners: Mapping[str, str]
+    """Capability id -> the plugin that contributed it."""
+    foreign: ToolRules = field(default_factory=lambda: ToolRules("a capability"))
+    _foreign: set[str] = field(default_factory=set[str])
+    """Names that were attributed here; the instance is one run's own."""
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """All tools, those of capabilities attributed too."""
+        tools, own = dict(await self.wrapped.get_tools(ctx)), calls_of(ctx).own
+        for name, tool in tools.items():
+            if "plugin" in (tool.tool_def.metadata or {}):
+                continue
+            if name not in own or name in self._foreign:
+                self._foreign.add(name)
+                owner = self.owners.get(tool.tool_def.capability_id or "", "app")
+                own[name] = self.foreign.attribute(owner, tool.tool_def)
+            tools[name] = replace(tool, tool_def=own[name])
+        return tools
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Gate the call with the arguments that come in here."""
+        await self.policy.admit(ctx, calls_of(ctx).own.get(name, tool.tool_def), tool_args)
+        return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+
+
+@dataclass
+class ShownToolset(WrapperToolset[Any]):
+    """What the filter leaves of a run's function tools."""
+
+    policy: Policy
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """The tools that the filter leaves."""
+        tools = await self.wrapped.get_tools(ctx)
+        known = calls_of(ctx).own
+        own = [known.get(name, tool.tool_def) for name, tool in tools.items()]
+        self.policy.check_listed(own)
+        if not self.policy.shown:
+            return tools
+        return {name: tool for (name, tool), mine in zip(tools.items(), own, strict=True) if self.policy.shows(mine)}
+
+
+@dataclass
+class PolicyCapability(AbstractCapability[Any]):
+    """The outer gate: first in the chain, around every other capability."""
+
+    policy: Policy = field(default_factory=Policy)
+    approvers: tuple[AbstractCapability[Any], ...] = ()
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Outside every capability there is, the outermost ones included."""
+        return CapabilityOrdering(position="outermost", wraps=[AbstractCapability])
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """Not made from a spec: it belongs to its agent."""
+        return None
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
+        """Vet what this run brought, and note which calls wait for an approval, before any other hook runs."""
+        self._vet_run(ctx)
+        runs = session(ctx).state[RUNS]
+        runs[ctx.run_id or ""] = RunCalls(shown=unanswered(ctx.messages))
+        try:
+            return await handler()
+        finally:
+            del runs[ctx.run_id or ""]
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
+        """Note what a person decided about calls that waited, before any other hook can say so."""
+        if isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
+            calls_of(ctx).decided(node.deferred_tool_results)
+        return cast("Any", node)
+
+    async def handle_deferred_tool_calls(self, ctx: RunContext[Any], *, requests: DeferredToolRequests) -> None:
+        """Answer nothing. First in the chain: vet again, for an approver that has appeared since the run began."""
+        self._vet_run(ctx)
+        if self.approvers:
+            calls_of(ctx).approved |= {call.tool_call_id for call in requests.approvals}
+
+    async def wrap_tool_validate(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: str | dict[str, Any],
+        handler: Callable[[str | dict[str, Any]], Awaitable[dict[str, Any]]],
+    ) -> dict[str, Any]:
+        """Note an approved call's arguments before any other hook can change them."""
+        if ctx.tool_call_approved:
+            calls_of(ctx).raw[call.tool_call_id] = raw(call.args)
+        return await handler(args)
+
+    def _vet_run(self, ctx: RunContext[Any]) -> None:
+        root = ctx.root_capability
+        if root is None:
+            return
+        leaves: list[AbstractCapability[Any]] = []
+        root.apply(leaves.append)
+        for leaf in leaves:
+            if leaf is not self and approves(leaf) and not self._named(leaf):
+                raise UserError(
+                    f"capability {type(leaf).__name__} could approve tool calls in this run, and nobody named it as an "
+                    "approver. Pass it to create_deep_agent(capabilities=[…]), or name its plugin in approvers=[…]."
+                )
+
+    def _named(self, leaf: AbstractCapability[Any]) -> bool:
+        # By identity, or by id and class where `for_run` made this run's own instance of it.
+        return any(
+            leaf is known or (leaf.id is not None and leaf.id == known.id and type(leaf) is type(known))
+            for known in self.approvers
+        )
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        """Filter every function tool of the run."""
+        return ShownToolset(toolset, self.policy)
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Awaitable[Any]],
+    ) -> Any:
+        """Decide before anything inside can answer."""
+        calls = calls_of(ctx)
+        definition = calls.own.get(tool_def.name, tool_def)
+        try:
+            digest = await self.policy.admit(ctx, definition, args, call)
+            if not digest:
+                return await handler(args)
+            token = passed.set((self.policy, ctx.tool_call_id or "", tool_key(definition), digest))
+            try:
+                return await handler(args)
+            finally:
+                passed.reset(token)
+        finally:
+            if ctx.tool_call_approved:
+                calls.approved.discard(ctx.tool_call_id or "")  # an approval is for one execution
+
+
+def approves(capability: AbstractCapability[Any]) -> bool:
+    """Whether a capability (or one that it wraps) could answer approval requests."""
+    method = type(capability).handle_deferred_tool_calls
+    if getattr(capability.handle_deferred_tool_calls, "__func__", None) is not method:
+        return True  # the instance has its own
+    if method is AbstractCapability.handle_deferred_tool_calls:
+        return False
+    if isinstance(capability, HandleDeferredToolCalls):
+        return True
+    if method is WrapperCapability.handle_deferred_tool_calls:
+        return approves(cast("WrapperCapability[Any]", capability).wrapped)
+    if method is CombinedCapability.handle_deferred_tool_calls:
+        return any(approves(child) for child in cast("CombinedCapability[Any]", capability).capabilities)
+    if method is Hooks.handle_deferred_tool_calls:
+        return bool(cast("Hooks[Any]", capability)._get("handle_deferred_tool_calls"))  # pyright: ignore[reportPrivateUsage]
+    return True
+
+
+def vet(capability: AbstractCapability[Any], label: str, *, approver: bool, native_tools: Iterable[str]) -> None:
+    """Check one capability that a plugin returned, before an agent is made with it.
+
+    Raises:
+        PluginError: it takes a reserved id, could approve calls, or adds a native tool that nobody named.
+    """
+    leaves: list[AbstractCapability[Any]] = []
+    capability.apply(leaves.append)
+    for leaf in (capability, *leaves):
+        name = type(leaf).__name__
+        if leaf.id in ("deep", "deep.policy"):
+            raise PluginError(f"{label}: capability {name} takes the id {leaf.id!r}, which is the kernel's own")
+        ordering = leaf.get_ordering() or CapabilityOrdering()
+        if any(isinstance(ref, type) and issubclass(PolicyCapability, ref) for ref in ordering.wraps):
+            raise PluginError(f"{label}: capability {name} asks to stand outside the policy; nothing does")
+        behind = any(isinstance(ref, type) and issubclass(DeepBase, ref) for ref in ordering.wrapped_by)
+        if behind or ordering.position == "innermost":
+            raise PluginError(f"{label}: capability {name} asks to stand behind the kernel's last look at a request")
+        if approves(leaf) and not approver:
+            raise PluginError(
+                f"{label}: capability {name} overrides handle_deferred_tool_calls, so it could approve calls. If it "
+                "should, name the plugin: create_deep_agent(approvers=[…]) or approvers in [agent]."
+            )
+        for tool in leaf.get_native_tools():
+            kind = getattr(tool, "kind", None)
+            if kind is not None and kind not in native_tools:
+                raise PluginError(
+                    f"{label}: capability {name} adds the provider's own tool {kind!r}, which runs where no policy "
+                    f"gates it. To allow it: native_tools = [{kind!r}] in [agent] or create_deep_agent."
+                )
