@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, cast
 
 from pydantic import BaseModel, SecretBytes, SecretStr
@@ -17,7 +19,7 @@ from pydantic_core import to_json
 from .contributions import StateSlot
 from .state import session
 
-__all__ = ["APPROVALS", "RUNS", "RunCalls", "calls_of", "digest", "raw", "tool_key", "unanswered", "written"]
+__all__ = ["APPROVALS", "RUNS", "RunCalls", "calls_of", "copied", "digest", "raw", "tool_key", "unanswered", "written"]
 
 APPROVALS: StateSlot[dict[str, str]] = StateSlot("deep_approvals", dict[str, str], dict[str, str])
 """`call id plugin:tool` -> digest of the arguments that a person was asked about. The last `REMEMBERED` of them."""
@@ -89,6 +91,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
         return {"": type(value).__qualname__, **{key: _plain(item) for key, item in vars(value).items()}}
     return value
+
+
+def copied(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arguments for others to look at: what they change does not change the call."""
+    try:
+        return MappingProxyType(copy.deepcopy(dict(args)))
+    except Exception:  # noqa: BLE001 - an argument that cannot be copied, say a handle
+        return MappingProxyType(dict(args))
 
 
 def raw(args: str | Mapping[str, Any] | None) -> str:

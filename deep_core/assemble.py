@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_ai import Agent, DeferredToolRequests, ToolDefinition
+from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from pydantic_ai.toolsets._dynamic import DynamicToolset
@@ -16,7 +16,7 @@ from .agent_config import parse_agent_config
 from .calls import Incidents
 from .capability import DeepCapability, Parts
 from .context import AgentContext
-from .contributions import Contribution, Processor, PromptSection, ToolCall, Verdict
+from .contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
 from .errors import ConfigError, PluginError, clash_message, suggest
 from .events import RunEvent
 from .expressions import ToolExpression, as_expression
@@ -55,13 +55,14 @@ class _Assembly:
         self.kernel = kernel
         self.model = model
         self.keywords = keywords
-        self.caller = kernel.caller
         self.dropped: set[str] = set()
         self.strict = bool(keywords.get("strict")) or kernel.strict
         self.incidents = Incidents(self.strict, kernel.latest)
+        self.caller = kernel.caller.recording(self.incidents)
         self.request = Request(kernel, keywords, self._drop_of)
         self.config, self.agent_config = self.request.config, self.request.agent_config
         self.plugins = self.request.plugins
+        self.policy = self._policy()
         self.contexts = {name: self._context(name) for name in (*self.plugins, "app")}
         self.collected: dict[str, list[Contribution[Any]]] = {}
         self.known: list[ToolDefinition] | None = None
@@ -79,6 +80,7 @@ class _Assembly:
             create_agent=self._child,
             backend=self._backend,
             resolve_model=self._resolve,
+            asks=self.policy.asks,
             depth=self.request.get("depth", 0),
         )
 
@@ -88,17 +90,37 @@ class _Assembly:
 
     def _child(self, model: Any = None, *, depth: int, **changes: Any) -> Agent[Any, Any]:
         inherited = {k: v for k, v in self.keywords.items() if k not in ("output_type", "instructions", "name")}
+        self._only_narrower(changes)
         narrower, wider = changes.pop("tool_filter", None), inherited.get("tool_filter")
         if narrower is not None:
             # A child's filter narrows its parent's, never replaces it.
             narrower = as_expression(narrower)
             changes["tool_filter"] = narrower if wider is None else as_expression(wider) & narrower
+        rule = changes.pop("interrupt_on", None)
+        changes["narrowing"] = [*inherited.get("narrowing", ()), *([rule] if rule not in (None, False) else [])]
+        changes["capabilities"] = [*inherited.get("capabilities", ()), *changes.get("capabilities", ())]
         model = model if model is not None else self.model
         child = _Assembly(self.kernel, model, {**inherited, **changes, "depth": depth})
         agent = child.agent()
         if narrower is not None and (definitions := child.known) is not None:
             check_rule(narrower, definitions, "tool_filter")
         return agent
+
+    def _only_narrower(self, changes: Mapping[str, Any]) -> None:
+        """A plugin makes the child: nothing it says may let the child do more than its parent."""
+        for key in ("approvers", "native_tools", "config", "narrowing"):
+            if key in changes:
+                raise TypeError(f"context.create_agent({key}=…): a subagent has its parent's")
+        for capability in changes.get("capabilities", ()):
+            if not isinstance(capability, AbstractCapability):
+                raise TypeError("context.create_agent(capabilities=[…]): instances only")
+            given = cast("AbstractCapability[Any]", capability)
+            vet(given, "a subagent", approver=False, native_tools=self._native_tools())
+        out = {key.removeprefix("include_") for key, value in changes.items() if value is False}
+        out |= {item.plugin for item in changes.get("plugins", ()) if isinstance(item, Without)}
+        guards = out & {*self.caller.plugins("deep_check_call")}
+        if guards:
+            raise PluginError(f"a subagent cannot be made without {min(guards)!r}, which checks its parent's calls")
 
     def _collected(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
         if hook in self.collected:
@@ -174,7 +196,7 @@ class _Assembly:
     def agent(self) -> Agent[Any, Any]:
         self._collect()
         # Everything is collected before anything is built: a plugin that failed late has nothing in what follows.
-        policy = self._policy()
+        policy = self.policy
         toolbox = self._toolbox(policy)
         self.workspaces = self._workspaces()
         plugin_capabilities = self._capabilities()
@@ -256,7 +278,7 @@ class _Assembly:
         for rule in (self.request.get("tool_filter"), self.agent_config.tool_filter, config.allow_list):
             if rule is not None:
                 shown.append(as_expression(rule))
-        narrowing: list[InterruptOn] = []
+        narrowing: list[InterruptOn] = list(self.request.get("narrowing", ()))
         ask = config.require_approval_by_default
         off = not config.enabled
         for source, section in self.config.narrowing():
@@ -278,9 +300,9 @@ class _Assembly:
             check_call=self._check_call if self.caller.plugins("deep_check_call", self._kept()) else None,
         )
 
-    async def _check_call(self, call: ToolCall) -> Verdict:
+    async def _check_call(self, ctx: RunContext[Any], call: ToolCall) -> Verdict:
         return await self.caller.strictest(
-            "deep_check_call", lambda p: {"call": call, "context": self.contexts[p]}, among=self._kept()
+            "deep_check_call", lambda p: {"call": call, "context": self.contexts[p], "ctx": ctx}, among=self._kept()
         )
 
     async def _emit(self, event: RunEvent) -> None:

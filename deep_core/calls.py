@@ -69,6 +69,10 @@ class Caller:
         self._incidents = incidents
         self._label = label
 
+    def recording(self, incidents: Incidents) -> Caller:
+        """The same calls, with failures recorded (or raised) there."""
+        return Caller(self._registry, order=self._order, incidents=incidents, label=self._label)
+
     def plugins(self, hook: str, among: Iterable[str] | None = None) -> tuple[str, ...]:
         """The plugins that implement a hook, first to last."""
         return tuple(impl.plugin_name for impl in self._impls(hook, among))

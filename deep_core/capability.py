@@ -15,6 +15,7 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 
+from .approvals import copied
 from .calls import Incidents
 from .context import AgentContext
 from .contributions import Contribution, Processor, PromptSection, ToolCall
@@ -213,7 +214,7 @@ class DeepCapability(DeepBase):
             "tool": tool_def.name,
             "plugin": _plugin(tool_def),
             "call_id": call.tool_call_id,
-            "args": args,
+            "args": copied(args),
         }
         await emit(ToolEvent(**about, outcome="started"))
         began = time.perf_counter()

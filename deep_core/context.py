@@ -48,6 +48,7 @@ class AgentContext:
         config: what the agent is and may do.
         config_files: the configuration files that were read; nothing should write to them.
         depth: 0 for the agent, 1 for a subagent, and so on.
+        asks: whether calls can wait for a person; False where the application un-asked all (`interrupt_on=False`).
         logger: `deep.<plugin>`.
     """
 
@@ -63,12 +64,14 @@ class AgentContext:
         create_agent: Callable[..., Agent[Any, Any]],
         backend: Callable[[DeepAgentDeps[Any]], WorkspaceBackend],
         resolve_model: Callable[[str], Model | None],
+        asks: bool,
         depth: int = 0,
     ) -> None:
         self.plugin = plugin
         self.config = config
         self.config_files = config_files
         self.depth = depth
+        self.asks = asks
         self.logger = logging.getLogger(f"deep.{plugin}")
         self._options = options
         self._collect = collect

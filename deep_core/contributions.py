@@ -79,6 +79,8 @@ class StateSlot(Generic[T]):
 
     def __post_init__(self) -> None:
         _check_name("slot", self.name)
+        if self.child not in ("fresh", "share"):
+            raise ValueError(f"slot {self.name!r}: child is fresh or share, not {self.child!r}")
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,8 @@ class Processor:
             raise TypeError(f"processor {self.name!r}: fn must be callable, not {type(self.fn).__name__}")
         if self.phase not in ("redact", "reduce", "annotate"):
             raise ValueError(f"processor {self.name!r}: phase is redact, reduce or annotate, not {self.phase!r}")
+        if self.on_error not in ("keep", "stop"):
+            raise ValueError(f"processor {self.name!r}: on_error is keep or stop, not {self.on_error!r}")
 
     @property
     def stops(self) -> bool:

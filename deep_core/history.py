@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
@@ -19,6 +19,7 @@ from pydantic_ai.tools import RunContext
 
 from .calls import Incidents
 from .contributions import Contribution, Processor, PromptSection, StateSlot
+from .state import session
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
@@ -40,6 +41,8 @@ class LiveSent:
 
     run_id: str | None = None
     revisions: dict[str, str] = field(default_factory=dict[str, str])
+    clean: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Section -> its last text as given, and as sent: cleaning 4,000 characters costs a quarter of a millisecond."""
 
 
 LIVE: StateSlot[LiveSent] = StateSlot("deep_live", LiveSent, LiveSent, persist=False)
@@ -130,14 +133,14 @@ class History:
     ) -> ModelRequest | None:
         if not self.sections:
             return None
-        said = cast("LiveSent", ctx.deps.state[LIVE])
+        said = session(ctx).state[LIVE]
         if again or said.run_id != ctx.run_id:
             said.run_id = ctx.run_id
             said.revisions = {name: revision for name, (revision, _) in last_said(messages).items()}
         parts: list[UserPromptPart] = []
         for section in self.sections:
             name = f"{section.plugin}.{section.value.name}"
-            text = await self._text(ctx, section, offered)
+            text = await self._text(replace(ctx, messages=[*messages]) if again else ctx, section, offered)
             if text is None or (not text and name not in said.revisions):
                 continue
             revision = sha256(text.encode()).hexdigest()[:8]
@@ -163,7 +166,11 @@ class History:
         except Exception as error:
             self.incidents.record(section.plugin, f"section {rule.name}", error, "what was last sent stays")
             return None
-        return sanitised(text or "")
+        name, text = f"{section.plugin}.{rule.name}", text or ""
+        clean = session(ctx).state[LIVE].clean
+        if name not in clean or clean[name][0] != text:
+            clean[name] = (text, sanitised(text))
+        return clean[name][1]
 
 
 def last_said(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .markers import hookspec
 
 if TYPE_CHECKING:
-    from pydantic_ai import Agent
+    from pydantic_ai import Agent, RunContext
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.models import Model
     from pydantic_ai.toolsets import AbstractToolset
@@ -279,14 +279,15 @@ def deep_capabilities(context: AgentContext) -> Iterable[AbstractCapability[Deep
 
 
 @hookspec(policy="deny")
-def deep_check_call(call: ToolCall, context: AgentContext) -> Verdict | None:
+def deep_check_call(call: ToolCall, context: AgentContext, ctx: RunContext[DeepAgentDeps[Any]]) -> Verdict | None:
     """A say on one tool call: `Allow`, `Ask`, `Deny`, or None for no opinion.
 
     Called:
         Before every execution of every tool, in the agent and its subagents, with the validated arguments.
 
     Result:
-        The strictest answer of all plugins wins. An exception denies the call. May be async.
+        The strictest answer of all plugins wins. An exception denies the call. May be async. `ctx.deps` is the
+        session, for a check that depends on it.
 
     Example:
         from deep_core import Deny, hookimpl

@@ -16,7 +16,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import RunContext
 from pydantic_core import from_json, to_json
 
-from .approvals import APPROVALS, calls_of, digest, remember, tool_key, written
+from .approvals import APPROVALS, calls_of, copied, digest, remember, tool_key, written
 from .contributions import Allow, Ask, Deny, ToolCall, Verdict
 from .errors import suggest
 from .expressions import ToolExpression, ToolSubject, as_expression, check_matches
@@ -50,7 +50,7 @@ class Policy:
     shown: tuple[ToolExpression, ...] = ()
     ask_by_default: bool = False
     narrowing: tuple[InterruptOn, ...] = ()
-    check_call: Callable[[ToolCall], Awaitable[Verdict]] | None = None
+    check_call: Callable[[RunContext[Any], ToolCall], Awaitable[Verdict]] | None = None
     on_decision: Callable[[RunContext[Any], ToolCall, str, str], Awaitable[None]] | None = None
     _replaced: dict[tuple[str, str], ToolDefinition] = field(default_factory=dict[Any, Any])
     _replacers: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[Any, Any])
@@ -175,11 +175,11 @@ class Policy:
         asking = [answer for answer in said if answer is not False]
         return asking[0] if asking else (False if said else None)
 
-    async def verdict(self, call: ToolCall, definition: ToolDefinition) -> Verdict:
+    async def verdict(self, ctx: RunContext[Any], call: ToolCall, definition: ToolDefinition) -> Verdict:
         """What becomes of one call: the strictest of the rules and of every plugin's check."""
         if not self.shows(definition):
             return Deny(f"tool {call.tool!r} is not available in this run")
-        checked = await self.check_call(call) if self.check_call is not None else Allow()
+        checked = await self.check_call(ctx, call) if self.check_call is not None else Allow()
         if isinstance(checked, Deny):
             return checked
         how = self.asks_statically(definition)
@@ -224,11 +224,11 @@ class Policy:
             original=metadata.get("original", definition.name),
             plugin=metadata.get("plugin", "app"),
             tags=subject_of(definition).tags,
-            args=args,
+            args=copied(args),
             call_id=call_id,
             depth=session(ctx).depth,
         )
-        verdict = await self.verdict(described, definition)
+        verdict = await self.verdict(ctx, described, definition)
         if isinstance(verdict, Deny):
             await self._tell(ctx, described, "denied", verdict.reason)
             raise ToolFailed(f"Denied: {verdict.reason}")
@@ -253,7 +253,7 @@ class Policy:
             calls_of(ctx).shown[described.call_id] = (definition.name, text)
         if text is None or self._validated(ctx, definition, text) != about:
             # Something changed the arguments that the conversation shows: tell what would run, and ask about that.
-            metadata["args"] = from_json(to_json(described.args, fallback=repr, serialize_unknown=True))
+            metadata["args"] = from_json(to_json(dict(described.args), fallback=repr, serialize_unknown=True))
         raise ApprovalRequired(metadata=metadata)
 
     def _is_approved(self, ctx: RunContext[Any], definition: ToolDefinition, key: str, about: str, outer: bool) -> bool:

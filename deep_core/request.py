@@ -26,7 +26,7 @@ __all__ = ["Request"]
 OWN = {
     *("output_type", "instructions", "tools", "toolsets", "history_processors", "capabilities", "backend"),
     *("interrupt_on", "tool_filter", "plugins", "approvers", "native_tools", "config", "strict", "name"),
-    *("model_settings", "depth"),
+    *("model_settings", "depth", "narrowing"),
 }
 """Parameters of `create_deep_agent` that are handled by the kernel."""
 PASSED_ON = frozenset(inspect.signature(Agent.__init__).parameters) - {"self", "model", "deps_type", *OWN}
