@@ -198,3 +198,20 @@ def test_a_misspelt_command_has_a_suggestion(make_deep: Any) -> None:
     done = make_deep()("docter")
     assert done.code == 2
     assert "Did you mean 'doctor'?" in done.err
+
+
+# -- deep plugins uninstall --------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_installed_is_not_uninstalled_and_suggested(make_deep: Any) -> None:
+    done = make_deep(others=(SUN,))("plugins", "uninstall", "sum", "--yes")
+    assert done.code == 2
+    assert "no plugin 'sum' is installed. Did you mean 'sun'?" in done.err
+
+
+def test_without_a_terminal_uninstalling_needs_yes(make_deep: Any) -> None:
+    deep = make_deep(others=(SUN,))
+    done = deep("plugins", "uninstall", "sun")
+    assert done.code == 2
+    assert "add --yes to uninstall acme-sun" in done.err
+    assert "sun" in deep("plugins", "list").ok().out

@@ -48,7 +48,7 @@ class Plain(WorkspaceBackend, SupportsFilesystem):
         self.error: BaseException = OSError(28, "No space left on device")
 
     async def working_dir(self) -> str:
-        return "/work"
+        return "/box"
 
     async def read_bytes(self, path: str) -> bytes:
         return await self.inner.read_bytes(path)
@@ -305,7 +305,7 @@ async def test_what_cannot_be_removed_is_told(kernel: Kernel) -> None:
     deps = create_default_deps(Gone(fail_at="bad"), kernel=kernel)
     with pytest.raises(UploadError) as caught:
         await upload_file(deps, "bad.txt", b"x" * 100)
-    assert "could not be removed from /work/uploads/bad.txt" in str(caught.value.__cause__.__notes__)  # type: ignore[union-attr]
+    assert "could not be removed from /box/uploads/bad.txt" in str(caught.value.__cause__.__notes__)  # type: ignore[union-attr]
     assert deps.uploads == {}
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from deep_cli.failure import USAGE, Failure
 from deep_cli.flags import json_option, verbose_option
 from deep_cli.screen import plain, redact
 
@@ -53,6 +54,29 @@ def list_plugins(ctx: click.Context, as_json: bool) -> None:
     click.echo(_row(COLUMNS, widths).rstrip())
     for row in rows:
         click.echo(_row(row, widths, COLOURS.get(row[3], "red")).rstrip())
+
+
+@plugins.command("uninstall")
+@click.argument("name", metavar="PLUGIN")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@verbose_option
+def uninstall(name: str, yes: bool) -> None:
+    """Uninstall a plugin's distribution; the plugin is not imported.
+
+    PLUGIN is a plugin's or a distribution's name.
+    """
+    from deep_cli.removal import distribution_of, remove
+    from deep_core.kernel import survey
+
+    records = survey().records
+    distribution = distribution_of(name, records)
+    others = [record.name for record in records if record.distribution == distribution]
+    if not yes:
+        if not click.get_text_stream("stdin").isatty():
+            raise Failure(f"there is no terminal to ask on; add --yes to uninstall {distribution}", USAGE)
+        click.confirm(f"Uninstall {distribution} (plugins: {', '.join(others)})?", abort=True)
+    remove(distribution)
+    click.echo(f"Uninstalled {distribution}.")
 
 
 def _row(row: tuple[str, ...], widths: list[int], colour: str | None = None) -> str:
