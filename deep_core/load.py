@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import re
 import time
 import traceback
@@ -16,7 +15,7 @@ from .config import Config
 from .contributions import NAME
 from .errors import ConfigError, MissingExtra, PluginError, suggest
 from .index import Candidate, PluginRecord, origin_problem
-from .registry import Registry
+from .registry import Registry, static
 
 __all__ = ["Lists", "Loaded", "by_hand", "explain_failure", "gate", "load", "named"]
 
@@ -296,7 +295,7 @@ def _attribute(candidate: Candidate, module: ModuleType) -> object:
 
 
 def _add_specs(plugin: Loaded, registry: Registry) -> bool:
-    function = inspect.getattr_static(plugin.obj, "deep_hookspecs", None)
+    function = static(plugin.obj, "deep_hookspecs")
     if function is not None and getattr(function, "deep_impl", None) is not None:
         modules: list[object] = list(cast("Any", plugin.obj).deep_hookspecs())
         for module in modules:

@@ -20,7 +20,7 @@ from . import hookspecs
 from .errors import PluginError, suggest
 from .markers import HookOrder, HookPolicy
 
-__all__ = ["Registry"]
+__all__ = ["Registry", "static"]
 
 PROJECT = "deep"
 ASYNC_POLICIES = ("notify", "deny")
@@ -31,18 +31,27 @@ class _Manager(pluggy.PluginManager):
     """A pluggy manager that finds implementations without running code: lazy modules and properties stay asleep."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-        function = _static(plugin, name)
+        function = static(plugin, name)
         return getattr(function, "deep_impl", None) if inspect.isroutine(function) else None
 
     def parse_hookspec_opts(self, module_or_class: object, name: str) -> Any:
-        function = _static(module_or_class, name)
+        function = static(module_or_class, name)
         spec = getattr(function, "deep_spec", None) if inspect.isroutine(function) else None
         # pluggy's warning for a retired hook does not name the plugin: `register` gives it.
         return spec and {**spec, "warn_on_impl": None, "warn_on_impl_args": None}
 
 
-def _static(owner: object, name: str) -> Any:
-    value: Any = inspect.getattr_static(owner, name, None)
+def static(owner: object, name: str) -> Any:
+    """An attribute as it stands in a module, class or instance, without running a property or a lazy module's code.
+
+    `inspect.getattr_static` would do, but from Python 3.12 on it keeps what it looked at in a cache of its own.
+    """
+    value: Any = None
+    if not isinstance(owner, ModuleType):
+        kinds: tuple[type, ...] = owner.__mro__ if isinstance(owner, type) else type(owner).__mro__
+        value = next((vars(kind)[name] for kind in kinds if name in vars(kind)), None)
+    if value is None and not isinstance(owner, type):
+        value = cast("dict[str, Any]", getattr(owner, "__dict__", {})).get(name)
     return cast("Any", value).__func__ if isinstance(value, (staticmethod, classmethod)) else value
 
 
@@ -93,7 +102,7 @@ class Registry:
         """
         found: list[str] = []
         for name in dir(obj):
-            function = _static(obj, name)
+            function = static(obj, name)
             options = getattr(function, "deep_impl", None) if inspect.isroutine(function) else None
             if options is None:
                 continue
