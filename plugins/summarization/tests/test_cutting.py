@@ -56,7 +56,8 @@ def test_no_call_loses_its_result_and_the_size_falls() -> None:
         assert any(map(is_summary, result[0].parts))
 
     holds()
-    assert min(compacted.values()) > 2, "both happened"
+    # How often the draws leave a history alone is chance; that most are compacted is what makes the property one.
+    assert compacted[True] > 2, compacted
 
 
 @MANY
