@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .lazy import lazy_exports
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -36,26 +38,6 @@ if TYPE_CHECKING:
     from .plugin_options import PluginOptions
     from .state import DeepAgentDeps, SessionState, create_default_deps
     from .workspace import BackendProtocol, SandboxProtocol
-
-_HOMES = {
-    "agent_config": ["AgentConfig"],
-    "context": ["AgentContext", "agent_context"],
-    "contributions": [
-        "Allow", "Ask", "BackendFactory", "Contribution", "Deny", "Processor", "PromptSection",
-        "SkillLoader", "SkillMeta", "StateSlot", "ToolCall", "Without",
-    ],
-    "errors": ["ConfigError", "MissingExtra", "PluginError", "PluginWarning"],
-    "events": ["RunEvent"],
-    "explain": ["Explanation"],
-    "expressions": ["FromPlugin", "Prefix", "Tag", "ToolExpression", "ToolName"],
-    "index": ["PluginRecord"],
-    "kernel": ["Kernel", "create_deep_agent"],
-    "markers": ["hookimpl", "hookspec"],
-    "plugin_options": ["PluginOptions"],
-    "state": ["DeepAgentDeps", "SessionState", "create_default_deps"],
-    "workspace": ["BackendProtocol", "SandboxProtocol"],
-}  # fmt: skip
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AgentConfig",
@@ -95,19 +77,24 @@ __all__ = [
     "create_default_deps",
     "hookimpl",
     "hookspec",
+    "lazy_exports",
 ]
 
-
-def __getattr__(name: str) -> object:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module 'deep_core' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_exports(__name__, {
+    "agent_config": ["AgentConfig"],
+    "context": ["AgentContext", "agent_context"],
+    "contributions": [
+        "Allow", "Ask", "BackendFactory", "Contribution", "Deny", "Processor", "PromptSection",
+        "SkillLoader", "SkillMeta", "StateSlot", "ToolCall", "Without",
+    ],
+    "errors": ["ConfigError", "MissingExtra", "PluginError", "PluginWarning"],
+    "events": ["RunEvent"],
+    "explain": ["Explanation"],
+    "expressions": ["FromPlugin", "Prefix", "Tag", "ToolExpression", "ToolName"],
+    "index": ["PluginRecord"],
+    "kernel": ["Kernel", "create_deep_agent"],
+    "markers": ["hookimpl", "hookspec"],
+    "plugin_options": ["PluginOptions"],
+    "state": ["DeepAgentDeps", "SessionState", "create_default_deps"],
+    "workspace": ["BackendProtocol", "SandboxProtocol"],
+})  # fmt: skip

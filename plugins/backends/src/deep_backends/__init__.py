@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deep_core import hookimpl
+from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,40 +43,19 @@ __all__ = [
     "memory_backend",
 ]
 
-_HOMES = {
-    "BackendsOptions": "options",
-    "CompositeBackend": "composite",
-    "ConfinementError": "errors",
-    "DockerBackend": "docker",
-    "FileTooLargeError": "errors",
-    "LocalBackend": "local",
-    "MemoryBackend": "memory",
-    "ProtectedPathError": "errors",
-    "SupportsGuardedWrite": "protocols",
-    "SupportsProtect": "protocols",
-    "SupportsRangeRead": "protocols",
-    "SupportsStreamWrite": "protocols",
-    "UnsupportedOperationError": "errors",
-    "composite_backend": "factories",
-    "docker_backend": "factories",
-    "local_backend": "factories",
-    "memory_backend": "factories",
-}
-
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{home}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "composite": ["CompositeBackend"],
+        "docker": ["DockerBackend"],
+        "errors": ["ConfinementError", "FileTooLargeError", "ProtectedPathError", "UnsupportedOperationError"],
+        "factories": ["composite_backend", "docker_backend", "local_backend", "memory_backend"],
+        "local": ["LocalBackend"],
+        "memory": ["MemoryBackend"],
+        "options": ["BackendsOptions"],
+        "protocols": ["SupportsGuardedWrite", "SupportsProtect", "SupportsRangeRead", "SupportsStreamWrite"],
+    },
+)
 
 
 @hookimpl

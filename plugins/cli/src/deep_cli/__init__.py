@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deep_core import hookimpl
+from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
     from .approval import Answer, ApprovalMode, Ask, Question
@@ -38,21 +38,19 @@ __all__ = [
     "run_task",
 ]
 
-_HOMES = {
-    "Answer": "approval",
-    "ApprovalMode": "approval",
-    "Ask": "approval",
-    "CliOptions": "options",
-    "Decision": "report",
-    "Failure": "failure",
-    "FileChange": "changes",
-    "Question": "approval",
-    "Reporter": "reporter",
-    "RunReport": "report",
-    "Step": "report",
-    "TerminalReporter": "terminal",
-    "run_task": "runner",
-}
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "approval": ["Answer", "ApprovalMode", "Ask", "Question"],
+        "changes": ["FileChange"],
+        "failure": ["Failure"],
+        "options": ["CliOptions"],
+        "report": ["Decision", "RunReport", "Step"],
+        "reporter": ["Reporter"],
+        "runner": ["run_task"],
+        "terminal": ["TerminalReporter"],
+    },
+)
 
 
 @hookimpl
@@ -61,18 +59,3 @@ def deep_options() -> type[CliOptions]:
     from .options import CliOptions
 
     return CliOptions
-
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{home}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deep_core import hookimpl
+from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["DemoModel", "copy_sample_project", "sample_project"]
 
-_HOME = {
-    "DemoModel": "models",
-    "copy_sample_project": "sample_files",
-    "sample_project": "sample_files",
-}
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "models": ["DemoModel"],
+        "sample_files": ["copy_sample_project", "sample_project"],
+    },
+)
 
 
 @hookimpl
@@ -32,18 +34,3 @@ def deep_resolve_model(model_id: str) -> Model | None:
     from .models import demo_model
 
     return demo_model(model_id)
-
-
-def __getattr__(name: str) -> object:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deep_core import hookimpl
+from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset
@@ -28,14 +28,15 @@ __all__ = [
     "create_filesystem_toolset",
 ]
 
-_HOME = {
-    "FILES": "seen",
-    "FilesystemOptions": "options",
-    "Seen": "seen",
-    "SupportsGuardedWrite": "access",
-    "SupportsRangeRead": "access",
-    "create_filesystem_toolset": "toolset",
-}
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "access": ["SupportsGuardedWrite", "SupportsRangeRead"],
+        "options": ["FilesystemOptions"],
+        "seen": ["FILES", "Seen"],
+        "toolset": ["create_filesystem_toolset"],
+    },
+)
 
 
 @hookimpl
@@ -61,18 +62,3 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
     from .toolset import build_toolset
 
     return [build_toolset(context.options(FilesystemOptions))]
-
-
-def __getattr__(name: str) -> object:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deep_core import hookimpl
+from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
     from pydantic_ai.capabilities import AbstractCapability
@@ -53,18 +53,26 @@ __all__ = [
     "parse_skill_md",
 ]
 
-_HOMES = {
-    "backend": ["BackendLoader", "backend_loader"],
-    "by_hand": [
-        "Skill", "SkillDirectory", "check_skills", "create_skills_toolset", "discover_skills",
-        "get_skills_system_prompt", "load_skill_instructions", "parse_skill_md",
-    ],
-    "directories": ["DirectoryLoader", "directory_loader", "package_loader"],
-    "options": ["SkillsOptions"],
-    "problem": ["BadSkill", "Problem"],
-    "slot": ["SKILLS", "ActiveSkill"],
-}  # fmt: skip
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "backend": ["BackendLoader", "backend_loader"],
+        "by_hand": [
+            "Skill",
+            "SkillDirectory",
+            "check_skills",
+            "create_skills_toolset",
+            "discover_skills",
+            "get_skills_system_prompt",
+            "load_skill_instructions",
+            "parse_skill_md",
+        ],
+        "directories": ["DirectoryLoader", "directory_loader", "package_loader"],
+        "options": ["SkillsOptions"],
+        "problem": ["BadSkill", "Problem"],
+        "slot": ["SKILLS", "ActiveSkill"],
+    },
+)
 
 
 @hookimpl
@@ -147,18 +155,3 @@ def _library(context: AgentContext, *, logs: bool) -> Library:
 
     logger = context.logger if logs else None
     return Library(lambda: [item.value for item in context.collect("deep_skill_loaders")], logger)
-
-
-def __getattr__(name: str) -> object:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from deep_core import hookimpl
+from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
     from pydantic_ai.capabilities import AbstractCapability
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["SUBAGENTS", "SubAgentConfig", "SubagentsOptions", "create_subagent_toolset", "decide"]
 
-_HOME = {
-    "SUBAGENTS": "slots",
-    "SubAgentConfig": "options",
-    "SubagentsOptions": "options",
-    "create_subagent_toolset": "toolset",
-    "decide": "approvals",
-}
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "approvals": ["decide"],
+        "options": ["SubAgentConfig", "SubagentsOptions"],
+        "slots": ["SUBAGENTS"],
+        "toolset": ["create_subagent_toolset"],
+    },
+)
 
 
 @hookimpl
@@ -88,17 +90,3 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     if context.depth > 0 and options.request_limit is not None:
         out.append(RequestBudget(limit=options.request_limit))
     return out
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

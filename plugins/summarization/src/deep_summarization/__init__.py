@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deep_core import hookimpl
+from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
     from pydantic_ai.capabilities import AbstractCapability
@@ -40,20 +40,21 @@ __all__ = [
     "pin",
 ]
 
-_HOME = {
-    "ContextSize": "sizes",
-    "DEFAULT_SUMMARY_PROMPT": "prompt",
-    "LAST_FAILURE": "slot",
-    "StoreLargeResults": "eviction",
-    "SummarizationOptions": "options",
-    "SummarizationProcessor": "processor",
-    "SummaryFailed": "summarize",
-    "TokenCounter": "counting",
-    "count_tokens_approximately": "counting",
-    "create_summarization_processor": "processor",
-    "is_summary": "frames",
-    "pin": "pinning",
-}
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "counting": ["TokenCounter", "count_tokens_approximately"],
+        "eviction": ["StoreLargeResults"],
+        "frames": ["is_summary"],
+        "options": ["SummarizationOptions"],
+        "pinning": ["pin"],
+        "processor": ["SummarizationProcessor", "create_summarization_processor"],
+        "prompt": ["DEFAULT_SUMMARY_PROMPT"],
+        "sizes": ["ContextSize"],
+        "slot": ["LAST_FAILURE"],
+        "summarize": ["SummaryFailed"],
+    },
+)
 
 
 @hookimpl
@@ -102,18 +103,3 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
             logger=context.logger,
         )
     ]
-
-
-def __getattr__(name: str) -> object:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deep_core import hookimpl
+from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["TODOS", "Todo", "TodoOptions", "create_todo_toolset"]
 
-_HOME = {
-    "TODOS": "slot",
-    "TodoOptions": "options",
-    "create_todo_toolset": "toolset",
-}
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "options": ["TodoOptions"],
+        "slot": ["TODOS"],
+        "todo_type": ["Todo"],
+        "toolset": ["create_todo_toolset"],
+    },
+)
 
 
 @hookimpl
@@ -65,22 +69,3 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     limit = context.options(TodoOptions).section_chars
     # Without write_todos nobody changes the list, and a model that cannot tick a line off should not be told to.
     return [PromptSection.live("state", lambda ctx: state_text(ctx.deps.state[TODOS], limit), needs=["write_todos"])]
-
-
-def __getattr__(name: str) -> object:
-    if name == "Todo":
-        from .todo_type import load_todo
-
-        value: object = load_todo()
-    elif name in _HOME:
-        from importlib import import_module
-
-        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

@@ -53,3 +53,9 @@ def _load_alone() -> None:
     except BaseException:
         del sys.modules[_MODULE]
         raise
+
+
+def __getattr__(name: str) -> object:
+    if name != "Todo":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load_todo()

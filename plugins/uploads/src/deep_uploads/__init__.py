@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deep_core import hookimpl
+from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,16 +31,16 @@ __all__ = [
     "upload_file",
 ]
 
-_HOME = {
-    "UPLOADS": "slot",
-    "Data": "sources",
-    "UploadError": "errors",
-    "UploadLimitError": "errors",
-    "UploadedFile": "slot",
-    "UploadsOptions": "options",
-    "run_with_files": "upload",
-    "upload_file": "upload",
-}
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "errors": ["UploadError", "UploadLimitError"],
+        "options": ["UploadsOptions"],
+        "slot": ["UPLOADS", "UploadedFile"],
+        "sources": ["Data"],
+        "upload": ["run_with_files", "upload_file"],
+    },
+)
 
 
 @hookimpl
@@ -81,17 +81,3 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     from .section import FilesSection
 
     return [PromptSection.live("files", FilesSection(context.options(UploadsOptions)))]
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
