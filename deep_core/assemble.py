@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolDefinition
@@ -21,6 +22,7 @@ from .errors import ConfigError, PluginError, clash_message, suggest
 from .events import RunEvent
 from .expressions import ToolExpression, as_expression
 from .gate import NativeTools, PolicyCapability, approves, vet
+from .hosting import Hosted, hostable
 from .policy import InterruptOn, Policy
 from .request import Request
 from .state import DeepAgentDeps
@@ -223,12 +225,16 @@ class _Assembly:
             )
         )
         policy.on_decision = deep.decided if listening else None
+        contributed = [capability for _, capability in plugin_capabilities]
+        # The first ones in a row: the order stays what it would be.
+        hosted = [*takewhile(hostable, contributed)]
         gate = PolicyCapability(
             id="deep.policy",
             policy=policy,
-            approvers=_approvers([*named, *(cap for _, cap in plugin_capabilities)]),
+            approvers=_approvers([*named, *contributed]),
+            hosted=Hosted(hosted),
         )
-        known = [*named, *(capability for _, capability in plugin_capabilities)]
+        known = [*named, *contributed]
         self._check_claims(toolbox, plugin_capabilities, named)
         self._check_rules(policy, toolbox, known, dynamic=len(named) < len(own))
         passed_on: dict[str, Any] = {
@@ -245,7 +251,7 @@ class _Assembly:
             name=self.request.get("name") or self.agent_config.identity.name,
             model_settings={**self.agent_config.model.settings(), **(self.request.get("model_settings") or {})} or None,  # type: ignore[arg-type]
             # `deep` last: it redacts what others appended, and its gate stands inside what they wrap around tools.
-            capabilities=[gate, *(cap for _, cap in plugin_capabilities), *own, deep],
+            capabilities=[gate, *contributed[len(hosted) :], *own, deep],
             **passed_on,
         )
         self.caller.notify_now(

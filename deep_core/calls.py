@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,17 +20,32 @@ __all__ = ["Caller", "Incident", "Incidents"]
 logger = logging.getLogger("deep_core")
 
 
+MESSAGE_LIMIT = 500
+"""Most characters of an error's message that an incident keeps: it may quote what a session's user wrote."""
+
+
 @dataclass(frozen=True)
 class Incident:
-    """Something a plugin did wrong at run time, and what became of it."""
+    """Something a plugin did wrong at run time, and what became of it.
+
+    Text only: the exception itself would keep the frames it passed through, and so the session, alive.
+
+    Attributes:
+        plugin: whose.
+        where: the hook, tool, section or processor.
+        error: type and message, `ValueError: no such city`.
+        effect: what became of it.
+        traceback: as Python prints it.
+    """
 
     plugin: str
     where: str
-    error: BaseException
+    error: str
     effect: str
+    traceback: str = field(default="", repr=False)
 
     def __str__(self) -> str:
-        return f"plugin {self.plugin}, {self.where}: {type(self.error).__name__}: {self.error} ({self.effect})"
+        return f"plugin {self.plugin}, {self.where}: {self.error} ({self.effect})"
 
 
 @dataclass
@@ -47,7 +63,10 @@ class Incidents:
 
     def note(self, plugin: str, where: str, error: BaseException, effect: str) -> None:
         """Log it once and keep it."""
-        incident = Incident(plugin, where, error, effect)
+        message = f"{type(error).__name__}: {error}"
+        if len(message) > MESSAGE_LIMIT:
+            message = f"{message[:MESSAGE_LIMIT]}…"
+        incident = Incident(plugin, where, message, effect, "".join(traceback.format_exception(error)))
         self.latest.append(incident)
         # One line for the terminal; the traceback for whoever turns on debugging.
         logger.warning("%s", incident, exc_info=error if logger.isEnabledFor(logging.DEBUG) else None)

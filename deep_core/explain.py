@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +138,7 @@ def explain(kernel: Kernel, agent: Agent[Any, Any] | None) -> Explanation:
         history_processors=tuple(
             {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in processors
         ),
-        capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, deep)} for leaf in leaves),
+        capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, deep)} for leaf in _chain(leaves)),
         prompt=_prompt(messages, shown),
         chars=chars,
     )
@@ -148,6 +148,14 @@ def schema_chars(definition: ToolDefinition) -> int:
     """Characters of a tool on the wire: name, description and parameters as compact JSON."""
     shown = {"name": definition.name, "description": definition.description or ""}
     return len(json.dumps({**shown, "parameters": definition.parameters_json_schema}, separators=(",", ":")))
+
+
+def _chain(leaves: Iterable[Any]) -> Iterator[Any]:
+    """All capabilities, outermost first, the hosted ones where they act: right behind the policy."""
+    for leaf in leaves:
+        yield leaf
+        if isinstance(leaf, PolicyCapability):
+            yield from leaf.hosted.capabilities
 
 
 def _owner(leaf: Any, deep: DeepCapability) -> str | None:

@@ -20,13 +20,14 @@ from pydantic_ai.capabilities import (
     WrapperCapability,
 )
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from .approvals import RUNS, RunCalls, calls_of, raw, tool_key, unanswered
 from .errors import PluginError
+from .hosting import Hosted
 from .policy import Policy, passed
 from .state import session
 from .tools import ToolRules
@@ -106,11 +107,11 @@ class ShownToolset(WrapperToolset[Any]):
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """The tools that the filter leaves."""
         tools = await self.wrapped.get_tools(ctx)
+        if not self.policy.shown and self.policy.is_checked:
+            return tools
         known = calls_of(ctx).own
         own = [known.get(name, tool.tool_def) for name, tool in tools.items()]
         self.policy.check_listed(own)
-        if not self.policy.shown:
-            return tools
         return {name: tool for (name, tool), mine in zip(tools.items(), own, strict=True) if self.policy.shows(mine)}
 
 
@@ -120,6 +121,8 @@ class PolicyCapability(AbstractCapability[Any]):
 
     policy: Policy = field(default_factory=Policy)
     approvers: tuple[AbstractCapability[Any], ...] = ()
+    hosted: Hosted = field(default_factory=Hosted)
+    """Plugins' capabilities that come next in the chain."""
 
     def get_ordering(self) -> CapabilityOrdering:
         """Outside every capability there is, the outermost ones included."""
@@ -204,16 +207,60 @@ class PolicyCapability(AbstractCapability[Any]):
         definition = calls.own.get(tool_def.name, tool_def)
         try:
             digest = await self.policy.admit(ctx, definition, args, call)
-            if not digest:
-                return await handler(args)
-            token = passed.set((self.policy, ctx.tool_call_id or "", tool_key(definition), digest))
+            token = passed.set((self.policy, ctx.tool_call_id or "", tool_key(definition), digest)) if digest else None
             try:
-                return await handler(args)
+                if (hosted := self.hosted.of("wrap_tool_execute")) is None:
+                    return await handler(args)
+                return await hosted.wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
             finally:
-                passed.reset(token)
+                if token is not None:
+                    passed.reset(token)
         finally:
             if ctx.tool_call_approved:
                 calls.approved.discard(ctx.tool_call_id or "")  # an approval is for one execution
+
+    # -- what only the hosted capabilities have to say -------------------------------------------------------------
+
+    async def before_run(self, ctx: RunContext[Any]) -> None:
+        """Of the hosted capabilities."""
+        if (hosted := self.hosted.of("before_run")) is not None:
+            await hosted.before_run(ctx)
+
+    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        """Of the hosted capabilities."""
+        hosted = self.hosted.of("after_run")
+        return result if hosted is None else await hosted.after_run(ctx, result=result)
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Of the hosted capabilities."""
+        hosted = self.hosted.of("before_model_request")
+        return request_context if hosted is None else await hosted.before_model_request(ctx, request_context)
+
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """Of the hosted capabilities."""
+        if (hosted := self.hosted.of("after_model_request")) is None:
+            return response
+        return await hosted.after_model_request(ctx, request_context=request_context, response=response)
+
+    async def before_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Of the hosted capabilities."""
+        if (hosted := self.hosted.of("before_tool_execute")) is None:
+            return args
+        return await hosted.before_tool_execute(ctx, call=call, tool_def=tool_def, args=args)
+
+    async def after_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], result: Any
+    ) -> Any:
+        """Of the hosted capabilities."""
+        if (hosted := self.hosted.of("after_tool_execute")) is None:
+            return result
+        return await hosted.after_tool_execute(ctx, call=call, tool_def=tool_def, args=args, result=result)
 
 
 def approves(capability: AbstractCapability[Any]) -> bool:

@@ -11,9 +11,10 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from operator import is_
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic_ai.capabilities import ProcessHistory
+from pydantic_ai._utils import await_maybe, is_async_callable, run_in_executor, takes_run_context
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.tools import RunContext
 
@@ -73,6 +74,8 @@ class History:
     sections: Sequence[Contribution[PromptSection]]
     incidents: Incidents
     compacted: Callable[[RunContext[Any], Contribution[Processor], int, int, str | None], Awaitable[None]]
+    _forms: dict[int, Form] = field(default_factory=dict[int, "Form"], init=False, repr=False, compare=False)
+    """By the identity of a processor, which lives as long as this does."""
 
     async def prepare(self, ctx: RunContext[Any], request: ModelRequestContext, offered: frozenset[str]) -> None:
         """Change the request's messages, and the stored ones, before it is sent."""
@@ -87,7 +90,7 @@ class History:
             before = sent
             for processor in self.processors:
                 if processor.value.phase == phase:
-                    stored, sent = await self._process(ctx, request, processor, stored, sent)
+                    stored, sent = await self._process(ctx, processor, stored, sent)
             if phase == "reduce" and self.sections and _cut(before, sent):
                 # What was said of the state is gone with the messages: say it again.
                 added = await self._speak(ctx, offered, sent, again=True)
@@ -96,24 +99,22 @@ class History:
                     sent = [*sent, added]
                     for processor in self.processors:
                         if processor.value.phase == "redact":
-                            stored, sent = await self._process(ctx, request, processor, stored, sent)
+                            stored, sent = await self._process(ctx, processor, stored, sent)
         ctx.messages[:] = stored
         request.messages = sent
 
     async def _process(
         self,
         ctx: RunContext[Any],
-        request: ModelRequestContext,
         processor: Contribution[Processor],
         stored: list[ModelMessage],
         sent: list[ModelMessage],
     ) -> tuple[list[ModelMessage], list[ModelMessage]]:
         rule = processor.value
         try:
-            # ProcessHistory knows every form of a processor; it gets copies, so a failure changes nothing.
-            own = replace(ctx, messages=[*sent])
-            result = await ProcessHistory[Any](rule.fn).before_model_request(own, replace(request, messages=[*sent]))
-            messages = result.messages
+            messages = await self._form(rule)(
+                replace(ctx, messages=[*sent]), [*sent]
+            )  # copies: a failure changes nothing
             if not messages:
                 raise ValueError("a history processor returned no messages")
         except Exception as error:
@@ -127,6 +128,11 @@ class History:
         if rule.phase == "reduce" and _cut(sent, messages):
             await self.compacted(ctx, processor, len(sent), len(messages), None)
         return ([*messages] if rule.persist else stored), messages
+
+    def _form(self, rule: Processor) -> Form:
+        if id(rule) not in self._forms:
+            self._forms[id(rule)] = uniform(rule.fn)
+        return self._forms[id(rule)]
 
     async def _speak(
         self, ctx: RunContext[Any], offered: frozenset[str], messages: Sequence[ModelMessage], *, again: bool
@@ -173,6 +179,27 @@ class History:
         return clean[name][1]
 
 
+Form: TypeAlias = "Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]"
+"""What every form of a history processor that Pydantic AI takes is brought to."""
+
+
+def uniform(processor: Any) -> Form:
+    """A processor of any form as one. Its signature is read once: that takes longer than most processors do.
+
+    Raises:
+        UserError: its annotations cannot be resolved.
+    """
+    takes_context, is_async = takes_run_context(processor), is_async_callable(processor)
+
+    async def process(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
+        given: tuple[Any, ...] = (ctx, messages) if takes_context else (messages,)
+        if is_async:
+            return await processor(*given)
+        return await await_maybe(await run_in_executor(processor, *given))
+
+    return process
+
+
 def last_said(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
     """What a conversation was last told, by `plugin.section`: (revision, the part as it stands).
 
@@ -190,4 +217,4 @@ def last_said(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
 
 
 def _cut(before: Sequence[ModelMessage], after: Sequence[ModelMessage]) -> bool:
-    return len(after) < len(before) or any(a is not b for a, b in zip(before, after, strict=False))
+    return len(after) < len(before) or not all(map(is_, before, after))

@@ -95,6 +95,11 @@ class Policy:
         if self._pending is not None:
             self._pending[plugin] = list(definitions)
 
+    @property
+    def is_checked(self) -> bool:
+        """Whether the rules need no check against the tools any more."""
+        return self._pending is None
+
     def trust_names(self) -> None:
         """Do not check the rules: they were checked where they were written."""
         self._pending = None

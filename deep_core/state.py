@@ -226,6 +226,18 @@ class DeepAgentDeps(Generic[App]):
         except KeyError as error:
             raise AttributeError(f"DeepAgentDeps has no field and no state slot {name!r}") from error
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # `deps.todos = […]` writes the slot; as an attribute it would hide the slot from everybody else.
+        if name.startswith("_") or hasattr(type(self), name) or name in type(self).__dataclass_fields__:
+            object.__setattr__(self, name, value)
+        elif name in self.state.kernel.slots:
+            self.state[name] = value
+        else:
+            hint = suggest(name, self.state.kernel.slots)
+            raise AttributeError(
+                f"DeepAgentDeps has no field and no state slot {name!r}.{hint} Your own object goes in app="
+            )
+
     def dump(self) -> str:
         """The session as JSON text: its id and its persisted slots. The backend and `app` are not in it."""
         slots = self.state.dump()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from pydantic_ai import ToolDefinition
-from pydantic_ai.exceptions import UserError
-from pydantic_ai.tools import RunContext
+from pydantic_ai._utils import gather
+from pydantic_ai.tools import RunContext, Tool
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
@@ -24,6 +25,7 @@ __all__ = ["RESERVED", "PluginToolset", "ToolRules", "Toolbox", "static_definiti
 
 RESERVED = ("search_tools", "load_capability", "final_result")
 """Tool names that Pydantic AI takes for itself as soon as a deferred tool, capability or an output model exists."""
+T = TypeVar("T")
 DEFAULT_TAGS = ("write",)
 """What a tool without tags counts as: nobody has said that it only reads."""
 
@@ -77,9 +79,8 @@ class ToolRules:
         tags = tags_of(metadata)
         subject = ToolSubject(names=(name, definition.name), plugin=plugin, tags=frozenset(tags))
         unapproved = definition.kind == "unapproved"
-        approve = unapproved if self.approve is None else unapproved or _holds(self.approve, subject)
-        if self.approve is False:
-            approve = False
+        # A tool that says that it executes commands has marked itself as much as one that says it needs approval.
+        approve = self.approve is not False and (unapproved or "execute" in tags or _holds(self.approve, subject))
         return replace(
             definition,
             name=name,
@@ -92,6 +93,30 @@ class ToolRules:
 
 def _holds(rule: ToolExpression | bool | None, subject: ToolSubject) -> bool:
     return rule.matches(subject) if isinstance(rule, ToolExpression) else bool(rule)
+
+
+@dataclass
+class _Listing:
+    """What a toolset lists: its tools by final name, their definitions, and the definitions of hidden ones too."""
+
+    tools: dict[str, ToolsetTool[Any]] = field(default_factory=dict[str, ToolsetTool[Any]])
+    own: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
+    all: list[ToolDefinition] = field(default_factory=list[ToolDefinition])
+
+    def and_(self, other: _Listing) -> _Listing:
+        """Both."""
+        return _Listing({**self.tools, **other.tools}, {**self.own, **other.own}, [*self.all, *other.all])
+
+
+def _is_fixed(tool: Tool[Any]) -> bool:
+    return tool.prepare is None and type(tool) is Tool
+
+
+def _with_tools(toolset: FunctionToolset[Any], tools: dict[str, Tool[Any]]) -> FunctionToolset[Any]:
+    """A toolset with the same settings and other tools."""
+    other = copy.copy(toolset)
+    other.tools = tools
+    return other
 
 
 @dataclass
@@ -114,6 +139,10 @@ class PluginToolset(WrapperToolset[Any]):
     """Cache: original name -> the definition as listed last, and what became of it. Safe to share between runs."""
     _final: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition], repr=False, compare=False)
     """Final name -> the attributed definition."""
+    _fixed: tuple[tuple[int | None, ...], _Listing, dict[str, Tool[Any]]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+    """The listing of tools that do not change, with what it was made for. Safe to share between runs."""
 
     @property
     def id(self) -> str | None:
@@ -148,29 +177,53 @@ class PluginToolset(WrapperToolset[Any]):
         error.add_note(f"plugin {self.rules.label}, toolset {self.wrapped.label}")
         self.incidents.record(self.plugin, f"toolset {self.wrapped.label}", error, f"it {what} and was left out")
 
-    async def _listed(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+    async def _listed(
+        self, ctx: RunContext[Any], toolset: AbstractToolset[Any] | None = None
+    ) -> dict[str, ToolsetTool[Any]]:
         if self._entered and not self._entered[-1]:
             return {}
         try:
-            return await self.wrapped.get_tools(ctx)
+            return await (toolset or self.wrapped).get_tools(ctx)
         except Exception as error:
             self._failed("could not list its tools", error)
             return {}
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """The offered tools, by final name."""
-        out: dict[str, ToolsetTool[Any]] = {}
-        listed: list[ToolDefinition] = []
-        own = calls_of(ctx).own
-        for name, tool in (await self._listed(ctx)).items():
+        """The offered tools, by final name: those that are the same at every step, then the others."""
+        wrapped = self.wrapped
+        if type(wrapped) is not FunctionToolset:
+            listing = self._listing(await self._listed(ctx))
+        else:
+            fixed = {name: tool for name, tool in wrapped.tools.items() if _is_fixed(tool)}
+            listing = await self._fixed_listing(wrapped, fixed, ctx)
+            if len(fixed) < len(wrapped.tools):
+                others = {name: tool for name, tool in wrapped.tools.items() if name not in fixed}
+                listing = listing.and_(self._listing(await self._listed(ctx, _with_tools(wrapped, others))))
+        calls_of(ctx).own.update(listing.own)
+        self.policy.seen(self.plugin, listing.all)
+        return dict(listing.tools)
+
+    async def _fixed_listing(
+        self, wrapped: FunctionToolset[Any], tools: dict[str, Tool[Any]], ctx: RunContext[Any]
+    ) -> _Listing:
+        """Of tools that do not change from step to step: made once, and again when the toolset was given others."""
+        key = (ctx.max_retries, *map(id, tools.values()))
+        fixed = self._fixed
+        if fixed is None or fixed[0] != key:
+            listed = await self._listed(ctx, _with_tools(wrapped, tools))
+            self._fixed = fixed = (key, self._listing(listed), tools)
+        return fixed[1]
+
+    def _listing(self, listed: Mapping[str, ToolsetTool[Any]]) -> _Listing:
+        out = _Listing()
+        for name, tool in listed.items():
             definition = self._attributed(name, tool.tool_def)
-            listed.append(definition)
+            out.all.append(definition)
             if name in self.rules.hidden:
                 self.policy.replaced(self.plugin, definition)
             elif self._offers(definition):
-                own[definition.name] = definition
-                out[definition.name] = replace(tool, toolset=self, tool_def=definition)
-        self.policy.seen(self.plugin, listed)
+                out.own[definition.name] = definition
+                out.tools[definition.name] = replace(tool, toolset=self, tool_def=definition)
         return out
 
     def _offers(self, definition: ToolDefinition) -> bool:
@@ -179,7 +232,10 @@ class PluginToolset(WrapperToolset[Any]):
     def _attributed(self, name: str, definition: ToolDefinition) -> ToolDefinition:
         seen = self._seen.get(name)
         if seen is None or seen[0] != definition:
-            self._seen[name] = seen = (definition, self.rules.attribute(self.plugin, definition))
+            attributed = self.rules.attribute(self.plugin, definition)
+            if attributed.toolset_id is None:
+                attributed = replace(attributed, toolset_id=self.wrapped.id)  # else stamped anew at each listing
+            self._seen[name] = seen = (definition, attributed)
             self._final[seen[1].name] = seen[1]
         return seen[1]
 
@@ -224,10 +280,11 @@ def static_definitions(toolset: AbstractToolset[Any]) -> list[ToolDefinition] | 
 
 @dataclass
 class Toolbox(CombinedToolset[Any]):
-    """All plugins' toolsets as one; a clash names both plugins and the ways out."""
+    """All plugins' toolsets as one; a clash names both plugins and the ways out.
 
-    def __post_init__(self) -> None:
-        check_clashes(self.claims())
+    What needs no I/O is asked in a row, not in tasks of its own as `CombinedToolset` does it: with five plugins these
+    tasks took as long as everything else the kernel does in a turn (docs/decisions/0010).
+    """
 
     def claims(self) -> list[Claim]:
         """The names of the offered tools that are known without I/O."""
@@ -249,23 +306,53 @@ class Toolbox(CombinedToolset[Any]):
             out.extend(d for d in definitions or () if offered(toolset, d))
         return out, complete
 
+    async def for_run(self, ctx: RunContext[Any]) -> Toolbox:
+        """This run's own."""
+        return replace(self, toolsets=await self._asked(lambda toolset: toolset.for_run(ctx)))
+
+    async def for_run_step(self, ctx: RunContext[Any]) -> Toolbox:
+        """Itself, where no toolset changes from step to step."""
+        toolsets = await self._asked(lambda toolset: toolset.for_run_step(ctx))
+        same = all(new is old for new, old in zip(toolsets, self.toolsets, strict=True))
+        return self if same else replace(self, toolsets=toolsets)
+
+    async def _asked(self, ask: Callable[[AbstractToolset[Any]], Awaitable[T]]) -> list[T]:
+        """One answer of each toolset; those that may wait for something are asked at once."""
+        waiting = [toolset for toolset in self.toolsets if not _settled(toolset)]
+        late = iter(await gather(*map(ask, waiting)) if waiting else ())
+        return [await ask(toolset) if _settled(toolset) else next(late) for toolset in self.toolsets]
+
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """All tools, by final name.
 
         Raises:
             PluginError: two of one name, or a reserved name, that only listing could tell.
         """
-        try:
-            tools = await super().get_tools(ctx)
-        except UserError:
-            listed = [(toolset, await toolset.get_tools(ctx)) for toolset in self._plugin_toolsets()]
-            check_clashes((name, toolset.plugin, toolset.rules.label) for toolset, names in listed for name in names)
-            raise
-        for name in RESERVED:
-            if name in tools:
-                owner = next(t for t in self._plugin_toolsets() if t.plugin == _plugin(tools[name].tool_def))
-                raise _reserved(name, owner.plugin, owner.rules.label)
+        listed = await self._asked(lambda toolset: toolset.get_tools(ctx))
+        tools = {name: tool for own in listed for name, tool in own.items()}
+        if len(tools) < sum(map(len, listed)) or not tools.keys().isdisjoint(RESERVED):
+            pairs = zip(self._plugin_toolsets(), listed, strict=True)
+            check_clashes((name, toolset.plugin, toolset.rules.label) for toolset, own in pairs for name in own)
         return tools
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Have the toolset that listed the tool call it."""
+        return await tool.toolset.call_tool(name, tool_args, ctx, tool)
+
+    def _instruction_children(self) -> Sequence[AbstractToolset[Any]]:
+        # Pydantic AI makes a task for each at every request; most have nothing to say.
+        return [toolset for toolset in self.toolsets if not (_settled(toolset) and _is_silent(toolset))]
+
+
+def _settled(toolset: AbstractToolset[Any]) -> bool:
+    """Whether a toolset answers without waiting: nothing but functions, all known."""
+    return isinstance(toolset, PluginToolset) and type(toolset.wrapped) is FunctionToolset
+
+
+def _is_silent(toolset: AbstractToolset[Any]) -> bool:
+    return not getattr(cast("PluginToolset", toolset).wrapped, "_instructions", True)
 
 
 def offered(toolset: PluginToolset, definition: ToolDefinition) -> bool:
@@ -274,10 +361,6 @@ def offered(toolset: PluginToolset, definition: ToolDefinition) -> bool:
     return original not in toolset.rules.hidden and (
         toolset.rules.offered is None or toolset.rules.offered.matches(subject_of(definition))
     )
-
-
-def _plugin(definition: ToolDefinition) -> str:
-    return (definition.metadata or {}).get("plugin", "app")
 
 
 Claim = tuple[str, str, str]

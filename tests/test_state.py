@@ -62,6 +62,15 @@ def test_a_slot_is_reached_by_itself_by_its_name_and_as_an_attribute() -> None:
     assert CITIES in deps.state
 
 
+def test_assigning_an_attribute_writes_the_slot() -> None:
+    deps = deps_of(kernel())
+    deps.cities = [City(name="Oslo")]
+    assert deps.state[CITIES] == [City(name="Oslo")]
+    assert "Oslo" in deps.dump()
+    with pytest.raises(AttributeError, match=r"no state slot 'citis'.*'cities'.*goes in app="):
+        deps.citis = ["Oslo"]
+
+
 def test_a_default_is_made_once_a_session_and_never_shared() -> None:
     made: list[int] = []
 

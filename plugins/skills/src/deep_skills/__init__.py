@@ -146,7 +146,7 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
         return []
     from .gate import AllowedTools
 
-    return [AllowedTools()]
+    return [AllowedTools(asks=context.asks)]
 
 
 def _library(context: AgentContext, *, logs: bool) -> Library:

@@ -6,11 +6,9 @@ use is the session's. The policy has decided already when this is reached; an ap
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
-from pydantic_ai import DeferredToolRequests
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired
 
@@ -21,7 +19,6 @@ from .slot import SKILLS
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
-    from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.messages import ToolCallPart
     from pydantic_ai.tools import ToolDefinition
 
@@ -31,24 +28,17 @@ __all__ = ["AllowedTools"]
 class AllowedTools(AbstractCapability[Any]):
     """Asks for approval of calls that the skills in use do not list. See `allowed.narrowed`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, asks: bool = True) -> None:
         self.id = "skills.allowed_tools"
         self.description = None
         self.defer_loading = False
-        self.asks = False
+        self.asks = asks
+        """Whether there is anybody to ask: with `interrupt_on=False` a skill's list holds nothing up."""
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
         """Not made from a spec: it belongs to the plugin."""
         return None
-
-    def for_agent(self, agent: AbstractAgent[Any, Any]) -> AbstractCapability[Any]:
-        """With `interrupt_on=False` there is nobody to ask: then a skill's list holds nothing up."""
-        bound = copy.copy(self)
-        output: object = agent.output_type
-        outputs = cast("Iterable[object]", output) if isinstance(output, list | tuple) else [output]
-        bound.asks = any(kind is DeferredToolRequests for kind in outputs)
-        return bound
 
     async def wrap_tool_execute(
         self,

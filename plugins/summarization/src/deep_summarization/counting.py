@@ -40,6 +40,8 @@ MEDIA_TOKENS = 1_600
 (width x height / 750 tokens); OpenAI's highest tile price is 1,445."""
 TEXTS = 64
 """Instruction texts remembered: agents that share a processor have few."""
+TOOLS = 1_000
+"""Tools remembered, by name."""
 MEDIA_CHARS = MEDIA_TOKENS * CHARS_A_TOKEN
 
 
@@ -108,6 +110,7 @@ class Tally:
         self._counter = counter
         self._counts: dict[int, int] = {}
         self._texts: dict[str, int] = {}
+        self._tools: dict[str, tuple[Mapping[str, Any], str, int]] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
         """An entry goes when its object does, before the id can belong to another."""
 
@@ -159,13 +162,20 @@ class Tally:
         return count
 
     def tool(self, definition: ToolDefinition) -> int:
-        """Tokens of a tool's name, description and schema."""
-        count = self._counts.get(id(definition))
-        if count is None:
-            schema = json.dumps(definition.parameters_json_schema, separators=(",", ":"), default=str)
-            count = self.text(f"{definition.name}{definition.description or ''}{schema}")
-            self._remember(definition, count)
-        return count
+        """Tokens of a tool's name, description and schema.
+
+        Every request has new definitions, as each toolset around a tool replaces something in them; the schema is the
+        same object.
+        """
+        schema, description = definition.parameters_json_schema, definition.description or ""
+        known = self._tools.get(definition.name)
+        if known is None or known[0] is not schema or known[1] != description:
+            text = json.dumps(schema, separators=(",", ":"), default=str)
+            if len(self._tools) >= TOOLS:
+                self._tools.clear()
+            known = (schema, description, self.text(f"{definition.name}{description}{text}"))
+            self._tools[definition.name] = known
+        return known[2]
 
     def _remember(self, item: Any, count: int) -> int:
         key, counts, alive = id(item), self._counts, self._alive
