@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .markers import hookimpl, hookspec
     from .plugin_options import PluginOptions
     from .state import DeepAgentDeps, SessionState, create_default_deps
+    from .tracing import Trace
     from .workspace import BackendProtocol, SandboxProtocol
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "ToolCall",
     "ToolExpression",
     "ToolName",
+    "Trace",
     "Without",
     "agent_context",
     "create_deep_agent",
@@ -96,5 +98,6 @@ __getattr__, __dir__ = lazy_exports(__name__, {
     "markers": ["hookimpl", "hookspec"],
     "plugin_options": ["PluginOptions"],
     "state": ["DeepAgentDeps", "SessionState", "create_default_deps"],
+    "tracing": ["Trace"],
     "workspace": ["BackendProtocol", "SandboxProtocol"],
 })  # fmt: skip

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
-from pydantic_ai.toolsets._dynamic import DynamicToolset
 
 from .agent_config import parse_agent_config
 from .calls import Incidents
 from .capability import DeepCapability, Parts
 from .context import AgentContext
 from .contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
-from .errors import ConfigError, PluginError, clash_message, suggest
+from .errors import PluginError, clash_message, suggest
 from .events import RunEvent
 from .expressions import ToolExpression, as_expression
 from .gate import NativeTools, PolicyCapability, approves, vet
@@ -26,7 +24,8 @@ from .hosting import Hosted, hostable
 from .policy import InterruptOn, Policy
 from .request import Request
 from .state import DeepAgentDeps
-from .tools import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
+from .tool_assembly import ToolAssembly
+from .tools import check_rule
 from .workspace import Workspaces
 
 if TYPE_CHECKING:
@@ -199,7 +198,8 @@ class _Assembly:
         self._collect()
         # Everything is collected before anything is built: a plugin that failed late has nothing in what follows.
         policy = self.policy
-        toolbox = self._toolbox(policy)
+        tools = ToolAssembly(self.kernel, self.request, policy, self._kept(), self.incidents)
+        toolbox = tools.toolbox(self._all("deep_toolsets"))
         self.workspaces = self._workspaces()
         plugin_capabilities = self._capabilities()
         own = self._own_capabilities()
@@ -235,8 +235,8 @@ class _Assembly:
             hosted=Hosted(hosted),
         )
         known = [*named, *contributed]
-        self._check_claims(toolbox, plugin_capabilities, named)
-        self._check_rules(policy, toolbox, known, dynamic=len(named) < len(own))
+        tools.check_claims(toolbox, plugin_capabilities, named)
+        self.known = tools.check_rules(toolbox, known, dynamic=len(named) < len(own))
         passed_on: dict[str, Any] = {
             "description": self.agent_config.identity.description,
             # Pydantic AI's default of 1 ends a run at the second malformed call in a row; a model's slip should not.
@@ -316,117 +316,6 @@ class _Assembly:
             "deep_run_event", lambda p: {"event": event, "context": self.contexts[p]}, among=self._kept()
         )
 
-    def _toolbox(self, policy: Policy) -> Toolbox:
-        hidden = self._replacements(policy)
-        toolsets: list[AbstractToolset[Any]] = []
-        for item in self._all("deep_toolsets"):
-            toolsets.append(
-                PluginToolset(item.value, item.plugin, self._rules(item.plugin, hidden), policy, self.incidents)
-            )
-        app = ToolRules("the application")
-        if tools := self.request.get("tools"):
-            toolsets.append(PluginToolset(FunctionToolset(list(tools), id="app"), "app", app, policy, self.incidents))
-        for given in self.request.get("toolsets") or ():
-            toolset: Any = cast("Any", given) if isinstance(given, AbstractToolset) else DynamicToolset[Any](given)
-            toolsets.append(PluginToolset(toolset, "app", app, policy, self.incidents))
-        for member in cast("list[PluginToolset]", toolsets):
-            for definition in member.static_names() or ():
-                if (definition.metadata or {})["original"] in member.rules.hidden:
-                    policy.replaced(member.plugin, definition)
-        self._check_replacements(cast("list[PluginToolset]", toolsets))
-        return Toolbox(toolsets)
-
-    def _rules(self, plugin: str, hidden: Mapping[str, set[str]]) -> ToolRules:
-        settings = self.config.plugin(plugin)
-
-        def expression(key: str, value: str | bool | None) -> Any:
-            if not isinstance(value, str):
-                return value
-            try:
-                return as_expression(value)
-            except ValueError as error:
-                where = settings.sources.get(key, "code")
-                raise ConfigError(f"{where}: plugins.{plugin}.{key}: {error}", plugin=plugin) from error
-
-        return ToolRules(
-            label=self.kernel.label(plugin),
-            prefix=settings.prefix,
-            offered=expression("tools", settings.tools),
-            approve=expression("approve", settings.approve),
-            defer=expression("defer", settings.defer),
-            hidden=frozenset(hidden.get(plugin, ())),
-        )
-
-    def _replacements(self, policy: Policy) -> dict[str, set[str]]:
-        hidden: dict[str, set[str]] = {}
-        for plugin in self._kept():
-            settings = self.config.plugin(plugin)
-            pairs: list[tuple[str, str]] = []
-            for entry in settings.replaces:
-                other, _, tool = entry.partition(":")
-                if not tool or ":" in tool or other not in self.kernel.plugins:
-                    hint = suggest(other, self.kernel.plugins)
-                    raise self._wrong_replacement(plugin, entry, f'is not "plugin:tool" of an installed plugin.{hint}')
-                hidden.setdefault(other, set()).add(tool)
-                pairs.append((other, tool))
-            policy.replacing(plugin, pairs)
-        return hidden
-
-    def _check_claims(
-        self,
-        toolbox: Toolbox,
-        plugins: Sequence[tuple[str, AbstractCapability[Any]]],
-        own: Sequence[AbstractCapability[Any]],
-    ) -> None:
-        claims = toolbox.claims()
-        for plugin, capability in (*plugins, *(("app", capability) for capability in own)):
-            label = self.kernel.label(plugin)
-            claims += [(name, plugin, label) for name in function_tools(capability.get_toolset())]
-        check_clashes(claims)
-
-    def _wrong_replacement(self, plugin: str, entry: str, what: str) -> ConfigError:
-        where = self.config.plugin(plugin).sources.get("replaces", "code")
-        return ConfigError(f"{where}: plugins.{plugin}.replaces: {entry!r} {what}", plugin=plugin)
-
-    def _check_replacements(self, toolsets: Sequence[PluginToolset]) -> None:
-        """Where the names are known: what is replaced is there, and so is what replaces it."""
-
-        def originals(plugin: str) -> set[str] | None:
-            known = [toolset.static_names() for toolset in toolsets if toolset.plugin == plugin]
-            names = [(d.metadata or {})["original"] for listed in known for d in listed or ()]
-            return None if None in known else set(names)
-
-        for plugin in self._kept():
-            for entry in self.config.plugin(plugin).replaces:
-                other, _, tool = entry.partition(":")
-                there, own = originals(other), originals(plugin)
-                if other in self._kept() and there is not None and tool not in there:
-                    raise self._wrong_replacement(plugin, entry, f"names no tool of {other}.{suggest(tool, there)}")
-                if own is not None and tool not in own:
-                    has = f"has none: {', '.join(sorted(own)) or 'no tools'}"
-                    raise self._wrong_replacement(plugin, entry, f"needs a tool {tool!r} of {plugin}, which {has}")
-
-    def _check_rules(
-        self, policy: Policy, toolbox: Toolbox, capabilities: Sequence[AbstractCapability[Any]], *, dynamic: bool
-    ) -> None:
-        definitions, complete = toolbox.static()
-        for toolset in cast("list[PluginToolset]", toolbox.toolsets):
-            own = toolset.static_names()
-            siblings = [t for t in cast("list[PluginToolset]", toolbox.toolsets) if t.plugin == toolset.plugin]
-            if own is not None and len(siblings) == 1:
-                for key, rule in (
-                    ("tools", toolset.rules.offered),
-                    ("approve", toolset.rules.approve),
-                    ("defer", toolset.rules.defer),
-                ):
-                    check_rule(rule, own, f"plugins.{toolset.plugin}.{key}")
-        all_known = complete and not dynamic and all(cap.get_toolset() is None for cap in capabilities)
-        self.known = definitions if all_known else None
-        if self.request.get("depth", 0):
-            policy.trust_names()  # the rules were checked where they were written; here fewer tools may be offered
-        elif policy.has_rules and all_known:
-            policy.check_names(definitions)
-
     def _workspaces(self) -> Workspaces:
         provided: dict[str, Any] = {}
         owners: dict[str, str] = {}
@@ -438,7 +327,7 @@ class _Assembly:
             owners[name] = item.plugin
             provided[name] = (factory, self.contexts[item.plugin])
         chosen = self.request.get("backend") or self.agent_config.runtime_policy.profile
-        return Workspaces(chosen, provided, self.contexts["app"])
+        return Workspaces(chosen, provided, self.contexts["app"], self.kernel.tracer)
 
     def _sections(self, *, live: bool) -> list[Contribution[PromptSection]]:
         owners: dict[str, Contribution[PromptSection]] = {}

@@ -14,6 +14,7 @@ from typing import Any, cast
 from .contributions import Allow, Ask, Contribution, Deny, Verdict
 from .errors import PluginError
 from .registry import Registry
+from .tracing import Tracer
 
 __all__ = ["Caller", "Incident", "Incidents"]
 
@@ -82,15 +83,18 @@ class Caller:
         order: Callable[[str, str], int],
         incidents: Incidents,
         label: Callable[[str], str],
+        tracer: Tracer,
     ) -> None:
         self._registry = registry
         self._order = order
         self._incidents = incidents
         self._label = label
+        self._step = tracer.step
+        self.tracer = tracer
 
     def recording(self, incidents: Incidents) -> Caller:
         """The same calls, with failures recorded (or raised) there."""
-        return Caller(self._registry, order=self._order, incidents=incidents, label=self._label)
+        return Caller(self._registry, order=self._order, incidents=incidents, label=self._label, tracer=self.tracer)
 
     def plugins(self, hook: str, among: Iterable[str] | None = None) -> tuple[str, ...]:
         """The plugins that implement a hook, first to last."""
@@ -131,8 +135,9 @@ class Caller:
         for impl in self._impls(hook, among):
             plugin = impl.plugin_name
             try:
-                result = self._call(impl, hook, arguments(plugin))
-                items = self._items(hook, plugin, result, mapping=policy.mapping, one=policy.policy == "one")
+                with self._step(plugin, "hook", hook):
+                    result = self._call(impl, hook, arguments(plugin))
+                    items = self._items(hook, plugin, result, mapping=policy.mapping, one=policy.policy == "one")
                 for item in items:
                     self._check(hook, plugin, item[1] if policy.mapping else item, policy.item)
             except (Exception, SystemExit) as error:
@@ -170,7 +175,8 @@ class Caller:
         """The first result that is not None. A plugin that raises is passed over and recorded."""
         for impl in self._impls(hook, among):
             try:
-                result = self._call(impl, hook, arguments)
+                with self._step(impl.plugin_name, "hook", hook):
+                    result = self._call(impl, hook, arguments)
                 if result is not None:
                     self._check(hook, impl.plugin_name, result, self._registry.policy(hook).item)
             except Exception as error:
@@ -186,9 +192,10 @@ class Caller:
         """Tell every plugin; exceptions are recorded, results ignored."""
         for impl in self._impls(hook, among):
             try:
-                result = self._call(impl, hook, arguments(impl.plugin_name))
-                if inspect.isawaitable(result):
-                    await result
+                with self._step(impl.plugin_name, "hook", hook):
+                    result = self._call(impl, hook, arguments(impl.plugin_name))
+                    if inspect.isawaitable(result):
+                        await result
             except Exception as error:
                 self._incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
 
@@ -196,7 +203,8 @@ class Caller:
         """`notify` from code that is not async; a coroutine from a plugin is refused."""
         for impl in self._impls(hook, among):
             try:
-                result = self._call(impl, hook, arguments(impl.plugin_name))
+                with self._step(impl.plugin_name, "hook", hook):
+                    result = self._call(impl, hook, arguments(impl.plugin_name))
                 if inspect.iscoroutine(result):
                     result.close()
                     raise TypeError(f"{hook} cannot be async: it is called while the agent is made")
@@ -211,9 +219,10 @@ class Caller:
         for impl in self._impls(hook, among):
             plugin = impl.plugin_name
             try:
-                result = self._call(impl, hook, arguments(plugin))
-                if inspect.isawaitable(result):
-                    result = await result
+                with self._step(plugin, "hook", hook):
+                    result = self._call(impl, hook, arguments(plugin))
+                    if inspect.isawaitable(result):
+                        result = await result
                 if result is not None and not isinstance(result, Allow | Ask | Deny):
                     raise PluginError(f"expected Allow, Ask, Deny or None, got {type(result).__name__}", plugin=plugin)
             except Exception as error:

@@ -91,7 +91,7 @@ class DeepCapability(DeepBase):
         self.description = None
         self.defer_loading = False
         self.parts = parts
-        self._history = History(parts.processors, parts.live, parts.incidents, self._compacted)
+        self._history = History(parts.processors, parts.live, parts.incidents, parts.kernel.tracer, self._compacted)
         self._needs = {
             f"{s.plugin}.{s.value.name}": s.value
             for s in parts.static

@@ -25,6 +25,8 @@ from .state import session
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
 
+    from .tracing import Tracer
+
 __all__ = ["LIVE", "History", "LiveSent", "last_said"]
 
 LIVE_LIMIT = 8_000
@@ -67,12 +69,14 @@ class History:
         processors: in plugin order; the phases are sorted here.
         sections: the live ones, in their order.
         incidents: where failures are recorded.
+        tracer: told of every processor and section that runs.
         compacted: told (ctx, processor, messages before, messages after, error) of a reducer that changed or failed.
     """
 
     processors: Sequence[Contribution[Processor]]
     sections: Sequence[Contribution[PromptSection]]
     incidents: Incidents
+    tracer: Tracer
     compacted: Callable[[RunContext[Any], Contribution[Processor], int, int, str | None], Awaitable[None]]
     _forms: dict[int, Form] = field(default_factory=dict[int, "Form"], init=False, repr=False, compare=False)
     """By the identity of a processor, which lives as long as this does."""
@@ -165,8 +169,9 @@ class History:
         if rule.fn is None or not offered.issuperset(rule.needs):
             return ""
         try:
-            returned: Any = rule.fn(ctx)
-            text: Any = await returned if inspect.isawaitable(returned) else returned
+            with self.tracer.step(section.plugin, "section", rule.name, ctx.tracer):
+                returned: Any = rule.fn(ctx)
+                text: Any = await returned if inspect.isawaitable(returned) else returned
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"a live section returns text or None, not {type(text).__name__}")
         except Exception as error:

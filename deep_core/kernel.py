@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -18,6 +19,7 @@ from .index import Candidate, PluginRecord, scan
 from .load import Lists, by_hand, explain_failure, gate, load, named
 from .outcomes import recall, remember
 from .registry import Registry
+from .tracing import Trace, Tracer
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent, DeferredToolRequests
@@ -163,7 +165,11 @@ class Kernel:
         for message in found.warnings:
             warn(message)
         self._registry = Registry()
-        self.caller = Caller(self._registry, order=self._order, incidents=self._incidents, label=self.label)
+        # Only where the environment may be read at all: `discover=False` reads nothing.
+        self.tracer = Tracer(to_stderr=discover and os.environ.get("DEEP_TRACE", "") not in ("", "0"))
+        self.caller = Caller(
+            self._registry, order=self._order, incidents=self._incidents, label=self.label, tracer=self.tracer
+        )
         for record in found.records:
             if record.status not in ("active", "disabled", "blocked") or self._is_named(record):
                 self._report(record)
@@ -171,7 +177,7 @@ class Kernel:
             warn(
                 "no plugin is installed, so agents have no tools: pip install deep-all, or single ones: deep-filesystem"
             )
-        loaded = load(found.candidates, self._given, self._registry, self._report)
+        loaded = load(found.candidates, self._given, self._registry, self._report, self.tracer)
         self._active = tuple(plugin.record.name for plugin in loaded)
         self._check_orders()
         slots, methods = self._collect_session()
@@ -291,6 +297,15 @@ class Kernel:
         from .explain import explain
 
         return explain(self, agent)
+
+    def trace(self) -> AbstractContextManager[Trace]:
+        """Record what plugins' code does while the block runs: hook calls, tools, sections, processors, nested.
+
+        with kernel.trace() as trace:
+            agent.run_sync("…", deps=deps)
+        print(trace)
+        """
+        return self.tracer.trace()
 
     def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None, app: Any = None) -> DeepAgentDeps[Any]:
         """A session from what `DeepAgentDeps.dump()` wrote."""

@@ -16,6 +16,7 @@ from .contributions import NAME
 from .errors import ConfigError, MissingExtra, PluginError, suggest
 from .index import Candidate, PluginRecord, origin_problem
 from .registry import Registry, static
+from .tracing import Tracer
 
 __all__ = ["Lists", "Loaded", "by_hand", "explain_failure", "gate", "load", "named"]
 
@@ -210,6 +211,7 @@ def load(
     given: Mapping[str, object],
     registry: Registry,
     on_error: Callable[[PluginRecord], None],
+    tracer: Tracer,
 ) -> list[Loaded]:
     """Import, check and register the active candidates.
 
@@ -218,12 +220,13 @@ def load(
         given: objects given by hand, by plugin name.
         registry: gets the specs of all, then the implementations of all.
         on_error: called with the record of each plugin that fails; may raise (strict, or a plugin that was named).
+        tracer: told of every import.
     """
     imported: list[Loaded] = []
     for candidate in candidates:
         if candidate.record.status != "active":
             continue
-        loaded = _contained(candidate.record, lambda c=candidate: _import(c, given), on_error)
+        loaded = _contained(candidate.record, lambda c=candidate: _import(c, given, tracer), on_error)
         if loaded is not None:
             imported.append(loaded)
     # Specs first, so that an implementation is checked against every hook there is.
@@ -264,7 +267,7 @@ def explain_failure(record: PluginRecord, error: BaseException) -> str:
     return f"{text}{where}; {way}"
 
 
-def _import(candidate: Candidate, given: Mapping[str, object]) -> Loaded:
+def _import(candidate: Candidate, given: Mapping[str, object], tracer: Tracer) -> Loaded:
     record = candidate.record
     if record.name in given and record.distribution is None:
         obj = given[record.name]
@@ -273,7 +276,8 @@ def _import(candidate: Candidate, given: Mapping[str, object]) -> Loaded:
         if problem:
             raise PluginError(problem, plugin=record.name)
         started = time.perf_counter()
-        module = importlib.import_module(candidate.module)
+        with tracer.step(record.name, "import", candidate.module):
+            module = importlib.import_module(candidate.module)
         record.import_ms = (time.perf_counter() - started) * 1000
         obj = _attribute(candidate, module)
     return Loaded(record, cast("Any", obj)() if isinstance(obj, type) else obj)

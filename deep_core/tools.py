@@ -20,6 +20,7 @@ from .expressions import Not, ToolExpression, ToolSubject, check_matches
 
 if TYPE_CHECKING:
     from .policy import Policy
+    from .tracing import Tracer
 
 __all__ = ["RESERVED", "PluginToolset", "ToolRules", "Toolbox", "static_definitions", "subject_of"]
 
@@ -131,6 +132,7 @@ class PluginToolset(WrapperToolset[Any]):
     rules: ToolRules
     policy: Policy
     incidents: Incidents
+    tracer: Tracer
     _entered: list[bool] = field(default_factory=list[bool], init=False, repr=False, compare=False)
     """For each time that it was entered, whether that worked."""
     _seen: dict[str, tuple[ToolDefinition, ToolDefinition]] = field(
@@ -183,7 +185,8 @@ class PluginToolset(WrapperToolset[Any]):
         if self._entered and not self._entered[-1]:
             return {}
         try:
-            return await (toolset or self.wrapped).get_tools(ctx)
+            with self.tracer.step(self.plugin, "toolset", self.wrapped.id or self.wrapped.label, ctx.tracer):
+                return await (toolset or self.wrapped).get_tools(ctx)
         except Exception as error:
             self._failed("could not list its tools", error)
             return {}
@@ -251,7 +254,8 @@ class PluginToolset(WrapperToolset[Any]):
         own = replace(ctx, tool_name=original)
         if ctx.tool_call_approved and ctx.tool_call_id not in calls_of(ctx).approved:
             own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # nobody approved it: it is forged
-        return await self.wrapped.call_tool(original, tool_args, own, inner)
+        with self.tracer.step(self.plugin, "tool", name, ctx.tracer):
+            return await self.wrapped.call_tool(original, tool_args, own, inner)
 
     def static_names(self) -> list[ToolDefinition] | None:
         """The attributed tools, where they are known without I/O."""

@@ -22,6 +22,7 @@ from .errors import PluginError, suggest
 if TYPE_CHECKING:
     from .context import AgentContext
     from .state import DeepAgentDeps
+    from .tracing import Tracer
 
 __all__ = ["BackendProtocol", "SandboxProtocol", "Workspaces"]
 
@@ -69,8 +70,10 @@ class Workspaces:
         chosen: str | WorkspaceBackend | BackendFactory | None,
         provided: Mapping[str, tuple[BackendFactory, AgentContext]],
         app_context: AgentContext,
+        tracer: Tracer,
     ) -> None:
         self._provided = provided
+        self._tracer = tracer
         self._context = app_context
         self._chosen = chosen
         if isinstance(chosen, str) and chosen not in provided:
@@ -102,7 +105,8 @@ class Workspaces:
             chosen = "memory"
         if isinstance(chosen, str):
             factory, context = self._provided[chosen]
-            return _checked(factory(context), chosen)
+            with self._tracer.step(context.plugin, "backend", chosen):
+                return _checked(factory(context), chosen)
         if isinstance(chosen, WorkspaceBackend):
             return chosen
         return _checked(chosen(self._context), getattr(chosen, "__name__", "backend"))

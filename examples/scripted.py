@@ -6,6 +6,7 @@ With DEEP_MODEL set (`DEEP_MODEL=anthropic:claude-sonnet-4-5`) the examples ask 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -13,8 +14,9 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
-Answer = str | tuple[str, Mapping[str, Any]]
-"""What the model says, or a tool and its arguments."""
+Call = tuple[str, Mapping[str, Any]]
+Answer = str | Call | list[Call]
+"""What the model says; or a tool and its arguments; or several such calls at once."""
 
 
 def model(*answers: Answer) -> Model | str:
@@ -26,19 +28,27 @@ def model(*answers: Answer) -> Model | str:
     if named:
         return named
 
-    def step(messages: list[ModelMessage]) -> Answer:
+    def step(messages: list[ModelMessage]) -> str | list[ToolCallPart]:
         said = sum(isinstance(message, ModelResponse) for message in messages)
-        return answers[said % len(answers)]
+        turn = answers[said % len(answers)]
+        if isinstance(turn, str):
+            return turn
+        calls = [turn] if isinstance(turn, tuple) else turn
+        return [ToolCallPart(name, dict(arguments)) for name, arguments in calls]
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         turn = step(messages)
-        return ModelResponse([TextPart(turn) if isinstance(turn, str) else ToolCallPart(turn[0], dict(turn[1]))])
+        return ModelResponse([TextPart(turn)] if isinstance(turn, str) else turn)
 
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
         turn = step(messages)
         if isinstance(turn, str):
-            yield turn
+            for word in re.findall(r"\S+\s*", turn):
+                yield word
         else:
-            yield {0: DeltaToolCall(name=turn[0], json_args=ToolCallPart(turn[0], dict(turn[1])).args_as_json_str())}
+            yield {
+                index: DeltaToolCall(name=call.tool_name, json_args=call.args_as_json_str())
+                for index, call in enumerate(turn)
+            }
 
     return FunctionModel(answer, stream_function=stream, model_name="scripted")

@@ -105,7 +105,7 @@ def run(page: Path) -> None:
                 importlib.import_module(path.stem)
         elif block.language == "python":
             source = "\n" * (block.line - 1) + block.code
-            exec(compile(source, page, "exec"), namespace)
+            exec(compile(source, page, "exec", dont_inherit=True), namespace)
 
 
 if __name__ == "__main__":

@@ -350,7 +350,7 @@ def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Pat
         pytest.skip("mkdocs is not installed: pip install -r requirements/dev.txt")
     site = tmp_path / "site"
     result = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", site],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", site],
         cwd=ROOT,
         capture_output=True,
         text=True,

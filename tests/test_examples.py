@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +15,61 @@ from tests.docs_pages import readers_environment
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SHOWS = {
+    "basic.py": [
+        "The packing list is in packing.md.",
+        "Two things: a passport and a raincoat.",
+        "todos: ['Write the packing list (in_progress)']",
+        "1 request in the second turn",
+    ],
+    "streaming.py": [
+        "-> write_file {'path': 'haiku.txt', 'content': 'Rain\\n'}",
+        "<- Created haiku.txt: 1 line.",
+        "[the answer came in 8 pieces, after 2 requests]",
+    ],
+    "chat.py": [
+        "run execute {'command': 'echo 3 files'}? [y/N] [execute: 3 files]",
+        "So much for the shell.",
+        "> You are welcome.",
+        "bye",
+    ],
+    "real_files.py": [
+        "edit_file (failed): settings.ini exists and you have not read it.",
+        "edit_file (success): Edited settings.ini: 1 replacement, line 2.",
+        "read_file (failed): ../secret.txt",
+        "on disk: b'[server]\\r\\nport = 8080\\r\\n'",
+    ],
+    "memory_and_disk.py": [
+        "on disk: ['report.md']",
+        "in memory: {'/workspace/draft.md': 'first thoughts\\n'}",
+    ],
+    "custom_tools.py": [
+        "celsius: 10.0",
+        "in_stock: 3",
+        "waits for a person: [('order', {'article': 'umbrella', 'number': 20})]",
+    ],
+    "subagents.py": [
+        "report: The notes are about umbrellas.",
+        "report: There is 1 file.",
+        "report: Under One Roof",
+        "8 requests, the subagents' included",
+    ],
+    "skills.py": [
+        "approved: python3 scripts/check.py 2026-0417-5",
+        "execute: the last digit must be 1",
+        "read_skill_resource: `2026-0417-1`: the year, the running number",
+        "in use: ['invoice-numbers']",
+    ],
+    "uploads.py": [
+        "refused: video.mp4: 2.0 KB or more is too large",
+        "uploads/sales.csv: 76 bytes, 3 lines, text/csv, utf-16",
+        "uploads/invoice 7.txt: 18 bytes, 1 lines, text/plain, utf-8",
+        "  but named .png, content is a PDF document",
+    ],
+    "long_conversation.py": [
+        "18 messages were sent and received; the history never had more than 10",
+        "The user's first request, word for word:\nI plan a trip to Oslo in May, for 900 euros.",
+        "kept: ['001.json', '002.json']",
+    ],
     "embed_script.py": ["january,120", "January was best: 120."],
     "embed_server_sessions.py": [
         "5 sessions, 1 kind of first answer: I have started a list.",
@@ -30,26 +88,65 @@ SHOWS = {
     ],
     "approvals.py": ["tool: paid 90 to Ann; agent:", "tool: 90 is too much; agent:"],
     "structured_output.py": ["Invoice: Acme 129.50", "2 requests"],
+    "docker_sandbox.py": ["execute: 5050", "The sum is 5050.", "remove it with: docker rm -f "],
 }
+TYPED = {"chat.py": "how many files?\ny\nthanks\n"}
+"""What a person types into an example."""
 NOT_RUN = {"scripted.py"}
 """Imported by the others."""
 
 
-def test_every_example_is_run() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*SHOWS, *NOT_RUN}
-
-
-@pytest.mark.parametrize("name", SHOWS)
-def test_an_example_shows_what_it_says(name: str, tmp_path: Path) -> None:
-    result = subprocess.run(
+def run(name: str, home: Path, typed: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
+    """One example, as a reader with everything installed would start it."""
+    return subprocess.run(
         [sys.executable, EXAMPLES / name],
-        cwd=tmp_path,
-        env=readers_environment(tmp_path),
+        cwd=home,
+        env=readers_environment(home) | settings,
+        input=typed,
         capture_output=True,
         text=True,
         timeout=120,
     )
+
+
+def docker_answers() -> bool:
+    """Whether there is an engine, and what deep-backends needs to speak to it."""
+    if shutil.which("docker") is None or importlib.util.find_spec("docker") is None:
+        return False
+    return subprocess.run(["docker", "info"], capture_output=True, timeout=60).returncode == 0
+
+
+def test_every_example_is_run_and_listed() -> None:
+    there = {path.name for path in EXAMPLES.glob("*.py")}
+    assert there == {*SHOWS, *NOT_RUN}
+    listed = re.findall(r"^\| \[(\w+\.py)\]\((\w+\.py)\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.M)
+    assert sorted(listed) == sorted((name, name) for name in there)
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_an_example_says_how_to_run_it(name: str) -> None:
+    assert f"python examples/{name}" in (EXAMPLES / name).read_text(encoding="utf-8").split('"""')[1]
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_an_example_shows_what_it_says(name: str, tmp_path: Path) -> None:
+    if name == "docker_sandbox.py" and not docker_answers():
+        pytest.skip(f"no Docker engine; with one: pip install 'deep-backends[docker]' && python examples/{name}")
+    result = run(name, tmp_path, TYPED.get(name, ""))
     assert result.returncode == 0, result.stderr[-4000:]
     for line in SHOWS[name]:
         assert line in result.stdout, result.stdout + result.stderr
     assert result.stderr == ""  # no warning either
+
+
+def test_a_refusal_in_the_chat_reaches_the_agent(tmp_path: Path) -> None:
+    result = run("chat.py", tmp_path, "how many files?\nn\n\n")
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert "[execute: The user said no.]" in result.stdout
+    assert "3 files]" not in result.stdout
+
+
+def test_an_example_asks_the_model_that_is_named(tmp_path: Path) -> None:
+    result = run("basic.py", tmp_path, DEEP_MODEL="demo:echo")
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert result.stdout.splitlines()[0] == "Make me a packing list for Oslo."

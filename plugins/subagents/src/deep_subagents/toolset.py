@@ -181,7 +181,7 @@ def build_toolset(
 
 
 def create_subagent_toolset(
-    subagents: Iterable[SubAgentConfig] = (),
+    subagents: Iterable[SubAgentConfig | Mapping[str, Any]] | None = None,
     *,
     model: Model | str | None = None,
     include_general_purpose: bool = True,
@@ -194,14 +194,15 @@ def create_subagent_toolset(
     no policy that they could take over: approvals that it asks for by other means do not hold for them.
 
     Args:
-        subagents: the types.
+        subagents: the types; a mapping of their fields will do.
         model: of types that have none of their own; None means the model of the run that calls `task`.
         include_general_purpose: whether there is a type for everything else.
         options: bounds (depth, requests, time, report); its types are added.
         id: of the toolset; `subagents` by default.
     """
     bounds = options or SubagentsOptions()
-    types = {kind.name: kind for kind in (*bounds.types, *subagents)}
+    given = map(SubAgentConfig.model_validate, subagents or ())
+    types = {kind.name: kind for kind in (*bounds.types, *given)}
     if model is not None:
         types = {name: kind if kind.model else kind.model_copy(update={"model": model}) for name, kind in types.items()}
     if include_general_purpose and bounds.include_general_purpose:

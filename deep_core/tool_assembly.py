@@ -1,0 +1,170 @@
+"""Assemble, the tools: the toolsets that plugins and the application give, as the configuration says, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_ai import ToolDefinition
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
+from pydantic_ai.toolsets._dynamic import DynamicToolset
+
+from .calls import Incidents
+from .contributions import Contribution
+from .errors import ConfigError, suggest
+from .expressions import as_expression
+from .policy import Policy
+from .request import Request
+from .tools import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+__all__ = ["ToolAssembly"]
+
+
+class ToolAssembly:
+    """What one agent's toolbox is made of.
+
+    Args:
+        kernel: whose plugins.
+        request: what was asked for.
+        policy: the agent's rules; told what replaces what, and checked against the tools.
+        kept: the plugins that are in use after everything was collected.
+        incidents: where failures are recorded.
+    """
+
+    def __init__(
+        self, kernel: Kernel, request: Request, policy: Policy, kept: Sequence[str], incidents: Incidents
+    ) -> None:
+        self.kernel = kernel
+        self.request = request
+        self.config = request.config
+        self.policy = policy
+        self.kept = kept
+        self.incidents = incidents
+
+    def toolbox(self, contributed: Sequence[Contribution[Any]]) -> Toolbox:
+        """All toolsets as one.
+
+        Raises:
+            PluginError: two tools of one name.
+            ConfigError: a plugin's settings name what is not there.
+        """
+        hidden = self._replacements()
+        toolsets: list[PluginToolset] = []
+        for item in contributed:
+            toolsets.append(self._attributed(item.value, item.plugin, self._rules(item.plugin, hidden)))
+        app = ToolRules("the application")
+        if tools := self.request.get("tools"):
+            toolsets.append(self._attributed(FunctionToolset(list(tools), id="app"), "app", app))
+        for given in self.request.get("toolsets") or ():
+            toolset: Any = cast("Any", given) if isinstance(given, AbstractToolset) else DynamicToolset[Any](given)
+            toolsets.append(self._attributed(toolset, "app", app))
+        for member in toolsets:
+            for definition in member.static_names() or ():
+                if (definition.metadata or {})["original"] in member.rules.hidden:
+                    self.policy.replaced(member.plugin, definition)
+        self._check_replacements(toolsets)
+        return Toolbox(toolsets)
+
+    def _attributed(self, toolset: AbstractToolset[Any], plugin: str, rules: ToolRules) -> PluginToolset:
+        return PluginToolset(toolset, plugin, rules, self.policy, self.incidents, self.kernel.tracer)
+
+    def _rules(self, plugin: str, hidden: Mapping[str, set[str]]) -> ToolRules:
+        settings = self.config.plugin(plugin)
+
+        def expression(key: str, value: str | bool | None) -> Any:
+            if not isinstance(value, str):
+                return value
+            try:
+                return as_expression(value)
+            except ValueError as error:
+                where = settings.sources.get(key, "code")
+                raise ConfigError(f"{where}: plugins.{plugin}.{key}: {error}", plugin=plugin) from error
+
+        return ToolRules(
+            label=self.kernel.label(plugin),
+            prefix=settings.prefix,
+            offered=expression("tools", settings.tools),
+            approve=expression("approve", settings.approve),
+            defer=expression("defer", settings.defer),
+            hidden=frozenset(hidden.get(plugin, ())),
+        )
+
+    def _replacements(self) -> dict[str, set[str]]:
+        hidden: dict[str, set[str]] = {}
+        for plugin in self.kept:
+            settings = self.config.plugin(plugin)
+            pairs: list[tuple[str, str]] = []
+            for entry in settings.replaces:
+                other, _, tool = entry.partition(":")
+                if not tool or ":" in tool or other not in self.kernel.plugins:
+                    hint = suggest(other, self.kernel.plugins)
+                    raise self._wrong_replacement(plugin, entry, f'is not "plugin:tool" of an installed plugin.{hint}')
+                hidden.setdefault(other, set()).add(tool)
+                pairs.append((other, tool))
+            self.policy.replacing(plugin, pairs)
+        return hidden
+
+    def check_claims(
+        self,
+        toolbox: Toolbox,
+        plugins: Sequence[tuple[str, AbstractCapability[Any]]],
+        own: Sequence[AbstractCapability[Any]],
+    ) -> None:
+        """No two tools of one name, those of capabilities included, as far as they are known without I/O."""
+        claims = toolbox.claims()
+        for plugin, capability in (*plugins, *(("app", capability) for capability in own)):
+            label = self.kernel.label(plugin)
+            claims += [(name, plugin, label) for name in function_tools(capability.get_toolset())]
+        check_clashes(claims)
+
+    def _wrong_replacement(self, plugin: str, entry: str, what: str) -> ConfigError:
+        where = self.config.plugin(plugin).sources.get("replaces", "code")
+        return ConfigError(f"{where}: plugins.{plugin}.replaces: {entry!r} {what}", plugin=plugin)
+
+    def _check_replacements(self, toolsets: Sequence[PluginToolset]) -> None:
+        """Where the names are known: what is replaced is there, and so is what replaces it."""
+
+        def originals(plugin: str) -> set[str] | None:
+            known = [toolset.static_names() for toolset in toolsets if toolset.plugin == plugin]
+            names = [(d.metadata or {})["original"] for listed in known for d in listed or ()]
+            return None if None in known else set(names)
+
+        for plugin in self.kept:
+            for entry in self.config.plugin(plugin).replaces:
+                other, _, tool = entry.partition(":")
+                there, own = originals(other), originals(plugin)
+                if other in self.kept and there is not None and tool not in there:
+                    raise self._wrong_replacement(plugin, entry, f"names no tool of {other}.{suggest(tool, there)}")
+                if own is not None and tool not in own:
+                    has = f"has none: {', '.join(sorted(own)) or 'no tools'}"
+                    raise self._wrong_replacement(plugin, entry, f"needs a tool {tool!r} of {plugin}, which {has}")
+
+    def check_rules(
+        self, toolbox: Toolbox, capabilities: Sequence[AbstractCapability[Any]], *, dynamic: bool
+    ) -> list[ToolDefinition] | None:
+        """Every rule must match some tool, where all tools are known.
+
+        Returns:
+            The offered tools, or None where not all are known without I/O.
+        """
+        definitions, complete = toolbox.static()
+        for toolset in cast("list[PluginToolset]", toolbox.toolsets):
+            own = toolset.static_names()
+            siblings = [t for t in cast("list[PluginToolset]", toolbox.toolsets) if t.plugin == toolset.plugin]
+            if own is not None and len(siblings) == 1:
+                for key, rule in (
+                    ("tools", toolset.rules.offered),
+                    ("approve", toolset.rules.approve),
+                    ("defer", toolset.rules.defer),
+                ):
+                    check_rule(rule, own, f"plugins.{toolset.plugin}.{key}")
+        all_known = complete and not dynamic and all(cap.get_toolset() is None for cap in capabilities)
+        if self.request.get("depth", 0):
+            self.policy.trust_names()  # the rules were checked where they were written; here fewer tools may be offered
+        elif self.policy.has_rules and all_known:
+            self.policy.check_names(definitions)
+        return definitions if all_known else None

@@ -1,0 +1,157 @@
+"""Trace: which plugin's code ran, when, for how long and with what outcome. Off until somebody asks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+__all__ = ["Trace", "Traced", "Tracer"]
+
+
+@dataclass
+class Traced:
+    """One step of one plugin.
+
+    Attributes:
+        plugin: whose code ran.
+        kind: `import`, `hook`, `tool`, `section`, `processor`, `toolset` or `backend`.
+        name: of the hook, tool, section, and so on.
+        milliseconds: how long it took, the steps inside and what it waited for included.
+        outcome: `ok`, or the exception: `ValueError: no such city`.
+        steps: what other plugins' code it called.
+    """
+
+    plugin: str
+    kind: str
+    name: str
+    milliseconds: float = 0.0
+    outcome: str = "ok"
+    steps: list[Traced] = field(default_factory=list["Traced"])
+
+    def lines(self, depth: int = 0) -> Generator[str]:
+        """This step and those inside, a line each."""
+        outcome = "" if self.outcome == "ok" else f"  {self.outcome}"
+        what = f"{'  ' * depth}{self.plugin}: {self.kind} {self.name}"
+        yield f"{self.milliseconds:8.2f} ms  {what}{outcome}"
+        for step in self.steps:
+            yield from step.lines(depth + 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**vars(self), "steps": [step.to_json() for step in self.steps]}
+
+
+@dataclass
+class Trace:
+    """What was traced, in the order in which it ended.
+
+    Attributes:
+        steps: the outermost ones; what they called is inside.
+    """
+
+    steps: list[Traced] = field(default_factory=list[Traced])
+    _listener: Callable[[Traced], None] | None = field(default=None, repr=False)
+
+    def add(self, step: Traced) -> None:
+        """Take up an outermost step that has ended."""
+        self.steps.append(step)
+        if self._listener is not None:
+            self._listener(step)
+
+    def by_plugin(self) -> dict[str, float]:
+        """Milliseconds spent in each plugin's own code, the slowest first."""
+        spent: dict[str, float] = {}
+
+        def count(steps: Iterable[Traced]) -> None:
+            for step in steps:
+                own = step.milliseconds - sum(inner.milliseconds for inner in step.steps)
+                spent[step.plugin] = spent.get(step.plugin, 0.0) + max(0.0, own)
+                count(step.steps)
+
+        count(self.steps)
+        return dict(sorted(spent.items(), key=lambda item: -item[1]))
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented JSON form."""
+        return {"schema": 1, "steps": [step.to_json() for step in self.steps]}
+
+    def __str__(self) -> str:
+        return "\n".join(line for step in self.steps for line in step.lines())
+
+
+_open: ContextVar[Traced | None] = ContextVar("deep_open_step", default=None)
+_OFF: AbstractContextManager[None] = nullcontext()
+
+
+class Tracer:
+    """One kernel's: hands steps to the traces that are under way, and to OpenTelemetry where a run is instrumented."""
+
+    def __init__(self, *, to_stderr: bool = False) -> None:
+        self._traces: tuple[Trace, ...] = (Trace(_listener=_print),) if to_stderr else ()
+
+    @contextmanager
+    def trace(self) -> Generator[Trace]:
+        """Record all steps, of all threads, until the block ends."""
+        trace = Trace()
+        self._traces = (*self._traces, trace)
+        try:
+            yield trace
+        finally:
+            self._traces = tuple(other for other in self._traces if other is not trace)
+
+    def step(self, plugin: str, kind: str, name: str, otel: Any = None) -> AbstractContextManager[None]:
+        """Around one plugin's code. Costs a call where nobody traces.
+
+        Args:
+            plugin: whose code.
+            kind: see `Traced`.
+            name: of the hook, tool, and so on.
+            otel: the run's OpenTelemetry tracer, `ctx.tracer`.
+        """
+        # By name, as the kernel does not import OpenTelemetry: Pydantic AI gives this one to runs without it.
+        watched = otel is not None and type(otel).__name__ != "NoOpTracer"
+        if not self._traces and not watched:
+            return _OFF
+        return _Step(self._traces, Traced(plugin, kind, name), otel if watched else None)
+
+
+class _Step(AbstractContextManager[None]):
+    def __init__(self, traces: tuple[Trace, ...], step: Traced, otel: Any) -> None:
+        self._traces = traces
+        self._step = step
+        self._span: AbstractContextManager[Any] | None = None
+        if otel is not None:
+            about = {"deep.plugin": step.plugin, "deep.kind": step.kind, "deep.name": step.name}
+            self._span = otel.start_as_current_span(f"{step.plugin}: {step.kind} {step.name}", attributes=about)
+
+    def __enter__(self) -> None:
+        self._parent = _open.get()
+        self._token: Token[Traced | None] = _open.set(self._step)
+        if self._span is not None:
+            self._span.__enter__()
+        self._began = time.perf_counter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._step.milliseconds = (time.perf_counter() - self._began) * 1000
+        if error is not None:
+            self._step.outcome = f"{type(error).__name__}: {error}".rstrip(": ")
+        if self._span is not None:
+            self._span.__exit__(kind, error, traceback)
+        _open.reset(self._token)
+        if self._parent is not None:
+            self._parent.steps.append(self._step)
+            return
+        for trace in self._traces:
+            trace.add(self._step)
+
+
+def _print(step: Traced) -> None:
+    print(*step.lines(), sep="\n", file=sys.stderr)

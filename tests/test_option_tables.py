@@ -1,0 +1,57 @@
+"""The options tables of the feature pages are complete, and their defaults are true."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+import pytest
+from deep_skills import SkillsOptions
+from deep_subagents import SubagentsOptions
+from deep_summarization import SummarizationOptions
+from deep_todo import TodoOptions
+from deep_uploads import UploadsOptions
+
+from deep_core import PluginOptions
+from tests.docs_pages import ROOT
+
+PAGES: dict[str, type[PluginOptions]] = {
+    "todos.md": TodoOptions,
+    "subagents.md": SubagentsOptions,
+    "skills.md": SkillsOptions,
+    "summarization.md": SummarizationOptions,
+    "uploads.md": UploadsOptions,
+}
+
+
+def rows(page: str) -> list[tuple[str, str, str]]:
+    """Name, mark and default of each row of the page's table of options."""
+    section = (ROOT / "docs" / page).read_text(encoding="utf-8").split("\n## Options\n")[1].split("\n## ")[0]
+    return re.findall(r"^\| `(\w+)`( \*)? \| (.*?) \|", section, re.M)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_every_option_in_the_models_order(page: str) -> None:
+    assert [name for name, _, _ in rows(page)] == list(PAGES[page].model_fields)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_default_is_what_the_model_has(page: str) -> None:
+    model = PAGES[page]
+    for name, _, shown in rows(page):
+        if shown == "none":
+            assert model.model_fields[name].get_default() is None, name
+        else:  # in TOML, as a user would write it
+            value = tomllib.loads(f"{name} = {shown.strip('`')}")
+            assert model.model_validate(value).model_dump(mode="json") == model().model_dump(mode="json"), name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_projects_file_may_not_say_is_marked(page: str) -> None:
+    trusted: set[str] = set()
+    for name, info in PAGES[page].model_fields.items():
+        extra: Any = info.json_schema_extra
+        if extra and extra.get("trusted"):
+            trusted.add(name)
+    assert {name for name, mark, _ in rows(page) if mark} == trusted

@@ -1,0 +1,137 @@
+"""`kernel.trace()` and DEEP_TRACE=1: whose code ran, how long it took, what came of it, nested; nothing while off."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic_ai import FunctionToolset, ModelRetry
+from pydantic_ai.models.instrumented import InstrumentationSettings
+
+from deep_core import Deny, PluginError, PromptSection, create_default_deps
+from tests.plugins_by_hand import kernel_of, plugin, scripted
+from tests.stubs import Call
+
+
+def outcomes(steps: list[Any]) -> dict[tuple[str, str, str], str]:
+    return {(step.plugin, step.kind, step.name): step.outcome for step in steps}
+
+
+def weather() -> Any:
+    toolset = FunctionToolset[Any](id="weather")
+
+    @toolset.tool_plain
+    def forecast(city: str) -> str:
+        if city == "Atlantis":
+            raise ModelRetry("no such city")
+        return f"Sunny in {city}"
+
+    return plugin(
+        "weather",
+        toolsets=[toolset],
+        sections=[PromptSection.live("now", lambda ctx: "It is noon.")],
+    )
+
+
+def test_a_trace_tells_whose_code_ran_and_what_came_of_it() -> None:
+    kernel = kernel_of(weather(), plugin("guard", check_call=lambda call, context: None))
+    with kernel.trace() as trace:
+        agent = kernel.create_agent(
+            scripted(Call("forecast", {"city": "Atlantis"}), Call("forecast", {"city": "Oslo"}))
+        )
+        agent.run_sync("go", deps=create_default_deps(kernel=kernel))
+    told = [(step.plugin, step.kind, step.name, step.outcome) for step in trace.steps]
+    assert ("weather", "hook", "deep_toolsets", "ok") in told
+    assert ("weather", "section", "now", "ok") in told
+    assert ("guard", "hook", "deep_check_call", "ok") in told
+    tools = [outcome for plugin_, kind, name, outcome in told if (kind, name) == ("tool", "forecast")]
+    assert tools == ["ModelRetry: no such city", "ok"]
+    assert set(trace.by_plugin()) == {"weather", "guard"}
+    assert json.loads(json.dumps(trace.to_json()))["schema"] == 1
+    assert "ms  weather: tool forecast  ModelRetry: no such city" in str(trace)
+
+
+def test_what_one_plugin_calls_of_another_is_nested() -> None:
+    toolset = FunctionToolset[Any](id="outer")
+
+    @toolset.tool_plain
+    async def outer() -> str:
+        with kernel.tracer.step("inner", "tool", "inner"):
+            return "done"
+
+    kernel = kernel_of(plugin("a", toolsets=[toolset]))
+    agent = kernel.create_agent(scripted(Call("outer")))
+    with kernel.trace() as trace:
+        agent.run_sync("go", deps=create_default_deps(kernel=kernel))
+    (step,) = [step for step in trace.steps if step.kind == "tool"]
+    assert [(inner.plugin, inner.name) for inner in step.steps] == [("inner", "inner")]
+    assert step.milliseconds >= step.steps[0].milliseconds
+    first, second = list(step.lines())
+    assert first.index("a: tool outer") + 2 == second.index("inner: tool inner")
+
+
+def test_nothing_is_recorded_outside_the_block() -> None:
+    kernel = kernel_of(weather())
+    with kernel.trace() as trace:
+        pass
+    kernel.create_agent(scripted())
+    assert trace.steps == []
+    with kernel.trace() as one, kernel.trace() as other:
+        kernel.create_agent(scripted())
+    assert [str(step.name) for step in one.steps] == [str(step.name) for step in other.steps] != []
+
+
+def test_what_raises_and_what_never_ran_can_be_told_apart() -> None:
+    def broken(context: Any) -> list[Any]:
+        raise RuntimeError("no")
+
+    kernel = kernel_of(plugin("broken", toolsets=broken))
+    with kernel.trace() as trace, pytest.raises(PluginError):
+        kernel.create_agent(scripted())
+    assert outcomes(trace.steps)["broken", "hook", "deep_toolsets"] == "RuntimeError: no"
+
+    kernel = kernel_of(plugin("guard", check_call=lambda call, context: Deny("never")), weather())
+    agent = kernel.create_agent(scripted(Call("forecast", {"city": "Oslo"})))
+    with kernel.trace() as trace:
+        agent.run_sync("go", deps=create_default_deps(kernel=kernel))
+    assert ("weather", "tool", "forecast") not in outcomes(trace.steps)
+
+
+def test_spans_of_opentelemetry_carry_the_plugins_name() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    kernel = kernel_of(weather())
+    agent = kernel.create_agent(scripted(Call("forecast", {"city": "Oslo"})))
+    agent.instrument = InstrumentationSettings(tracer_provider=provider)
+    agent.run_sync("go", deps=create_default_deps(kernel=kernel))
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    ours = spans["weather: tool forecast"]
+    assert dict(ours.attributes or {}) == {"deep.plugin": "weather", "deep.kind": "tool", "deep.name": "forecast"}
+    parent = {span.context.span_id: span.name for span in spans.values() if span.context}
+    assert ours.parent is not None
+    assert "forecast" in parent[ours.parent.span_id]
+    assert "weather: section now" in spans
+
+
+def test_deep_trace_prints_to_stderr(tmp_path: Path) -> None:
+    program = "from deep_core import Kernel; Kernel().create_agent('test'); print('made')"
+
+    def run(value: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "DEEP_TRACE": value, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+        return subprocess.run([sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True)
+
+    traced = run("1")
+    assert traced.stdout == "made\n"
+    assert "ms  todo: import deep_todo" in traced.stderr
+    assert "ms  filesystem: hook deep_toolsets" in traced.stderr
+    for off in ("", "0"):
+        assert run(off).stderr == ""
