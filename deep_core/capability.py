@@ -6,16 +6,16 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_ai import InstructionPart, ToolDefinition
+from pydantic_ai import InstructionPart, ToolDefinition, UserPromptNode
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelResponse, ToolCallPart
-from pydantic_ai.tools import RunContext
+from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 
-from .approvals import copied
+from .approvals import copied, unanswered
 from .calls import Incidents
 from .context import AgentContext
 from .contributions import Contribution, Processor, PromptSection, ToolCall
@@ -151,6 +151,24 @@ class DeepCapability(DeepBase):
         finally:
             text = None if error is None else f"{type(error).__name__}: {error}"
             await self.parts.emit(RunEndEvent(**_run(ctx), error=text))
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
+        """Tell listeners which calls a person denied: nothing of these comes by here again."""
+        if self.parts.emit is not None and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
+            pending = unanswered(ctx.messages)
+            for call_id, said in node.deferred_tool_results.approvals.items():
+                if call_id in pending and (said is False or isinstance(said, ToolDenied)):
+                    reason = said.message if isinstance(said, ToolDenied) else ""
+                    tool = pending[call_id][0]
+                    about: dict[str, Any] = {"tool": tool, "plugin": self._plugin_of(tool), "call_id": call_id}
+                    await self.parts.emit(ApprovalEvent(**_run(ctx), **about, decision="denied", reason=reason))
+        return cast("Any", node)
+
+    def _plugin_of(self, tool: str) -> str:
+        """As far as the tools are known before they are listed."""
+        return next(
+            (_plugin(definition) for definition in self.parts.toolbox.static()[0] if definition.name == tool), ""
+        )
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext

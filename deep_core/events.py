@@ -63,7 +63,10 @@ class ToolEvent(RunEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalEvent(RunEvent):
-    """A call waits for a person (`asked`), was let through by one (`approved`), or was refused (`denied`)."""
+    """A call waits for a person (`asked`), was let through by one (`approved`), or was refused (`denied`).
+
+    `plugin` is empty where a person denied the call of a tool that is only known once it is listed (an MCP server's).
+    """
 
     tool: str
     plugin: str

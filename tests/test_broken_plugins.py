@@ -152,6 +152,31 @@ def test_all_broken_plugins_together_leave_the_application_standing(environment:
     assert not {broken.module for broken in BROKEN.values()} & set(listed.imported)
 
 
+@pytest.mark.parametrize("garbage", [b"[deep]\nnot an entry point\n", b"[deep]\nbad = \xff\xfe\n"])
+def test_metadata_that_nobody_can_read_takes_nothing_down(environment: Environment, garbage: bytes) -> None:
+    """Pydantic reads every distribution's entry points when its first model is made; this one would end it there.
+
+    An application that imports Pydantic AI before it makes a kernel is past helping: that import raises.
+    """
+    environment.install(GOOD)
+    folder = environment.site / "acme_garbage-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-garbage\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_bytes(garbage)
+    program = (
+        "from deep_core import Kernel, create_default_deps\n"
+        "kernel = Kernel()\n"
+        "agent = kernel.create_agent('test')\n"
+        "print(agent.run_sync('go', deps=create_default_deps(kernel=kernel)).output)\n"
+    )
+    done = environment.run(environment.python, "-c", program)
+    assert done.code == 0, done.err
+    assert "Hello, a!" in done.out
+    assert "acme-garbage" in done.err
+    assert "its metadata cannot be read" in done.err
+    assert "pip install --force-reinstall acme-garbage" in done.err
+
+
 @pytest.mark.parametrize("kind", ["too_new", "missing_plugin"])
 def test_what_may_not_load_is_never_imported(environment: Environment, kind: str) -> None:
     environment.install(BROKEN[kind].distribution)

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent
+from pydantic_ai import Agent, DeferredToolResults, ToolDenied
 
 from deep_core import Deny, RunEvent, create_default_deps
 from deep_core.events import ApprovalEvent, RequestEvent, RunEndEvent, RunStartEvent, ToolEvent
@@ -74,6 +74,11 @@ def test_approvals_are_told_as_asked_approved_and_denied() -> None:
     run(agent, None, deps, message_history=asked.all_messages(), deferred_tool_results=answers)
     decisions = [(e.decision, e.tool, e.plugin, e.call_id) for e in ear.heard if isinstance(e, ApprovalEvent)]
     assert decisions == [("asked", "wipe", "disk", "c1"), ("approved", "wipe", "disk", "c1")]
+    ear.heard.clear()
+    no = DeferredToolResults(approvals={"c1": ToolDenied("keep it")})
+    run(agent, None, deps, message_history=asked.all_messages(), deferred_tool_results=no)
+    decisions = [(e.decision, e.tool, e.plugin, e.reason) for e in ear.heard if isinstance(e, ApprovalEvent)]
+    assert decisions == [("denied", "wipe", "disk", "keep it")]
     ear.heard.clear()
     guard = plugin("guard", check_call=lambda call: Deny("not today"))
     run(agent_of(plugin("disk", toolsets=[disk().toolset]), guard, ear.plugin, model=scripted(Call("look", {}))))
