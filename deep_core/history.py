@@ -194,7 +194,9 @@ def uniform(processor: Any) -> Form:
     Raises:
         UserError: its annotations cannot be resolved.
     """
-    takes_context, is_async = takes_run_context(processor), is_async_callable(processor)
+    # Pydantic AI goes by the annotation alone; one that needs two arguments, without any, can only mean the context.
+    takes_context = takes_run_context(processor) or _needs(processor) == 2
+    is_async = is_async_callable(processor)
 
     async def process(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
         given: tuple[Any, ...] = (ctx, messages) if takes_context else (messages,)
@@ -203,6 +205,15 @@ def uniform(processor: Any) -> Form:
         return await await_maybe(await run_in_executor(processor, *given))
 
     return process
+
+
+def _needs(function: Callable[..., Any]) -> int:
+    """How many positional arguments a function must be given."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some builtins have none
+        return 0
+    return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
 def last_said(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
