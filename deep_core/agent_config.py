@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from .config import model_parts
 from .errors import ConfigError, suggest
+from .plugin_options import Documented
 
 __all__ = ["AgentConfig", "parse_agent_config"]
 
@@ -30,11 +31,7 @@ LATER = {
 """Fields that are known and that nothing honours yet: refused, naming what will."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class Identity(_Part):
+class Identity(Documented):
     """Who the agent is."""
 
     name: str = Field(default="agent", pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")
@@ -43,14 +40,14 @@ class Identity(_Part):
     """What the agent is for, in traces."""
 
 
-class Prompt(_Part):
+class Prompt(Documented):
     """The base prompt."""
 
     system: str = Field(default="", max_length=200_000)
     """The application's own instructions; plugins' sections follow it."""
 
 
-class ModelSection(_Part):
+class ModelSection(Documented):
     """Which model answers, and how."""
 
     provider: str | None = None
@@ -86,7 +83,7 @@ class ModelSection(_Part):
         return {key: value for key, value in out.items() if value is not None}
 
 
-class ToolsPolicy(_Part):
+class ToolsPolicy(Documented):
     """Which tools there are."""
 
     enabled: bool = True
@@ -97,14 +94,14 @@ class ToolsPolicy(_Part):
     """True: every tool asks, but those that `interrupt_on` sets to false."""
 
 
-class RuntimePolicy(_Part):
+class RuntimePolicy(Documented):
     """Where the agent works."""
 
     profile: str | None = None
     """The name of a backend that a plugin provides."""
 
 
-class AgentConfig(_Part):
+class AgentConfig(Documented):
     """What an agent is and may do, as data."""
 
     schema_version: Literal[1] = 1

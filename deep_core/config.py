@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -302,6 +301,8 @@ def read_file(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: unreadable, not TOML, or with a top-level table that is not `agent` or `plugins`.
     """
+    import tomllib  # 5 ms, for those who have a file
+
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -339,6 +340,8 @@ def _env_value(path: tuple[str, ...], text: str) -> Any:
     setting = path[2] if len(path) > 2 and path[0] == "plugins" else ""
     structured = text[:1] in ("[", "{") or setting in ("enabled", "order", "approve", "defer") or path[:1] == ("agent",)
     if structured:
+        import tomllib
+
         try:
             return tomllib.loads(f"v = {text}")["v"]
         except tomllib.TOMLDecodeError:

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import unquote, urlsplit
 
+from .metadata import canonical, read_entry_points, read_metadata
+
 __all__ = ["GROUP", "Candidate", "PluginRecord", "Status", "origin_problem", "scan", "site_directories"]
 
 GROUP = "deep"
@@ -132,11 +134,7 @@ def _dist_infos(directory: str) -> Iterator[tuple[str, str]]:
         return
     for entry in entries:
         if entry.name.endswith(".dist-info"):
-            yield _canonical(entry.name.removesuffix(".dist-info").partition("-")[0]), entry.path
-
-
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+            yield canonical(entry.name.removesuffix(".dist-info").partition("-")[0]), entry.path
 
 
 def _declares(dist_info: str, group: str) -> bool:
@@ -162,41 +160,34 @@ def _candidates(path: str, installed: dict[str, str], group: str) -> list[Candid
 
 
 def _read(path: str, installed: dict[str, str], group: str) -> Iterator[Candidate]:
-    import importlib_metadata
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    dist: Any = importlib_metadata.Distribution.at(path)  # its type hints are partial
-    core_range, requires = "", list[str]()
-    for text in dist.requires or ():
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
-            continue
-        if _canonical(requirement.name) == "deep-core":
-            core_range = str(requirement.specifier)
-        else:
-            requires.append(_canonical(requirement.name))
+    metadata = read_metadata(path)
     site_directory = os.path.dirname(os.path.realpath(path))
-    editable = _editable_root(dist.read_text("direct_url.json"))
-    for entry in dist.entry_points.select(group=group):
+    editable = _editable_root(_text(os.path.join(path, "direct_url.json")))
+    for name, value in read_entry_points(path, group):
         yield Candidate(
             record=PluginRecord(
-                name=entry.name,
-                distribution=dist.name,
-                version=dist.version,
+                name=name,
+                distribution=metadata.name,
+                version=metadata.version,
                 path=editable or site_directory,
                 editable=editable is not None,
             ),
-            value=entry.value,
+            value=value,
             dist_info=Path(path),
-            core_range=core_range,
-            requires=tuple(requires),
-            missing=tuple(name for name in requires if name not in installed),
+            core_range=metadata.core_range,
+            requires=metadata.requires,
+            missing=tuple(name for name in metadata.requires if name not in installed),
             roots=(editable, site_directory) if editable else (site_directory,),
             listed=editable is None,
         )
+
+
+def _text(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return None
 
 
 def _editable_root(direct_url: str | None) -> str | None:

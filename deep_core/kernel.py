@@ -155,7 +155,7 @@ class Kernel:
             config=config,
             remembered=False,
         )
-        if any(not candidate.value for candidate in found.candidates):
+        if any(c.record.distribution and not c.value for c in found.candidates):
             # Pydantic reads the entry points of every distribution when its first model is made, and the garbage in
             # this one would end the application there. Without its own plugins it does not look.
             os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -15,6 +15,7 @@ from .config import Config
 from .contributions import NAME
 from .errors import ConfigError, MissingExtra, PluginError, suggest
 from .index import Candidate, PluginRecord, origin_problem
+from .metadata import accepts, canonical
 from .registry import Registry, static
 from .tracing import Tracer
 
@@ -101,7 +102,7 @@ def named(record: PluginRecord, entries: Iterable[tuple[str, str]]) -> str | Non
 
 
 def _same_distribution(a: str, b: str) -> bool:
-    return re.sub(r"[-_.]+", "-", a).lower() == re.sub(r"[-_.]+", "-", b).lower()
+    return canonical(a) == canonical(b)
 
 
 def _check_lists(candidates: Sequence[Candidate], lists: Lists, config: Config) -> list[str]:
@@ -149,15 +150,12 @@ def _gate_one(candidate: Candidate, lists: Lists, config: Config, version: str, 
             "blocked", f"not on the allow list of {', '.join(sorted(sources))}; add {record.name!r} to plugins.allow"
         )
         return
-    if candidate.core_range:
-        from packaging.specifiers import SpecifierSet
-
-        if not SpecifierSet(candidate.core_range).contains(version, prereleases=True):
-            record.fail(
-                "incompatible",
-                f"needs deep-core {candidate.core_range}, this is {version}: "
-                f"pip install 'deep-core{candidate.core_range}', or another version of {record.distribution}",
-            )
+    if candidate.core_range and not accepts(candidate.core_range, version):
+        record.fail(
+            "incompatible",
+            f"needs deep-core {candidate.core_range}, this is {version}: "
+            f"pip install 'deep-core{candidate.core_range}', or another version of {record.distribution}",
+        )
 
 
 def _gate_doubles(candidates: Sequence[Candidate]) -> None:

@@ -83,9 +83,25 @@ async def slow_with_context(ctx: RunContext[Any], messages: Messages) -> Message
     return [saying(f"async ctx {ctx.deps.app}"), *messages]
 
 
+def unannotated(ctx, messages):  # type: ignore[no-untyped-def]
+    return [saying(f"ctx {ctx.deps.app}"), *messages]
+
+
+async def slow_unannotated(ctx, messages):  # type: ignore[no-untyped-def]
+    return [saying(f"async ctx {ctx.deps.app}"), *messages]
+
+
 @pytest.mark.parametrize(
     ("form", "said"),
-    [(plain, "plain"), (with_context, "ctx me"), (slow, "async"), (slow_with_context, "async ctx me")],
+    [
+        (plain, "plain"),
+        (with_context, "ctx me"),
+        (slow, "async"),
+        (slow_with_context, "async ctx me"),
+        (unannotated, "ctx me"),  # Pydantic AI itself calls these two with the messages alone
+        (slow_unannotated, "async ctx me"),
+        (lambda messages, more=(): [saying("plain"), *messages, *more], "plain"),
+    ],
 )
 @pytest.mark.parametrize("bare", [True, False])
 @pytest.mark.parametrize("own", [True, False])

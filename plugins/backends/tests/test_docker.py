@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from deep_backends import DockerBackend, docker_backend
-from pydantic_ai.workspaces import SupportsCommands, WorkspaceBackend, WorkspaceUnavailableError
+from pydantic_ai.workspaces import SupportsCommands, WorkspaceBackend, WorkspaceRef, WorkspaceUnavailableError
 
 from deep_core import MissingExtra
 
@@ -142,6 +142,66 @@ async def test_only_named_variables_are_passed(docker: ModuleType, monkeypatch: 
     assert "secret" not in str(engine.asked)
 
 
+async def test_a_runtime_sets_image_directory_and_variables_and_the_model_hears_of_none(docker: ModuleType) -> None:
+    import deep_backends
+    import deep_filesystem
+    from deep_backends import RuntimeConfig, get_runtime
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    from deep_core import Kernel, create_default_deps
+
+    engine = Engine()
+    docker.from_env = lambda: engine
+    runtime = RuntimeConfig(name="acme", image="acme/job:1", work_dir="/job", env_vars={"ACME_TOKEN": "canary-81f3"})
+    backend = docker_backend(runtime=runtime)
+    assert await backend.working_dir() == "/job"
+    (asked,) = engine.asked
+    assert asked["image"] == "acme/job:1"
+    assert asked["environment"]["ACME_TOKEN"] == "canary-81f3"
+    assert docker_backend(runtime="python-minimal") is not None
+    with pytest.raises(KeyError, match="python-minimal"):
+        get_runtime("python-minimum")
+
+    sent: list[str] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        sent.append(repr((messages, info)))
+        return ModelResponse([TextPart("done")])
+
+    with Kernel(plugins=[deep_backends, deep_filesystem], discover=False, strict=True) as kernel:
+        agent = kernel.create_agent(FunctionModel(answer))
+        await agent.run("Go", deps=create_default_deps(backend=backend, kernel=kernel))
+    assert "execute" in sent[0]
+    assert "canary-81f3" not in sent[0]
+
+
+async def test_disposing_removes_the_container_once_and_never_another(docker: ModuleType) -> None:
+    removed: list[str] = []
+
+    class Removing(Engine):
+        def get(self, name: str) -> Any:
+            if not self.asked or name in removed:
+                raise docker.errors.NotFound(name)
+            return SimpleNamespace(
+                id=name, status="running", remove=lambda force: removed.append(name), reload=lambda: None
+            )
+
+    engine = Removing()
+    docker.from_env = lambda: engine
+    backend = docker_backend(container_name="acme-1")
+    await backend.dispose()  # it never was
+    assert engine.asked == []
+    await backend.working_dir()
+    await backend.dispose()
+    await backend.dispose()
+    assert removed == ["acme-1"]
+    stranger = docker_backend(ref=WorkspaceRef(provider="docker", id="somebody-elses"))
+    with pytest.raises(ValueError, match="not created by"):
+        await stranger.dispose()
+    assert removed == ["acme-1"]
+
+
 def engine_answers() -> bool:
     if any(importlib.util.find_spec(name) is None for name in ("docker", "httpx", "pydantic_ai_backends")):
         return False
@@ -153,7 +213,6 @@ async def test_a_container_runs_commands_and_holds_files() -> None:
     if not engine_answers():
         pytest.skip("needs a running Docker engine, and pip install 'deep-backends[docker]'")
     from pydantic_ai.workspaces import Workspace
-    from pydantic_ai_backends.workspaces import DockerWorkspace
 
     os.environ.setdefault("ACME_API_KEY", "secret")
     backend = docker_backend(network_mode="none")
@@ -164,5 +223,4 @@ async def test_a_container_runs_commands_and_holds_files() -> None:
         assert await workspace.read_bytes("data.bin") == b"\x00\xff"
         assert "secret" not in (await backend.run(["env"])).stdout
     finally:
-        if backend.ref is not None:
-            await DockerWorkspace().destroy(backend.ref)
+        await backend.dispose()

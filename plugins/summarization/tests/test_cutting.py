@@ -60,6 +60,21 @@ def test_no_call_loses_its_result_and_the_size_falls() -> None:
     assert compacted[True] > 2, compacted
 
 
+@settings(MANY, max_examples=30)
+@given(st.lists(histories().filter(lambda history: not orphans(history)[1]), min_size=2, max_size=4), SIZES)
+def test_nothing_comes_apart_when_what_was_summarised_grows_and_is_summarised_again(parts: Any, keep: Any) -> None:
+    processor = SummarizationProcessor(Writer("short"), trigger=("messages", 3), keep=keep, max_input_tokens=1_000)
+    history: list[ModelMessage] = []
+    for part in parts:
+        before = [*history, *part]
+        history = asyncio.run(processor(before))
+        assert orphans(history) == ([], [])
+        if history is not before:
+            assert count_tokens_approximately(history) < count_tokens_approximately(before)
+            assert sum(is_summary(part) for message in history for part in message.parts) == 1
+        history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(history))
+
+
 @MANY
 @given(histories())
 def test_a_cut_is_safe_exactly_where_no_call_is_open(history: list[ModelMessage]) -> None:

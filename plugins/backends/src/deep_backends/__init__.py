@@ -22,8 +22,20 @@ if TYPE_CHECKING:
     from .memory import MemoryBackend
     from .options import BackendsOptions
     from .protocols import SupportsGuardedWrite, SupportsProtect, SupportsRangeRead, SupportsStreamWrite
+    from .runtimes import BUILTIN_RUNTIMES, RuntimeConfig, get_runtime
+    from .sessions import (
+        SessionFactory,
+        SessionInUseError,
+        SessionLimitError,
+        SessionManager,
+        SessionPlace,
+        SupportsDispose,
+        docker_session,
+        session_directory_name,
+    )
 
 __all__ = [
+    "BUILTIN_RUNTIMES",
     "BackendsOptions",
     "CompositeBackend",
     "ConfinementError",
@@ -32,6 +44,13 @@ __all__ = [
     "LocalBackend",
     "MemoryBackend",
     "ProtectedPathError",
+    "RuntimeConfig",
+    "SessionFactory",
+    "SessionInUseError",
+    "SessionLimitError",
+    "SessionManager",
+    "SessionPlace",
+    "SupportsDispose",
     "SupportsGuardedWrite",
     "SupportsProtect",
     "SupportsRangeRead",
@@ -39,8 +58,11 @@ __all__ = [
     "UnsupportedOperationError",
     "composite_backend",
     "docker_backend",
+    "docker_session",
+    "get_runtime",
     "local_backend",
     "memory_backend",
+    "session_directory_name",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -54,6 +76,17 @@ __getattr__, __dir__ = lazy_exports(
         "memory": ["MemoryBackend"],
         "options": ["BackendsOptions"],
         "protocols": ["SupportsGuardedWrite", "SupportsProtect", "SupportsRangeRead", "SupportsStreamWrite"],
+        "runtimes": ["BUILTIN_RUNTIMES", "RuntimeConfig", "get_runtime"],
+        "sessions": [
+            "SessionFactory",
+            "SessionInUseError",
+            "SessionLimitError",
+            "SessionManager",
+            "SessionPlace",
+            "SupportsDispose",
+            "docker_session",
+            "session_directory_name",
+        ],
     },
 )
 

@@ -19,11 +19,13 @@ from pydantic_ai.workspaces import (
 from .environment import PassedEnv, check_env, passed_environment
 
 if TYPE_CHECKING:
-    from pydantic_ai_backends.workspaces import DockerWorkspaceBackend
+    from pydantic_ai_backends.types import RuntimeConfig
+    from pydantic_ai_backends.workspaces import DockerWorkspace
 
-__all__ = ["DEFAULT_IMAGE", "DockerBackend", "create_docker_backend"]
+__all__ = ["DEFAULT_IMAGE", "DEFAULT_WORK_DIR", "DockerBackend", "create_docker_backend"]
 
 DEFAULT_IMAGE = "python:3.12-slim"
+DEFAULT_WORK_DIR = "/workspace"
 _NEEDED = ("pydantic_ai_backends", "httpx", "docker")
 """What the extra brings; pydantic-ai-backend 0.2.37 imports httpx for every workspace, its extra `docker` lacks it."""
 
@@ -36,8 +38,9 @@ class DockerBackend(WorkspaceBackend, SupportsCommands):
     but what was passed.
     """
 
-    def __init__(self, wrapped: DockerWorkspaceBackend) -> None:
-        self._wrapped = wrapped
+    def __init__(self, workspace: DockerWorkspace, ref: WorkspaceRef | None = None) -> None:
+        self._workspace = workspace
+        self._wrapped = workspace.backend(ref)
 
     @property
     def ref(self) -> WorkspaceRef | None:
@@ -75,6 +78,20 @@ class DockerBackend(WorkspaceBackend, SupportsCommands):
         except Exception as error:
             raise _unreachable(error) from error
 
+    async def dispose(self) -> None:
+        """Remove the container with everything in it that is not mounted. One that is gone, or never was, is fine.
+
+        Raises:
+            WorkspaceUnavailableError: No Docker engine answers.
+            ValueError: The ref names a container that was not made by this backend.
+        """
+        if self.ref is None:
+            return
+        try:
+            await self._workspace.destroy(self.ref)
+        except Exception as error:
+            raise _unreachable(error) from error
+
 
 def _unreachable(error: Exception) -> Exception:
     """The error to raise for `error`: itself, or what it means where the engine could not be reached at all."""
@@ -91,8 +108,9 @@ def _unreachable(error: Exception) -> Exception:
 def create_docker_backend(
     image: str = DEFAULT_IMAGE,
     *,
+    runtime: str | RuntimeConfig | None = None,
     env: PassedEnv = (),
-    work_dir: str = "/workspace",
+    work_dir: str = DEFAULT_WORK_DIR,
     network_mode: str | None = None,
     mem_limit: str | None = None,
     cpus: float | None = None,
@@ -102,6 +120,8 @@ def create_docker_backend(
     ref: WorkspaceRef | None = None,
 ) -> DockerBackend:
     """Make a docker backend; see `deep_backends.docker_backend`."""
+    if runtime is not None and (image, work_dir) != (DEFAULT_IMAGE, DEFAULT_WORK_DIR):
+        raise ValueError("a runtime brings its own image and work_dir: give the runtime alone, or leave it out")
     passed = passed_environment(check_env(env))
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
@@ -110,8 +130,11 @@ def create_docker_backend(
         raise MissingExtra("backends[docker]")
     from pydantic_ai_backends.workspaces import DockerWorkspace
 
+    from .runtimes import get_runtime
+
     workspace = DockerWorkspace(
         image=image,
+        runtime=get_runtime(runtime) if isinstance(runtime, str) else runtime,
         work_dir=work_dir,
         network_mode=network_mode,
         mem_limit=mem_limit,
@@ -121,4 +144,4 @@ def create_docker_backend(
         volumes=volumes,
         container_name=container_name,
     )
-    return DockerBackend(workspace.backend(ref))
+    return DockerBackend(workspace, ref)

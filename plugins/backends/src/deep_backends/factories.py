@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .local import LocalBackend
     from .memory import MemoryBackend
     from .options import BackendName, BackendsOptions
+    from .runtimes import RuntimeConfig
 
 __all__ = [
     "composite_backend",
@@ -71,6 +72,7 @@ def composite_backend(default: WorkspaceBackend, routes: Mapping[str, WorkspaceB
 def docker_backend(
     image: str = "python:3.12-slim",
     *,
+    runtime: str | RuntimeConfig | None = None,
     env: PassedEnv = (),
     work_dir: str = "/workspace",
     network_mode: str | None = None,
@@ -85,6 +87,9 @@ def docker_backend(
 
     Args:
         image: The image of a new container.
+        runtime: Instead of `image` and `work_dir`: a runtime, or the name of one in `deep_backends.BUILTIN_RUNTIMES`.
+            Its image is built at the first operation where it names packages. Its variables are set in the container;
+            the model is not told of them.
         env: Names of host variables that commands see, or a mapping of names to values; nothing else of the host.
         work_dir: The directory in the container where commands start.
         network_mode: Docker's network mode; `"none"` keeps the container off the network.
@@ -97,11 +102,14 @@ def docker_backend(
 
     Raises:
         MissingExtra: `deep-backends[docker]` is not installed.
+        ValueError: Both a runtime, and an image or a work_dir, are given.
+        KeyError: No runtime has that name; the message has those there are.
     """
     from .docker import create_docker_backend
 
     return create_docker_backend(
         image,
+        runtime=runtime,
         env=env,
         work_dir=work_dir,
         network_mode=network_mode,

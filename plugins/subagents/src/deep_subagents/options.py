@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, field_validator
+from pydantic import Field, InstanceOf, field_validator
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_ai.models import Model
 
@@ -18,13 +18,11 @@ GENERAL_PURPOSE = "general-purpose"
 """The type that `task` starts when the model names none."""
 
 
-class SubAgentConfig(BaseModel):
+class SubAgentConfig(PluginOptions):
     """One type of subagent.
 
     What is not said here (model, tools, approvals, filters, options, limits) a subagent has from its caller.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")
     """What the model writes as `subagent_type`."""

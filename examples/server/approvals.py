@@ -1,0 +1,135 @@
+"""What a person is asked before a call runs, with the diff of what it would change; and the way back of the answer."""
+
+from __future__ import annotations
+
+import difflib
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, TypedDict
+
+from deep_subagents import decide
+from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolDenied
+from pydantic_ai.workspaces import Workspace, WorkspaceBackend, WorkspaceError
+
+__all__ = ["Approval", "Question", "Stale", "Verdict", "answers", "approval_of"]
+
+DIFF_CHARS = 200_000
+"""Characters of both versions; beyond it the arguments are shown as they are."""
+
+
+class Verdict(TypedDict, total=False):
+    """What a person says of one call."""
+
+    approve: bool
+    reason: str
+
+
+class Question(TypedDict):
+    """One call that waits: enough to decide on it.
+
+    `path` names it: the call's id; for a subagent's, the ids of the calls above it and its own, with slashes.
+    `subagent` is who wants to make it, or None for the agent itself.
+    """
+
+    path: str
+    tool: str
+    args: Mapping[str, Any]
+    reason: str
+    diff: str | None
+    subagent: str | None
+
+
+class Approval(TypedDict):
+    """All that a run waits for. Every question must be answered before it goes on."""
+
+    id: str
+    questions: list[Question]
+
+
+class Stale(ValueError):
+    """The answer is to something that is not asked, or not asked any more."""
+
+
+async def approval_of(requests: DeferredToolRequests, backend: WorkspaceBackend) -> Approval:
+    """What to ask about the calls that a run ended with."""
+    calls = [
+        {"args": call.args_as_dict()}
+        | requests.metadata.get(call.tool_call_id, {})
+        | {"path": call.tool_call_id, "tool": call.tool_name}
+        for call in requests.approvals
+    ]
+    workspace = Workspace(backend)
+    return {"id": uuid.uuid4().hex, "questions": [question async for question in _questions(calls, None, workspace)]}
+
+
+async def _questions(
+    calls: Iterable[Mapping[str, Any]], subagent: str | None, workspace: Workspace
+) -> AsyncIterator[Question]:
+    for call in calls:
+        if "subagent" in call:  # a `task` call waits because of calls below it: these are what is decided
+            async for question in _questions(call["calls"], call["subagent"], workspace):
+                yield question
+        else:
+            yield {
+                "path": call["path"],
+                "tool": call["tool"],
+                "args": call["args"],
+                "reason": call.get("reason", ""),
+                "diff": await _diff(call["args"], workspace),
+                "subagent": subagent,
+            }
+
+
+def answers(requests: DeferredToolRequests, asked: Approval, verdicts: Mapping[str, Verdict]) -> DeferredToolResults:
+    """What the run goes on with.
+
+    Raises:
+        Stale: a question is not answered, or an answer has no question.
+    """
+    if set(verdicts) != {question["path"] for question in asked["questions"]}:
+        raise Stale("answer each call that is waiting, and only those")
+    decisions = {
+        path: True if verdict.get("approve") else ToolDenied(_refusal(verdict.get("reason", "")))
+        for path, verdict in verdicts.items()
+    }
+    results = decide(requests, decisions)
+    # Tools that somebody outside executes: nobody does here, and the run must not wait for them.
+    results.calls.update({call.tool_call_id: "Nobody here executes this tool." for call in requests.calls})
+    return results
+
+
+def _refusal(reason: str) -> str:
+    said = f" and said: {reason}" if reason else "."
+    return f"The user refused this call{said}"
+
+
+async def _diff(args: Mapping[str, Any], workspace: Workspace) -> str | None:
+    """What a call would change, told by the shape of its arguments, so that every plugin's file tool has it."""
+    path, content = args.get("path"), args.get("content")
+    old, new = args.get("old_string"), args.get("new_string")
+    if not isinstance(path, str):
+        return None
+    if isinstance(content, str):
+        before, after = await _text(path, workspace), content
+    elif isinstance(old, str) and isinstance(new, str):
+        before = await _text(path, workspace)
+        if before is None or not old or old not in before:
+            return None  # it cannot work as it is written: the arguments say more than an empty diff
+        after = before.replace(old, new, -1 if args.get("replace_all") else 1)
+    else:
+        return None
+    if before is None or len(before) + len(after) > DIFF_CHARS:
+        return None
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), f"{path} (now)", f"{path} (after)", lineterm=""
+    )
+    return "\n".join(lines)
+
+
+async def _text(path: str, workspace: Workspace) -> str | None:
+    try:
+        return await workspace.read_text(path)
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, WorkspaceError):
+        return None  # a folder, another encoding, too large, outside: the tool itself will say so

@@ -1,0 +1,351 @@
+"""The sessions that somebody has open or that work: one conversation each, many pages that watch it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from deep_backends import SessionManager
+from deep_uploads import Data, UploadedFile, upload_file
+from pydantic_ai import Agent, Conversation, ConversationTypeAdapter, DeferredToolRequests, DeferredToolResults
+from pydantic_ai.agent import AgentRunEvents
+from pydantic_ai.exceptions import RunCancelled, UserError
+from pydantic_ai.messages import AgentStreamEvent, FunctionToolResultEvent, ModelMessage, ModelResponse
+from pydantic_ai.run import AgentRunResultEvent
+from pydantic_ai.workspaces import WorkspaceBackend
+
+from deep_core import AgentContext, DeepAgentDeps, Kernel, hookimpl
+from deep_core.events import RunEvent
+
+from .approvals import Approval, Verdict, answers, approval_of
+from .store import Row, Store
+from .transcript import Transcript
+
+__all__ = ["Busy", "Children", "LiveSession", "Missing", "Sessions", "TooMany"]
+
+logger = logging.getLogger(__name__)
+QUEUED = 2_000
+"""Events that a page may lag behind. One that lags more is let go, comes back, and is told everything anew."""
+TITLE_CHARS = 60
+
+
+class Missing(LookupError):
+    """There is no such session, or it is somebody else's: nobody is told which."""
+
+
+class Busy(RuntimeError):
+    """Not now: the session is at work, or waits for an answer."""
+
+
+class TooMany(RuntimeError):
+    """This owner has as many sessions as one may have."""
+
+
+class LiveSession:
+    """One session in memory: its state, its conversation, the run under way, and the pages that watch."""
+
+    def __init__(self, row: Row, sessions: Sessions) -> None:
+        self.id = row.id
+        self.title = row.title
+        self._sessions = sessions
+        self.deps: DeepAgentDeps[None] = sessions.kernel.load_deps(row.deps)
+        self.conversation = ConversationTypeAdapter.validate_json(row.conversation)
+        self.transcript = Transcript(json.loads(row.items), self._tell)
+        self.approval: Approval | None = json.loads(row.approval)
+        self.run: asyncio.Task[None] | None = None
+        self._stop: asyncio.Event | None = None
+        self._pages: set[asyncio.Queue[dict[str, Any] | None]] = set()
+        if row.running:
+            self.transcript.end()
+            told = "The server was stopped while it worked on this. Files may have changed."
+            again = " Whether the calls below ran is not known." if self.approval else " Send the message again."
+            self.transcript.add({"kind": "error", "text": told + again})
+
+    # -- watching ------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that a page shows; what it is told later are changes to this."""
+        return {
+            "type": "snapshot",
+            "id": self.id,
+            "title": self.title,
+            "items": self.transcript.items,
+            "approval": self.approval,
+            "running": self.run is not None,
+            "todos": self._todos(),
+        }
+
+    @contextlib.contextmanager
+    def watched(self) -> Generator[asyncio.Queue[dict[str, Any] | None], None, None]:
+        """A queue of what happens from now on, the snapshot first; None in it means that this page lags too far."""
+        queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        # Copied: what is in the queue is sent later, and the changes until then come after it.
+        queue.put_nowait(json.loads(json.dumps(self.snapshot())))
+        self._pages.add(queue)
+        try:
+            yield queue
+        finally:
+            self._pages.discard(queue)
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        for queue in list(self._pages):
+            if queue.qsize() >= QUEUED:
+                self._pages.discard(queue)
+                queue.put_nowait(None)
+            else:
+                queue.put_nowait(event)
+
+    def _todos(self) -> list[dict[str, str]]:
+        return [{"content": todo.content, "status": todo.status} for todo in self.deps.state.get("todos", [])]
+
+    def _tell_state(self) -> None:
+        state = {"running": self.run is not None, "approval": self.approval, "title": self.title}
+        self._tell({"type": "state", "todos": self._todos(), **state})
+
+    def child_event(self, event: RunEvent) -> None:
+        """An event of a subagent's run."""
+        self.transcript.hear_child(event)
+
+    # -- working -------------------------------------------------------------------------------------------------
+
+    async def send(self, text: str) -> None:
+        """Begin to work on a message.
+
+        Raises:
+            Busy: a run is under way, or a call waits for an answer.
+        """
+        if self.run is not None:
+            raise Busy("The agent is still working: wait for it, or stop it.")
+        if self.approval is not None:
+            raise Busy("A call waits for your answer: approve or deny it first.")
+        if not self.title:
+            self.title = " ".join(text.split())[:TITLE_CHARS]
+        self.transcript.add({"kind": "user", "text": text})
+        self._start(text, None)
+
+    async def decide(self, approval_id: str, verdicts: Mapping[str, Verdict]) -> None:
+        """Answer what waits, and go on.
+
+        Raises:
+            Busy: a run is under way, or nothing waits, or something else than what was answered.
+            Stale: not each call was answered.
+        """
+        requests = self.conversation.deferred_tool_requests
+        if self.run is not None or self.approval is None or requests is None or self.approval["id"] != approval_id:
+            raise Busy("This was answered already.")
+        results = answers(requests, self.approval, verdicts)
+        for path, verdict in verdicts.items():
+            if "/" in path and not verdict.get("approve"):
+                self.transcript.deny(path, verdict.get("reason", ""))
+        self._start(None, results)
+
+    def stop(self) -> None:
+        """End the run under way, if any; what it has done stays."""
+        if self._stop is not None:
+            self._stop.set()
+
+    async def upload(self, name: str, data: Data) -> UploadedFile:
+        """Put a file into the workspace; the agent is told of it with its next request."""
+        async with self._sessions.workspaces.use(self.id) as backend:
+            self.deps.backend = backend
+            upload = await upload_file(self.deps, name, data, agent=self._sessions.agent)
+        if self.run is None:  # else the run stores it when it ends
+            await self._sessions.store.save(self.id, deps=self.deps.dump())
+        self._tell({"type": "files"})
+        return upload
+
+    def _start(self, prompt: str | None, results: DeferredToolResults | None) -> None:
+        self._stop = asyncio.Event()
+        self.run = asyncio.create_task(self._work(prompt, results))
+        self._sessions.runs.add(self.run)
+        self.run.add_done_callback(self._sessions.runs.discard)
+
+    async def _work(self, prompt: str | None, results: DeferredToolResults | None) -> None:
+        store = self._sessions.store
+        # A run has a hold on its session of its own: it goes on when the last page is closed.
+        with self._sessions.held(self.id):
+            waiting, self.approval = self.approval, None
+            self._tell_state()
+            try:
+                # Not the approval: if the server dies now, it must be asked again.
+                await store.save(self.id, running=True, title=self.title, items=self._items())
+                await self._run(prompt, results)
+            except Exception as error:
+                logger.exception("session %s: the run failed", self.id)
+                self.transcript.add({"kind": "error", "text": f"The run failed: {type(error).__name__}: {error}"})
+                if self.conversation.deferred_tool_requests is not None:
+                    self.approval = waiting  # it did not even begin
+            finally:
+                self.transcript.end()
+                try:
+                    await self._save()
+                finally:
+                    self.run = self._stop = None
+                    self._tell_state()
+                    self._tell({"type": "files"})
+
+    async def _run(self, prompt: str | None, results: DeferredToolResults | None) -> None:
+        sessions = self._sessions
+        async with sessions.workspaces.use(self.id) as backend:
+            self.deps.backend = backend
+            async with sessions.agent.run_stream_events(
+                prompt, deps=self.deps, conversation=self.conversation, deferred_tool_results=results
+            ) as events:
+                stopper = asyncio.create_task(self._stopped(events.cancel))
+                try:
+                    async for event in events:
+                        self._hear(event)
+                except BaseException as error:
+                    # What was done is kept, so that nothing is done twice.
+                    self._keep(events)
+                    if not isinstance(error, RunCancelled):
+                        raise
+                    self.transcript.add({"kind": "note", "text": "Stopped."})
+                finally:
+                    stopper.cancel()
+            requests = self.conversation.deferred_tool_requests
+            if requests is not None:
+                await self._ask(requests, backend)
+
+    def _hear(self, event: AgentStreamEvent | AgentRunResultEvent[Any]) -> None:
+        if isinstance(event, AgentRunResultEvent):
+            self.conversation = event.result.conversation
+            return
+        self.transcript.hear(event)
+        if isinstance(event, FunctionToolResultEvent):
+            self._tell({"type": "todos", "todos": self._todos()})
+            self._tell({"type": "files"})
+
+    def _keep(self, events: AgentRunEvents[Any]) -> None:
+        try:
+            messages = events.all_messages()
+        except UserError:
+            return  # the run had not begun: the conversation is as it was
+        self.conversation = Conversation(
+            messages=_settled(messages), usage=events.usage, conversation_id=self.conversation.conversation_id
+        )
+
+    async def _stopped(self, cancel: Callable[[], None]) -> None:
+        assert self._stop is not None
+        await self._stop.wait()
+        cancel()
+
+    async def _ask(self, requests: DeferredToolRequests, backend: WorkspaceBackend) -> None:
+        self.approval = await approval_of(requests, backend)
+        for question in self.approval["questions"]:
+            self.transcript.wait(question["path"], question["tool"], question["args"])
+
+    async def _save(self) -> None:
+        await self._sessions.store.save(
+            self.id,
+            running=False,
+            items=self._items(),
+            deps=self.deps.dump(),
+            conversation=ConversationTypeAdapter.dump_json(self.conversation).decode(),
+            approval=json.dumps(self.approval),
+        )
+
+    def _items(self) -> str:
+        return json.dumps(self.transcript.items)
+
+
+def _settled(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """The messages without a last answer whose calls were never made: a provider would refuse to go on from it."""
+    last = messages[-1] if messages else None
+    unmade = isinstance(last, ModelResponse) and last.tool_calls and last.state != "interrupted"
+    return messages[:-1] if unmade else messages
+
+
+class Sessions:
+    """All sessions: what is stored, and what is in memory because somebody watches it or it works."""
+
+    def __init__(
+        self, kernel: Kernel, agent: Agent[Any, Any], store: Store, workspaces: SessionManager, max_of_one: int
+    ) -> None:
+        self.kernel = kernel
+        self.agent = agent
+        self.store = store
+        self.workspaces = workspaces
+        self.runs: set[asyncio.Task[None]] = set()
+        self._max_of_one = max_of_one
+        self._live: dict[str, LiveSession] = {}
+        self._holds: dict[str, int] = {}
+
+    @property
+    def in_memory(self) -> tuple[str, ...]:
+        """The sessions that somebody watches or that work."""
+        return tuple(self._live)
+
+    async def create(self, owner: str) -> dict[str, str]:
+        """A new session of this owner.
+
+        Raises:
+            TooMany: this owner has as many as one may have.
+        """
+        if len(await self.store.of_owner(owner)) >= self._max_of_one:
+            raise TooMany(f"You have {self._max_of_one} sessions, and that is as many as one may have.")
+        deps: DeepAgentDeps[None] = DeepAgentDeps(session_id=uuid.uuid4().hex)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        conversation = ConversationTypeAdapter.dump_json(Conversation()).decode()
+        await self.store.add(Row(deps.session_id, owner, "", created, deps.dump(), conversation))
+        return {"id": deps.session_id, "title": "", "created": created}
+
+    @contextlib.asynccontextmanager
+    async def open(self, session_id: str, owner: str | None) -> AsyncGenerator[LiveSession, None]:
+        """A session of this owner, the same object for all who have it open.
+
+        Raises:
+            Missing: there is none, or it is another's.
+        """
+        # Held first: what is in memory now stays, and what is not is nobody's work, so its row is the last word.
+        with self.held(session_id):
+            row = await self.store.get(session_id)
+            if row is None or row.owner != owner:
+                raise Missing(session_id)
+            live = self._live.get(session_id)
+            if live is None:
+                live = self._live[session_id] = LiveSession(row, self)
+            yield live
+
+    @contextlib.contextmanager
+    def held(self, session_id: str) -> Generator[None, None, None]:
+        """Keep a session in memory."""
+        self._holds[session_id] = self._holds.get(session_id, 0) + 1
+        try:
+            yield
+        finally:
+            self._holds[session_id] -= 1
+            if not self._holds[session_id]:
+                del self._holds[session_id]
+                self._live.pop(session_id, None)
+
+    def child_event(self, event: RunEvent) -> None:
+        """An event of a subagent's run, for whoever watches its session."""
+        live = self._live.get(event.session_id)
+        if live is not None:
+            live.child_event(event)
+
+    async def close(self) -> None:
+        """End what runs; each stores what it has."""
+        for run in self.runs:
+            run.cancel()
+        await asyncio.gather(*self.runs, return_exceptions=True)
+
+
+class Children:
+    """The plugin that the kernel is given by hand: it passes on what subagents do."""
+
+    def __init__(self) -> None:
+        self.sessions: Sessions | None = None
+
+    @hookimpl
+    def deep_run_event(self, event: RunEvent, context: AgentContext) -> None:
+        """Called for every event of every run."""
+        if event.depth > 0 and self.sessions is not None:
+            self.sessions.child_event(event)

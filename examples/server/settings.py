@@ -1,0 +1,35 @@
+"""What whoever runs the server decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The server's settings.
+
+    Attributes:
+        data: the directory of the database, and of the sessions' files.
+        backend: where sessions work: `local`, a directory for each, or `docker`, a container for each.
+        execute: whether `local` sessions are offered commands. They run as the server's user and are not confined to
+            the session's directory, so this is for one person on one machine. In docker they are always offered.
+        hosts: the host names that the server answers to; a page of another name cannot reach it.
+        max_upload_bytes: of one upload.
+        max_file_bytes: of one file of the workspace that is sent to the browser.
+        max_sessions_of_one: how many sessions one user may have.
+        max_workspaces: how many sessions may work at one time.
+    """
+
+    data: Path = Path("server-data")
+    backend: Literal["local", "docker"] = "local"
+    execute: bool = False
+    hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
+    max_upload_bytes: int = 50 * 1024**2
+    max_file_bytes: int = 10 * 1024**2
+    max_sessions_of_one: int = 50
+    max_workspaces: int = 200

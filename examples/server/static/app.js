@@ -1,0 +1,416 @@
+// The page. What models, files and users say becomes text nodes and nothing else; no HTML is made from text in this file.
+
+const $ = (id) => document.getElementById(id);
+const state = { id: null, items: [], nodes: [], approval: null, running: false, socket: null, retry: 0 };
+
+// -- elements ---------------------------------------------------------------------------------------------------
+
+function element(tag, className, ...children) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+/** Fenced blocks, `code` and **bold** of a text, as nodes. Everything else stays as it was written. */
+function formatted(text) {
+  const out = element("div", "prose");
+  text.split(/^```.*\n?/m).forEach((piece, number) => {
+    if (number % 2) return out.append(element("pre", "", piece.replace(/\n$/, "")));
+    const block = element("p");
+    for (const part of piece.replace(/^\n+|\n+$/g, "").split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/)) {
+      if (part.startsWith("`") && part.length > 2) block.append(element("code", "", part.slice(1, -1)));
+      else if (part.startsWith("**") && part.length > 4) block.append(element("strong", "", part.slice(2, -2)));
+      else if (part) block.append(part);
+    }
+    if (block.hasChildNodes()) out.append(block);
+  });
+  return out;
+}
+
+const STATES = {
+  running: "running", waiting: "waits for you", success: "done", failed: "failed", retried: "tried again",
+  denied: "denied", interrupted: "interrupted",
+};
+
+function summary(item) {
+  try {
+    const args = JSON.parse(item.args);
+    return String(args.path ?? args.command ?? args.pattern ?? args.description ?? args.name ?? "");
+  } catch {
+    return ""; // cut off, as long arguments are
+  }
+}
+
+function itemNode(item) {
+  if (item.kind === "tool") {
+    const head = element(
+      "summary", "",
+      element("span", "tool", item.tool),
+      element("span", "what", summary(item)),
+      element("span", `state ${item.state}`, STATES[item.state] ?? item.state),
+    );
+    const node = element("details", "call", head, element("pre", "", item.args));
+    if (item.text) node.append(element("pre", "result", item.text));
+    if (item.depth) node.classList.add("child");
+    return node;
+  }
+  const node = element("article", item.kind);
+  node.append(item.kind === "assistant" ? formatted(item.text) : element("p", "", item.text));
+  return node;
+}
+
+function place(index) {
+  const list = $("items");
+  const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 80;
+  const old = state.nodes[index];
+  const node = itemNode(state.items[index]);
+  if (old) {
+    if (old.open) node.open = true;
+    old.replaceWith(node);
+  } else {
+    list.append(node);
+  }
+  state.nodes[index] = node;
+  if (atEnd) list.scrollTop = list.scrollHeight;
+}
+
+const late = new Set();
+
+/** Once a frame: words come faster than a long text can be laid out again. */
+function placeSoon(index) {
+  if (!late.size) {
+    requestAnimationFrame(() => {
+      const indexes = [...late];
+      late.clear();
+      indexes.forEach(place);
+    });
+  }
+  late.add(index);
+}
+
+function showItems() {
+  state.nodes = [];
+  late.clear();
+  $("items").replaceChildren();
+  if (!state.items.length) {
+    $("items").append(element("p", "empty hello", "Write a message, or drop a file on the page. “help” says what there is."));
+  }
+  state.items.forEach((_, index) => place(index));
+  $("items").scrollTop = $("items").scrollHeight;
+}
+
+// -- approvals --------------------------------------------------------------------------------------------------
+
+function diffNode(diff) {
+  const pre = element("pre", "diff");
+  for (const line of diff.split("\n")) {
+    const head = line.startsWith("---") || line.startsWith("+++") || line.startsWith("@@");
+    const kind = head ? "head" : line.startsWith("+") ? "add" : line.startsWith("-") ? "remove" : "";
+    pre.append(element("span", kind, `${line}\n`));
+  }
+  return pre;
+}
+
+function questionNode(question, verdicts, done) {
+  const who = question.subagent ? `The subagent ${question.subagent} wants to use` : "The agent wants to use";
+  const head = element("p", "ask", `${who} `, element("code", "", question.tool));
+  if (question.args.path) head.append(" on ", element("code", "", String(question.args.path)));
+  const shown = question.diff !== null
+    ? diffNode(question.diff || "(nothing would change)")
+    : element("pre", "", JSON.stringify(question.args, null, 2));
+  const reason = element("input", "reason");
+  reason.placeholder = "Why not? (the agent is told)";
+  reason.setAttribute("aria-label", "Reason for denying");
+  reason.maxLength = 2000;
+  const approve = element("button", "approve", "Approve");
+  const deny = element("button", "danger deny", "Deny");
+  approve.title = "A";
+  deny.title = "D";
+  const card = element("div", "card", head, shown, element("div", "answer", reason, deny, approve));
+  card.tabIndex = -1;
+  const say = (verdict) => {
+    verdicts[question.path] = verdict;
+    for (const node of [reason, deny, approve]) node.disabled = true;
+    (verdict.approve ? approve : deny).classList.add("chosen");
+    done();
+  };
+  if (question.reason) head.after(element("p", "why", question.reason));
+  approve.onclick = () => say({ approve: true });
+  deny.onclick = () => say({ approve: false, reason: reason.value.trim() });
+  reason.onkeydown = (event) => {
+    if (event.key === "Enter") deny.click();
+    event.stopPropagation();
+  };
+  card.onkeydown = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "a") approve.click();
+    if (event.key === "d") deny.click();
+  };
+  return card;
+}
+
+function showApproval(approval) {
+  state.approval = approval;
+  $("approval").hidden = !approval;
+  $("approval").replaceChildren();
+  if (!approval) return;
+  const verdicts = {};
+  const cards = approval.questions.map((question) => questionNode(question, verdicts, () => {
+    const open = cards.find((card) => !card.querySelector("button").disabled);
+    if (open) open.focus();
+    else if (!send({ type: "decide", approval: approval.id, verdicts })) showApproval(approval);
+  }));
+  const many = cards.length > 1 ? ` Each of the ${cards.length} calls needs an answer.` : "";
+  $("approval").append(element("h3", "", "Waiting for you."), element("span", "many", many), ...cards);
+  $("items").scrollTop = $("items").scrollHeight;
+  cards[0].focus();
+}
+
+// -- the rest of the page ---------------------------------------------------------------------------------------
+
+const MARKS = { pending: "○", in_progress: "◐", completed: "●", blocked: "⊘" };
+
+function showTodos(todos) {
+  $("no-todos").hidden = todos.length > 0;
+  $("todos").replaceChildren(...todos.map((todo) => {
+    const mark = element("span", "mark", MARKS[todo.status] ?? "○");
+    mark.title = todo.status.replace("_", " ");
+    return element("li", todo.status, mark, element("span", "", todo.content));
+  }));
+}
+
+const size = (bytes) => {
+  if (bytes === null) return "";
+  if (bytes < 1024) return `${bytes} B`;
+  return bytes < 1024 ** 2 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / 1024 ** 2).toFixed(1)} MB`;
+};
+
+let asked = 0;
+
+async function showFiles() {
+  const id = state.id;
+  const number = ++asked;
+  const response = await fetch(`/api/sessions/${id}/files`).catch(() => null);
+  if (!response?.ok || id !== state.id || number !== asked) return;
+  const { files, more } = await response.json();
+  $("no-files").hidden = files.length > 0;
+  $("files").replaceChildren(...files.map((file) => {
+    const link = element("a", "", file.path);
+    link.href = `/api/sessions/${id}/files/${file.path.split("/").map(encodeURIComponent).join("/")}`;
+    link.download = file.path.split("/").pop();
+    return element("li", "", link, element("span", "size", size(file.size)));
+  }));
+  if (more) $("files").append(element("li", "empty", "… and more"));
+}
+
+function showTitle(title) {
+  $("title").textContent = title || "New session";
+  document.title = title ? `${title} · deep` : "deep";
+}
+
+function showRunning(running) {
+  state.running = running;
+  $("send").hidden = running;
+  $("stop").hidden = !running;
+  document.body.classList.toggle("running", running);
+  if (!running && document.activeElement === document.body) $("text").focus();
+}
+
+let noticeTimer = 0;
+
+function notice(text) {
+  clearTimeout(noticeTimer);
+  $("notice").textContent = text;
+  $("notice").hidden = !text;
+  if (text) noticeTimer = setTimeout(() => notice(""), 12000);
+}
+
+function connection(text) {
+  $("connection").textContent = text;
+  $("connection").hidden = !text;
+}
+
+async function showSessions() {
+  const response = await fetch("/api/sessions").catch(() => null);
+  if (!response?.ok) return [];
+  const sessions = await response.json();
+  $("session-list").replaceChildren(...sessions.map((session) => {
+    const link = element("a", session.id === state.id ? "current" : "", session.title || "New session");
+    link.href = `#${session.id}`;
+    return element("li", "", link);
+  }));
+  return sessions;
+}
+
+// -- the session ------------------------------------------------------------------------------------------------
+
+function hear(event) {
+  switch (event.type) {
+    case "snapshot":
+      state.items = event.items;
+      state.retry = 0;
+      document.body.dataset.session = event.id;
+      connection("");
+      showTitle(event.title);
+      showItems();
+      showTodos(event.todos);
+      showRunning(event.running);
+      showApproval(event.approval);
+      showFiles();
+      break;
+    case "item":
+      if (!state.items.length) $("items").replaceChildren();
+      state.items[event.index] = event.item;
+      place(event.index);
+      break;
+    case "delta":
+      state.items[event.index].text += event.text;
+      placeSoon(event.index);
+      break;
+    case "state":
+      showTitle(event.title);
+      showTodos(event.todos);
+      showRunning(event.running);
+      if (event.approval?.id !== state.approval?.id) showApproval(event.approval);
+      showSessions();
+      break;
+    case "todos":
+      showTodos(event.todos);
+      break;
+    case "files":
+      showFiles();
+      break;
+    case "refused":
+      notice(event.text);
+      if (event.code !== "malformed") connect();
+      break;
+  }
+}
+
+function send(message) {
+  if (state.socket?.readyState !== WebSocket.OPEN) {
+    notice("Not connected. Your message was not sent.");
+    return false;
+  }
+  state.socket.send(JSON.stringify(message));
+  return true;
+}
+
+function connect() {
+  state.socket?.close();
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  const socket = new WebSocket(`${scheme}://${location.host}/api/sessions/${state.id}/socket`);
+  state.socket = socket;
+  if (!state.retry) connection("Connecting …");
+  socket.onmessage = (message) => state.socket === socket && hear(JSON.parse(message.data));
+  socket.onclose = async () => {
+    if (state.socket !== socket) return;
+    connection("Reconnecting …");
+    const wait = Math.min(500 * 2 ** state.retry++, 10000);
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    if (state.socket !== socket) return;
+    const there = await fetch(`/api/sessions/${state.id}`).catch(() => null);
+    if (state.socket !== socket) return;
+    if (there?.status === 404) location.hash = "";
+    else connect();
+  };
+}
+
+async function create() {
+  const response = await fetch("/api/sessions", { method: "POST" }).catch(() => null);
+  const answer = response ? await response.json() : { error: "The server does not answer." };
+  if (answer.id) location.hash = answer.id;
+  else notice(answer.error);
+}
+
+async function open() {
+  const sessions = await showSessions();
+  const wanted = location.hash.slice(1);
+  const found = sessions.find((session) => session.id === wanted);
+  if (!found) {
+    if (sessions.length) location.hash = sessions[0].id;
+    else await create();
+    return;
+  }
+  document.body.classList.remove("show-sessions");
+  if (state.id !== wanted) {
+    state.id = wanted;
+    state.approval = null;
+    $("approval").hidden = true;
+    $("uploads").replaceChildren();
+    connect();
+  }
+  showSessions();
+  $("text").focus();
+}
+
+// -- uploads ----------------------------------------------------------------------------------------------------
+
+async function upload(files) {
+  await Promise.all([...files].map(async (file) => {
+    const line = element("li", "uploading", element("span", "", file.name), element("span", "size", "uploading …"));
+    $("uploads").append(line);
+    const where = `/api/sessions/${state.id}/uploads?name=${encodeURIComponent(file.name)}`;
+    const response = await fetch(where, { method: "POST", body: file }).catch(() => null);
+    if (response?.ok) return line.remove();
+    const answer = response ? await response.json().catch(() => ({})) : {};
+    line.className = "failed";
+    line.replaceChildren(element("span", "", file.name), element("span", "", answer.error ?? "The upload failed."));
+  }));
+}
+
+$("attach").onclick = () => $("picker").click();
+$("picker").onchange = () => {
+  upload($("picker").files);
+  $("picker").value = "";
+};
+
+let dragged = 0;
+const carriesFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+addEventListener("dragenter", (event) => { if (carriesFiles(event)) { dragged++; $("drop").hidden = false; } });
+addEventListener("dragleave", (event) => { if (carriesFiles(event) && --dragged <= 0) $("drop").hidden = true; });
+addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("drop", (event) => {
+  event.preventDefault();
+  dragged = 0;
+  $("drop").hidden = true;
+  if (event.dataTransfer?.files.length) upload(event.dataTransfer.files);
+});
+
+// -- keyboard and buttons ---------------------------------------------------------------------------------------
+
+function grow() {
+  $("text").style.height = "auto";
+  $("text").style.height = `${Math.min($("text").scrollHeight, 200)}px`;
+}
+
+$("text").oninput = grow;
+$("text").onkeydown = (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    $("composer").requestSubmit();
+  }
+};
+$("composer").onsubmit = (event) => {
+  event.preventDefault();
+  const text = $("text").value.trim();
+  if (!text) return;
+  if (state.running) return notice("The agent is still working: wait for it, or stop it.");
+  if (state.approval) return notice("A call waits for your answer: approve or deny it first.");
+  if (send({ type: "message", text })) {
+    $("text").value = "";
+    notice("");
+    grow();
+  }
+};
+$("stop").onclick = () => send({ type: "stop" });
+$("new").onclick = create;
+$("show-sessions").onclick = () => document.body.classList.toggle("show-sessions");
+$("show-files").onclick = () => document.body.classList.toggle("show-side");
+addEventListener("keydown", (event) => {
+  if (event.altKey && event.key.toLowerCase() === "n") { event.preventDefault(); create(); }
+  if (event.key === "Escape" && state.running) send({ type: "stop" });
+});
+addEventListener("hashchange", open);
+open();

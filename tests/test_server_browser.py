@@ -1,0 +1,375 @@
+"""The page of examples/server in a real Chromium, against a real server process on a free port of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+pytest.importorskip("selenium", reason="pip install selenium")
+
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.browser import browser, needs_chromium
+from tests.docs_pages import readers_environment
+from tests.environments import REPOSITORY
+
+pytestmark = needs_chromium
+T = TypeVar("T")
+SECONDS = 60
+IMAGE = "<img src=x onerror=document.title='owned'>"
+
+
+class Server:
+    """`python -m examples.server` as a user starts it, with a port and a directory of the test."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "examples.server", "--port", str(self.port), "--data", str(self.data)]
+        with (self.data.parent / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--execute"],
+                cwd=REPOSITORY,
+                env=readers_environment(self.data.parent),
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + SECONDS
+        with httpx.Client(trust_env=False) as client:
+            while True:
+                assert self.process.poll() is None, (self.data.parent / "server.log").read_text()
+                with contextlib.suppress(httpx.TransportError):
+                    client.get(self.url)
+                    return
+                assert time.monotonic() < deadline, "the server does not answer"
+                time.sleep(0.05)
+
+    def stop(self, *, kill: bool = False) -> None:
+        if self.process is not None:
+            (self.process.kill if kill else self.process.terminate)()
+            self.process.wait(SECONDS)
+            self.process = None
+
+    def file(self, tab: Tab, name: str) -> Path:
+        return self.data / "workspaces" / tab.session / name
+
+
+class Tab:
+    """A page, as its user sees it."""
+
+    def __init__(self, driver: webdriver.Chrome, url: str) -> None:
+        self.driver = driver
+        driver.get(url)
+        self.ready()
+
+    def ready(self) -> None:
+        """Wait until the page has been told all that there is."""
+        told = "return document.body.dataset.session"
+        self.until(lambda: self.session and self.driver.execute_script(told) == self.session)
+        self.until(lambda: not self.shown("#connection"))
+
+    def until(self, condition: Callable[[], T]) -> T:
+        """Wait until this is so."""
+        wait = WebDriverWait(self.driver, SECONDS, 0.05, [StaleElementReferenceException])
+        return wait.until(lambda driver: condition())
+
+    @property
+    def session(self) -> str:
+        return self.driver.execute_script("return location.hash.slice(1)")
+
+    def find(self, selector: str) -> Any:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector: str) -> list[str]:
+        return [found.text for found in self.driver.find_elements(By.CSS_SELECTOR, selector)]
+
+    def shown(self, selector: str) -> bool:
+        return any(found.is_displayed() for found in self.driver.find_elements(By.CSS_SELECTOR, selector))
+
+    def say(self, text: str) -> None:
+        """Send a message, by the keyboard, and wait for the answer or for a question."""
+        before = len(self.texts("#items article.user"))
+        self.find("#text").send_keys(text, Keys.ENTER)
+        self.until(lambda: len(self.texts("#items article.user")) > before)
+        self.settled()
+
+    def settled(self) -> None:
+        self.until(lambda: self.shown("#send"))
+
+    def upload(self, path: Path) -> None:
+        self.find("#picker").send_keys(str(path))
+
+    def approve(self) -> None:
+        self.find("#approval .approve").click()
+        self.until(lambda: not self.shown("#approval"))
+        self.settled()
+
+    def errors(self) -> list[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+    def screenshot(self, path: Path, scheme: str) -> bytes:
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        assert self.driver.save_screenshot(str(path))
+        return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("server") / "data")
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    with browser(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+@pytest.fixture
+def tab(server: Server, chromium: webdriver.Chrome) -> Tab:
+    """A page with a session that is as new as on a first visit."""
+    chromium.set_window_size(1280, 860)
+    chromium.get_log("browser")  # what other tests left there
+    tab = Tab(chromium, server.url)
+    before = tab.session
+    tab.find("#new").click()
+    tab.until(lambda: tab.session != before)
+    tab.ready()
+    return tab
+
+
+def test_a_first_visit_from_message_to_approved_change(server: Server, tab: Tab, tmp_path: Path) -> None:
+    # Streamed: the page shows a part of the answer before it has all of it.
+    words = " ".join(f"word{number}" for number in range(60))
+    tab.find("#text").send_keys(f"say {words}", Keys.ENTER)
+    seen = tab.until(lambda: [text for text in tab.texts("article.assistant") if "word1" in text])[0]
+    assert "word59" not in seen
+    tab.until(lambda: tab.texts("article.assistant") == [words])
+    tab.settled()
+
+    tab.say("plan look at the sales, mend the report")
+    assert [text.splitlines()[-1] for text in tab.texts("#todos li")] == ["look at the sales", "mend the report"]
+
+    upload = tmp_path / "sales 2026.csv"
+    upload.write_text("month,amount\njanuary,120\n")
+    tab.upload(upload)
+    tab.until(lambda: tab.texts("#files a") == ["uploads/sales 2026.csv"])
+    assert server.file(tab, "uploads/sales 2026.csv").read_bytes() == upload.read_bytes()
+
+    tab.say("write report.txt: january was best")
+    assert tab.texts("#approval .diff .add") == ["+january was best"]
+    assert tab.find("#approval .ask").text == "The agent wants to use write_file on report.txt"
+    tab.find("#approval .reason").send_keys("say please", Keys.ENTER)
+    tab.until(lambda: not tab.shown("#approval"))
+    tab.settled()
+    assert not server.file(tab, "report.txt").exists()
+    assert "The user refused this call and said: say please" in tab.texts("article.assistant")[-1]
+    assert tab.texts("#items .state")[-1] == "denied"
+
+    tab.say("write report.txt: january was best")
+    tab.approve()
+    assert server.file(tab, "report.txt").read_text() == "january was best\n"
+    tab.until(lambda: "report.txt" in tab.texts("#files a"))
+
+    tab.say("helper: edit report.txt: best -> better")
+    assert tab.find("#approval .ask").text == "The subagent general-purpose wants to use edit_file on report.txt"
+    assert tab.texts("#approval .diff .remove") == ["-january was best"]
+    tab.find("#approval .card").send_keys("a")  # by the keyboard
+    tab.until(lambda: not tab.shown("#approval"))
+    tab.settled()
+    assert server.file(tab, "report.txt").read_text() == "january was better\n"
+    assert tab.texts("#items .child .tool") == ["read_file", "edit_file"]
+
+    tab.say("run echo $((6 * 7)) > answer.txt")
+    assert "answer.txt" in tab.find("#approval pre").text
+    assert not server.file(tab, "answer.txt").exists()
+    tab.approve()
+    assert server.file(tab, "answer.txt").read_text() == "42\n"
+    assert tab.errors() == []
+
+
+def test_a_reload_and_a_restart_show_the_same_and_go_on(server: Server, tab: Tab) -> None:
+    tab.say("plan look at the sales, mend the report")
+    tab.say("write report.txt: red")
+
+    def everything() -> tuple[list[str], ...]:
+        return tab.texts("#items > *"), tab.texts("#todos li"), tab.texts("#approval .diff span")
+
+    before = everything()
+    assert "+red" in before[2]
+    tab.driver.refresh()
+    tab.until(lambda: everything() == before)
+    tab.ready()
+    server.stop()
+    tab.until(lambda: tab.find("#connection").text == "Reconnecting …")
+    tab.find("#approval .approve").click()
+    assert tab.find("#notice").text == "Not connected. Your message was not sent."
+    server.start()
+    tab.until(lambda: not tab.shown("#connection"))
+    tab.until(lambda: everything() == before)
+    tab.approve()
+    assert server.file(tab, "report.txt").read_text() == "red\n"
+    tab.say("say still here")
+    assert tab.texts("article.assistant")[-1] == "still here"
+
+
+def test_a_server_that_is_killed_in_the_middle_says_so_and_goes_on(server: Server, tab: Tab) -> None:
+    tab.say("say before")
+    tab.driver.execute_script("arguments[0].value = arguments[1]", tab.find("#text"), "say " + "word " * 3000)
+    tab.find("#text").send_keys(Keys.ENTER)
+    tab.until(lambda: len(tab.texts("article.assistant")) == 2)
+    server.stop(kill=True)
+    server.start()
+    tab.until(lambda: "The server was stopped while it worked on this." in "".join(tab.texts("article.error")))
+    assert tab.texts("article.assistant") == ["before"]
+    tab.ready()
+    tab.say("say after")
+    assert tab.texts("article.assistant")[-1] == "after"
+
+
+def test_two_users_interleaved_never_see_each_other(server: Server, tmp_path: Path) -> None:
+    with browser(tmp_path / "ann") as one, browser(tmp_path / "ben") as other:
+        tabs = {"ann": Tab(one, server.url), "ben": Tab(other, server.url)}
+        for name, tab in tabs.items():
+            path = tmp_path / f"canary-{name}.txt"
+            path.write_text(f"canary-{name}")
+            tab.upload(path)
+            tab.say(f"plan canary-{name} first, canary-{name} second")
+        for name, tab in tabs.items():
+            tab.say(f"write notes.txt: canary-{name}")
+        for name, tab in tabs.items():
+            assert tab.texts("#approval .diff .add") == [f"+canary-{name}"]
+        for tab in reversed(tabs.values()):
+            tab.approve()
+        for name, tab in tabs.items():
+            tab.driver.refresh()
+            tab.until(lambda tab=tab: len(tab.texts("#files a")) == 2 and len(tab.texts("#todos li")) == 2)
+            assert server.file(tab, "notes.txt").read_text() == f"canary-{name}\n"
+            stranger = "canary-ben" if name == "ann" else "canary-ann"
+            assert f"canary-{name}" in tab.driver.page_source
+            assert stranger not in tab.driver.page_source
+            assert len(tab.texts("#session-list a")) == 1
+        # The address of another's session opens one's own instead.
+        own, strange = tabs["ben"].session, tabs["ann"].session
+        tabs["ben"].driver.execute_script(f"location.hash = '{strange}'")
+        tabs["ben"].until(lambda: tabs["ben"].session == own)
+        assert "canary-ann" not in tabs["ben"].driver.page_source
+
+
+def test_two_tabs_of_one_session_show_the_same(server: Server, tab: Tab) -> None:
+    first = tab.driver.current_window_handle
+    address = tab.driver.current_url
+    tab.driver.switch_to.new_window("tab")
+    second = Tab(tab.driver, address)
+    second.say("write notes.txt: red")
+    tab.driver.switch_to.window(first)
+    tab.until(lambda: tab.texts("#approval .diff .add") == ["+red"])
+    tab.approve()
+    tab.driver.switch_to.window(next(handle for handle in tab.driver.window_handles if handle != first))
+    second.until(lambda: not second.shown("#approval") and "Created notes.txt" in second.find("#items").text)
+    tab.driver.close()
+    tab.driver.switch_to.window(first)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"say {IMAGE} <b>bold</b>",
+        f"say ```{IMAGE}```",
+        f"say `{IMAGE}` **{IMAGE}**",
+        f"plan {IMAGE}",
+        f"write {IMAGE.replace(' ', '/')}.txt: {IMAGE}",
+        f"helper: write a.txt: {IMAGE}",
+        f"run echo '{IMAGE}'",
+    ],
+)
+def test_what_models_and_users_say_is_never_html(tab: Tab, text: str) -> None:
+    tab.say(text)
+    if tab.shown("#approval"):
+        assert "onerror" in tab.find("#approval").text
+        tab.approve()
+    assert "<img" in tab.find("#items").text
+    assert tab.driver.find_elements(By.CSS_SELECTOR, "img, #items b, main script") == []
+    assert not tab.driver.title.startswith("owned")
+
+
+def test_names_of_files_are_never_html(server: Server, tab: Tab, tmp_path: Path) -> None:
+    evil = tmp_path / "<img src=x onerror=alert(1)>.txt"
+    evil.write_text("x")
+    server.file(tab, "").mkdir(parents=True, exist_ok=True)
+    server.file(tab, evil.name).write_text("as an agent's command could name it")
+    tab.upload(evil)
+    tab.until(lambda: len(tab.texts("#files a")) == 2)
+    assert evil.name in tab.texts("#files a")
+    assert tab.driver.find_elements(By.TAG_NAME, "img") == []
+
+
+def test_a_run_can_be_stopped_by_the_keyboard(tab: Tab) -> None:
+    tab.driver.execute_script("arguments[0].value = arguments[1]", tab.find("#text"), "say " + "word " * 3000)
+    tab.find("#text").send_keys(Keys.ENTER)
+    tab.until(lambda: tab.texts("article.assistant"))
+    tab.find("#text").send_keys("me too", Keys.ENTER)
+    assert tab.find("#notice").text == "The agent is still working: wait for it, or stop it."
+    tab.find("#text").send_keys(Keys.ESCAPE)
+    tab.settled()
+    assert tab.texts("article.note") == ["Stopped."]
+
+
+def test_a_refused_upload_says_why(tab: Tab, tmp_path: Path) -> None:
+    huge = tmp_path / "huge.bin"
+    with huge.open("wb") as file:
+        file.truncate(51 * 1024 * 1024)
+    tab.upload(huge)
+    tab.until(lambda: "huge.bin: an upload may have 52,428,800 bytes." in "".join(tab.texts("#uploads .failed")))
+    assert tab.texts("#files a") == []
+
+
+def test_a_dropped_file_is_uploaded(tab: Tab) -> None:
+    tab.driver.execute_script(
+        """
+        const data = new DataTransfer();
+        data.items.add(new File(["dropped"], "dropped.txt"));
+        for (const type of ["dragenter", "dragover", "drop"])
+          document.body.dispatchEvent(new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true }));
+        """
+    )
+    tab.until(lambda: tab.texts("#files a") == ["uploads/dropped.txt"])
+    assert not tab.shown("#drop")
+
+
+def test_dark_and_light_and_narrow(tab: Tab, tmp_path: Path) -> None:
+    tab.say("plan look at the sales, mend the report")
+    tab.say("write report.txt: red")
+    light, dark = (tab.screenshot(tmp_path / f"{scheme}.png", scheme) for scheme in ("light", "dark"))
+    assert light != dark
+    ground = tab.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert ground == "rgb(20, 21, 23)"
+    tab.driver.set_window_size(480, 800)
+    tab.until(lambda: not tab.shown("#sessions") and not tab.shown("#side"))
+    assert tab.shown("#approval .approve")
+    assert tab.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    tab.find("#show-files").click()
+    assert tab.shown("#todos")
+    tab.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

@@ -1,0 +1,717 @@
+"""examples/server over real sockets, without a browser: owners, limits, approvals, disconnects, restarts, many at once.
+
+Only the model is scripted. The page itself is tested in test_server_browser.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.models import Model
+from pydantic_ai.models.function import AgentInfo, DeltaToolCalls, FunctionModel
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from examples.server.app import create_app
+from examples.server.scripted import scripted_model, turn
+from examples.server.settings import Settings
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+Event = dict[str, Any]
+SECONDS = 60
+"""A test that hangs is stopped by this; none waits for it."""
+
+
+# -- the server and its users ----------------------------------------------------------------------------------------
+
+
+class Page:
+    """One page of one user that watches a session: it keeps what the server tells, as the real one does."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.events: list[Event] = []
+        self.items: list[Event] = []
+        self.state: Event = {}
+
+    async def next(self) -> Event:
+        """The next event, taken into account."""
+        async with asyncio.timeout(SECONDS):
+            event: Event = json.loads(await self.connection.recv())
+        self.events.append(event)
+        match event:
+            case {"type": "snapshot"}:
+                self.items, self.state = event["items"], event
+            case {"type": "item", "index": index, "item": item}:
+                self.items[index : index + 1] = [item]
+            case {"type": "delta", "index": index, "text": text}:
+                self.items[index]["text"] += text
+            case {"type": "state"}:
+                self.state = self.state | event
+            case _:
+                pass
+        return event
+
+    async def until(self, condition: Callable[[Event], bool]) -> Event:
+        """Events up to the first one of which this holds."""
+        while not condition(event := await self.next()):
+            pass
+        return event
+
+    async def say(self, **message: Any) -> None:
+        await self.connection.send(json.dumps(message))
+
+    async def refused(self) -> tuple[str, str]:
+        event = await self.until(lambda event: event["type"] == "refused")
+        return event["code"], event["text"]
+
+    async def settled(self) -> Event:
+        """Until the run is over: the page's state then."""
+        await self.until(lambda event: event["type"] == "state" and not event["running"])
+        return self.state
+
+    async def ask(self, text: str) -> Event:
+        await self.say(type="message", text=text)
+        return await self.settled()
+
+    async def answer(self, **verdicts: Any) -> Event:
+        """Answer what waits: all calls alike (`approve=True`), or each by the tool's name."""
+        asked = self.state["approval"]
+        said = {question["path"]: verdicts.get(question["tool"], verdicts) for question in asked["questions"]}
+        await self.say(type="decide", approval=asked["id"], verdicts=said)
+        return await self.settled()
+
+    @property
+    def last(self) -> str:
+        return self.items[-1]["text"]
+
+    def tools(self) -> list[tuple[str, str]]:
+        return [(item["tool"], item["state"]) for item in self.items if item["kind"] == "tool"]
+
+
+class User:
+    """One browser: a cookie jar of its own."""
+
+    def __init__(self, base: str) -> None:
+        self.http = httpx.AsyncClient(base_url=base, trust_env=False, timeout=SECONDS)
+        self.socket_base = base.replace("http", "ws", 1)
+
+    async def create(self) -> str:
+        response = await self.http.post("/api/sessions")
+        assert response.status_code == 201, response.text
+        return response.json()["id"]
+
+    @contextlib.asynccontextmanager
+    async def page(self, session_id: str, **headers: str) -> AsyncGenerator[Page, None]:
+        cookie = "; ".join(f"{name}={value}" for name, value in self.http.cookies.items())
+        url = f"{self.socket_base}/api/sessions/{session_id}/socket"
+        given = {"Cookie": cookie} | headers
+        async with connect(url, additional_headers=given, proxy=None, max_size=None) as connection:
+            page = Page(connection)
+            await page.next()
+            yield page
+
+    async def upload(self, session_id: str, name: str, data: Any) -> httpx.Response:
+        return await self.http.post(f"/api/sessions/{session_id}/uploads", params={"name": name}, content=data)
+
+    async def files(self, session_id: str) -> list[str]:
+        found = (await self.http.get(f"/api/sessions/{session_id}/files")).json()
+        return [file["path"] for file in found["files"]]
+
+
+class Running:
+    """A server that runs, and the users that a test makes."""
+
+    def __init__(self, base: str, app: Any, users: contextlib.AsyncExitStack) -> None:
+        self.base = base
+        self.app = app
+        self._users = users
+
+    async def user(self) -> User:
+        user = User(self.base)
+        await self._users.enter_async_context(user.http)
+        return user
+
+
+@contextlib.asynccontextmanager
+async def serving(data: Path, model: Model | None = None, **settings: Any) -> AsyncGenerator[Running, None]:
+    """The application on a free port of this machine, in this event loop."""
+    app = create_app(Settings(data=data, **settings), model or scripted_model(pause=0))
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(app, log_level="error", ws_max_size=256 * 1024, timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        serve = asyncio.create_task(server.serve([listening]))
+        async with asyncio.timeout(SECONDS):
+            while not server.started:
+                assert not serve.done(), serve.exception()
+                await asyncio.sleep(0.01)
+        try:
+            async with contextlib.AsyncExitStack() as users:
+                yield Running(f"http://127.0.0.1:{listening.getsockname()[1]}", app, users)
+        finally:
+            server.should_exit = True
+            await serve
+
+
+class Gate:
+    """A model that, told `hold …`, says one word and then waits until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.requests = 0
+        plain = scripted_model(pause=0)
+
+        async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+            self.requests += 1
+            prompt, _, _ = turn(messages)
+            if prompt.startswith("hold"):
+                yield "holding "
+                await self.go_on.wait()
+                yield prompt.removeprefix("hold ")
+            elif prompt == "fail":
+                raise ConnectionError("the provider is away")
+            else:
+                assert plain.stream_function is not None
+                async for part in plain.stream_function(messages, info):
+                    yield part  # pyright: ignore
+
+        def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            return ModelResponse([TextPart("a subagent's answer")])
+
+        self.model = FunctionModel(answer, stream_function=stream, model_name="gate")
+
+
+# -- a conversation --------------------------------------------------------------------------------------------------
+
+
+async def test_text_is_streamed_and_stays_in_the_history(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        async with user.page(session_id) as page:
+            assert page.items == []
+            state = await page.ask("say one two three")
+            deltas = [event["text"] for event in page.events if event["type"] == "delta"]
+            assert deltas == ["two ", "three"]
+            assert page.last == "one two three"
+            assert state["title"] == "say one two three"
+        history = (await user.http.get(f"/api/sessions/{session_id}")).json()
+        assert [(item["kind"], item["text"]) for item in history["items"]] == [
+            ("user", "say one two three"),
+            ("assistant", "one two three"),
+        ]
+        (listed,) = (await user.http.get("/api/sessions")).json()
+        assert (listed["id"], listed["title"]) == (session_id, "say one two three")
+
+
+async def test_todos_and_tool_calls_are_shown(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        async with user.page(await user.create()) as page:
+            state = await page.ask("plan buy milk, bake bread")
+            assert state["todos"] == [
+                {"content": "buy milk", "status": "in_progress"},
+                {"content": "bake bread", "status": "pending"},
+            ]
+            assert page.tools() == [("write_todos", "success")]
+            assert "bake bread" in page.items[1]["args"]
+
+
+async def test_a_write_asks_with_its_diff_and_a_denial_with_its_reason_reaches_the_model(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        written = tmp_path / "workspaces" / session_id / "notes.txt"
+        async with user.page(session_id) as page:
+            asked = (await page.ask("write notes.txt: red"))["approval"]
+            (question,) = asked["questions"]
+            assert (question["tool"], question["args"]) == ("write_file", {"path": "notes.txt", "content": "red\n"})
+            assert question["diff"].splitlines() == [
+                "--- notes.txt (now)",
+                "+++ notes.txt (after)",
+                "@@ -0,0 +1 @@",
+                "+red",
+            ]
+            assert page.tools() == [("write_file", "waiting")]
+            state = await page.answer(approve=False, reason="say please")
+            assert state["approval"] is None
+            assert not written.exists()
+            assert page.tools() == [("write_file", "denied")]
+            assert "say please" in page.last
+            await page.ask("write notes.txt: red")
+            await page.answer(approve=True)
+            assert written.read_text() == "red\n"
+            (question,) = (await page.ask("edit notes.txt: red -> blue"))["approval"]["questions"]
+            assert question["diff"].splitlines()[3:] == ["-red", "+blue"]
+            await page.answer(approve=True)
+            assert written.read_text() == "blue\n"
+            assert page.tools()[-2:] == [("read_file", "success"), ("edit_file", "success")]
+
+
+async def test_a_subagents_call_asks_too_and_can_be_decided_on_its_own(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        written = tmp_path / "workspaces" / session_id / "notes.txt"
+        async with user.page(session_id) as page:
+            (question,) = (await page.ask("helper: write notes.txt: from below"))["approval"]["questions"]
+            assert (question["tool"], question["subagent"]) == ("write_file", "general-purpose")
+            assert question["path"].count("/") == 1
+            assert "+from below" in question["diff"]
+            await page.answer(approve=False, reason="not from you")
+            assert not written.exists()
+            assert "not from you" in page.last
+            await page.ask("helper: write notes.txt: from below")
+            await page.answer(approve=True)
+            assert written.read_text() == "from below\n"
+            assert [(item["tool"], item["depth"], item["state"]) for item in page.items if item["kind"] == "tool"] == [
+                ("task", 0, "success"),
+                ("write_file", 1, "denied"),
+                ("task", 0, "success"),
+                ("write_file", 1, "success"),
+            ]
+
+
+async def test_commands_are_offered_only_to_whom_the_operator_says_and_then_they_ask(tmp_path: Path) -> None:
+    async with serving(tmp_path / "closed") as running:
+        user = await running.user()
+        async with user.page(await user.create()) as page:
+            assert "`execute`, which is not offered" in (await page.ask("run echo hello > made.txt") and page.last)
+    async with serving(tmp_path / "open", execute=True) as running:
+        user = await running.user()
+        session_id = await user.create()
+        async with user.page(session_id) as page:
+            (question,) = (await page.ask("run echo hello > made.txt"))["approval"]["questions"]
+            assert (question["args"]["command"], question["diff"]) == ("echo hello > made.txt", None)
+            assert await user.files(session_id) == []
+            await page.answer(approve=True)
+            assert await user.files(session_id) == ["made.txt"]
+
+
+async def test_an_open_approval_is_there_for_every_page_and_is_answered_once(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        async with user.page(session_id) as page:
+            await page.ask("write notes.txt: red")
+        async with user.page(session_id) as first, user.page(session_id) as second:
+            approval = first.state["approval"]
+            assert approval["questions"][0]["tool"] == "write_file"
+            assert second.state["approval"] == approval
+            await first.say(type="message", text="never mind")
+            assert await first.refused() == ("busy", "A call waits for your answer: approve or deny it first.")
+            path = approval["questions"][0]["path"]
+            for verdicts in ({}, {"other": {"approve": True}}, {path: {"approve": True}, "more": {"approve": True}}):
+                await first.say(type="decide", approval=approval["id"], verdicts=verdicts)
+                assert (await first.refused())[0] == "stale"
+            await first.answer(approve=True)
+            await second.settled()
+            assert second.tools() == first.tools() == [("write_file", "success")]
+            assert second.items == first.items
+            await second.say(type="decide", approval=approval["id"], verdicts={path: {"approve": True}})
+            assert await second.refused() == ("busy", "This was answered already.")
+
+
+# -- while it works --------------------------------------------------------------------------------------------------
+
+
+async def test_a_second_message_is_refused_and_two_pages_see_the_same(tmp_path: Path) -> None:
+    gate = Gate()
+    async with serving(tmp_path, gate.model) as running:
+        user = await running.user()
+        session_id = await user.create()
+        async with user.page(session_id) as first, user.page(session_id) as second:
+            await first.say(type="message", text="hold the end")
+            await second.until(lambda event: second.items[-1:] != [] and second.last == "holding ")
+            await second.say(type="message", text="me too")
+            assert await second.refused() == ("busy", "The agent is still working: wait for it, or stop it.")
+            async with user.page(session_id) as third:
+                assert third.state["running"] is True
+                assert third.last == "holding "
+                gate.go_on.set()
+                for page in (first, second, third):
+                    await page.settled()
+                    assert page.last == "holding the end"
+            assert first.items == second.items == third.items
+
+
+async def test_a_run_goes_on_when_the_last_page_is_gone(tmp_path: Path) -> None:
+    gate = Gate()
+    async with serving(tmp_path, gate.model) as running:
+        user = await running.user()
+        session_id = await user.create()
+        async with user.page(session_id) as page:
+            await page.say(type="message", text="hold the end")
+            await page.until(lambda event: page.items[-1:] != [] and page.last == "holding ")
+            page.connection.transport.abort()  # as when a lid is closed
+        gate.go_on.set()
+        async with user.page(session_id) as page:
+            if page.state["running"]:
+                await page.settled()
+            assert page.last == "holding the end"
+        assert gate.requests == 1
+
+
+async def test_a_run_can_be_stopped_and_the_conversation_goes_on(tmp_path: Path) -> None:
+    gate = Gate()
+    async with serving(tmp_path, gate.model) as running:
+        user = await running.user()
+        async with user.page(await user.create()) as page:
+            await page.say(type="message", text="hold for ever")
+            await page.until(lambda event: page.items[-1:] != [] and page.last == "holding ")
+            await page.say(type="stop")
+            await page.settled()
+            assert [(item["kind"], item["text"]) for item in page.items] == [
+                ("user", "hold for ever"),
+                ("assistant", "holding "),
+                ("note", "Stopped."),
+            ]
+            await page.say(type="stop")  # nothing to stop: nothing happens
+            await page.ask("say still here")
+            assert page.last == "still here"
+
+
+async def test_a_failing_provider_is_told_and_the_conversation_goes_on(tmp_path: Path) -> None:
+    gate = Gate()
+    async with serving(tmp_path, gate.model) as running:
+        user = await running.user()
+        async with user.page(await user.create()) as page:
+            await page.ask("fail")
+            assert page.items[-1] == {
+                "kind": "error",
+                "text": "The run failed: ConnectionError: the provider is away",
+            }
+            await page.ask("say still here")
+            assert page.last == "still here"
+
+
+MALFORMED = [
+    "",
+    "{",
+    "[]",
+    "null",
+    '{"type": "message"}',
+    '{"type": "message", "text": ""}',
+    '{"type": "message", "text": 7}',
+    json.dumps({"type": "message", "text": "x" * 20_001}),
+    '{"type": "message", "text": "a", "more": 1}',
+    '{"type": "dance"}',
+    '{"type": "decide", "approval": "x", "verdicts": []}',
+    '{"type": "decide", "approval": "x", "verdicts": {"a": {"approve": "perhaps"}}}',
+    b"\x00\xff",
+]
+
+
+async def test_what_is_no_message_is_refused_and_the_page_stays(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        async with user.page(await user.create()) as page:
+            for message in MALFORMED:
+                await page.connection.send(message)
+                assert (await page.refused())[0] == "malformed", message
+            await page.ask("say fine")
+            assert page.last == "fine"
+
+
+async def test_a_message_beyond_all_measure_ends_that_page_only(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        async with user.page(session_id) as other:
+            async with user.page(session_id) as page:
+                await page.connection.send("x" * 300_000)
+                with pytest.raises(ConnectionClosed):
+                    await page.refused()
+            await other.ask("say fine")
+            assert other.last == "fine"
+
+
+# -- whose it is -----------------------------------------------------------------------------------------------------
+
+
+async def test_another_users_session_is_not_there(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        ann, ben, nobody = [await running.user() for _ in range(3)]
+        session_id = await ann.create()
+        await ben.create()
+        await ann.upload(session_id, "secret.txt", b"canary")
+        unknown = "0" * 32
+        for user in (ben, nobody):
+            for place in (session_id, unknown):
+                tried = [
+                    await user.http.get(f"/api/sessions/{place}"),
+                    await user.http.get(f"/api/sessions/{place}/files"),
+                    await user.http.get(f"/api/sessions/{place}/files/uploads/secret.txt"),
+                    await user.upload(place, "mine.txt", b"x"),
+                ]
+                told = {(response.status_code, response.text) for response in tried}
+                assert told == {(404, '{"error":"There is no such session."}')}
+                with pytest.raises(InvalidStatus) as refused:
+                    async with user.page(place):
+                        pass
+                assert refused.value.response.status_code == 404
+        assert await ann.files(session_id) == ["uploads/secret.txt"]
+        assert [row["id"] for row in (await ann.http.get("/api/sessions")).json()] == [session_id]
+        assert session_id not in (await ben.http.get("/api/sessions")).text
+        assert (await nobody.http.get("/api/sessions")).json() == []
+
+
+async def test_the_token_is_out_of_reach_of_scripts_and_of_the_database(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        response = await user.http.get("/")
+        cookie = response.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=lax" in cookie
+        assert "set-cookie" not in (await user.http.get("/")).headers  # the first one stays
+        await user.create()
+        token = user.http.cookies["deep_owner"]
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("sessions.sqlite*"))
+    assert stored
+    assert token.encode() not in stored
+
+
+async def test_pages_of_other_sites_and_other_names_of_this_host_are_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        evil = {"Origin": "https://evil.example"}
+        assert (await user.http.post("/api/sessions", headers=evil)).status_code == 403
+        assert (await user.http.post("/api/sessions", headers={"Origin": "null"})).status_code == 403
+        with pytest.raises(InvalidStatus) as refused:
+            async with user.page(session_id, Origin="https://evil.example"):
+                pass
+        assert refused.value.response.status_code == 403
+        rebound = await user.http.get("/api/sessions", headers={"Host": "evil.example"})
+        assert rebound.status_code == 400
+        assert session_id not in rebound.text
+        assert (await user.http.post("/api/sessions", headers={"Origin": running.base})).status_code == 201
+
+
+async def test_the_page_may_run_its_own_script_only(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        page = await user.http.get("/")
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in page.text  # nothing comes from another host
+        script = (await user.http.get("/static/app.js")).text
+        for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "https:/"):
+            assert way not in script
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+async def test_uploads_are_streamed_bounded_and_told_to_the_agent(tmp_path: Path) -> None:
+    async with serving(tmp_path, max_upload_bytes=3 * 1024 * 1024) as running:
+        user = await running.user()
+        session_id = await user.create()
+        folder = tmp_path / "workspaces" / session_id / "uploads"
+
+        async def pieces(count: int) -> AsyncIterator[bytes]:
+            for _ in range(count):
+                yield b"x" * 1024 * 1024
+
+        async with user.page(session_id) as page:
+            done = await user.upload(session_id, "a/../big <b>.bin", pieces(2))
+            assert done.status_code == 201, done.text
+            assert done.json()["path"] == "uploads/big _b_.bin"
+            assert (folder / "big _b_.bin").stat().st_size == 2 * 1024 * 1024
+            await page.until(lambda event: event["type"] == "files")
+            for data in (pieces(4), b"x" * (4 * 1024 * 1024)):  # told by its length, and not
+                refused = await user.upload(session_id, "huge.bin", data)
+                assert refused.status_code == 413
+                assert "huge.bin" in refused.json()["error"]
+            assert [path.name for path in folder.iterdir()] == ["big _b_.bin"]
+            assert (await user.http.post(f"/api/sessions/{session_id}/uploads")).status_code == 422
+
+
+async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        sent = asyncio.Event()
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"x" * 2 * 1024 * 1024
+            sent.set()
+            await asyncio.Event().wait()
+
+        upload = asyncio.create_task(user.upload(session_id, "half.bin", pieces()))
+        await sent.wait()
+        upload.cancel()
+        await asyncio.gather(upload, return_exceptions=True)
+        assert (await user.upload(session_id, "whole.txt", b"all of it")).status_code == 201
+        async with user.page(session_id) as page:  # whatever is left of the request ends before this does
+            await page.ask("list")
+        async with asyncio.timeout(SECONDS):
+            while running.app.state.sessions.in_memory:
+                await asyncio.sleep(0.01)
+        assert await user.files(session_id) == ["uploads/whole.txt"]
+
+
+async def test_files_are_read_as_bytes_and_never_beyond_the_session(tmp_path: Path) -> None:
+    async with serving(tmp_path, max_file_bytes=1000) as running:
+        user = await running.user()
+        session_id = await user.create()
+        other = await user.create()
+        evil = b"<script>alert(1)</script>"
+        await user.upload(session_id, "page.html", evil)
+        await user.upload(session_id, "large.txt", b"x" * 1001)
+        await user.upload(other, "other.txt", b"of another session")
+        base = f"/api/sessions/{session_id}/files"
+        got = await user.http.get(f"{base}/uploads/page.html")
+        assert got.content == evil
+        assert got.headers["content-type"] == "application/octet-stream"
+        assert got.headers["content-disposition"] == "attachment"
+        assert got.headers["x-content-type-options"] == "nosniff"
+        assert (await user.http.get(f"{base}/uploads/large.txt")).status_code == 413
+        assert (await user.http.get(f"{base}/uploads")).status_code == 413
+        ways = [f"..%2f{other}%2fuploads%2fother.txt", "%2fetc%2fpasswd", "..%2f..%2fsessions.sqlite", "none", "a%00b"]
+        for way in ways:
+            response = await user.http.get(f"{base}/{way}")
+            assert (response.status_code, response.json()) == (404, {"error": "There is no such file."}), way
+
+
+# -- limits ----------------------------------------------------------------------------------------------------------
+
+
+async def test_one_user_has_a_limit_of_sessions_and_others_have_theirs(tmp_path: Path) -> None:
+    async with serving(tmp_path, max_sessions_of_one=2) as running:
+        ann, ben = await running.user(), await running.user()
+        for _ in range(2):
+            await ann.create()
+        refused = await ann.http.post("/api/sessions")
+        assert refused.status_code == 429
+        assert "2 sessions" in refused.json()["error"]
+        await ben.create()
+
+
+async def test_when_all_workspaces_are_taken_the_user_is_told_and_can_try_again(tmp_path: Path) -> None:
+    async with serving(tmp_path, max_workspaces=1) as running:
+        ann, ben = await running.user(), await running.user()
+        first, second = await ann.create(), await ben.create()
+        await ann.files(first)
+        assert (await ben.http.get(f"/api/sessions/{second}/files")).status_code == 503
+        async with ben.page(second) as page:
+            await page.ask("say hello")
+            assert "SessionLimitError: there are 1 sessions" in page.last
+            await running.app.state.sessions.workspaces.release(first)
+            await page.ask("say hello")
+            assert page.last == "hello"
+
+
+# -- restarts --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_session_survives_a_restart_with_its_approval_todos_and_files(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        ann = await running.user()
+        session_id = await ann.create()
+        cookies = ann.http.cookies
+        async with ann.page(session_id) as page:
+            await page.ask("plan buy milk, bake bread")
+            await page.ask("helper: write notes.txt: from below")
+            before = page.state["approval"], page.items
+    async with serving(tmp_path) as running:
+        ann, ben = await running.user(), await running.user()
+        ann.http.cookies = cookies
+        assert (await ben.http.get(f"/api/sessions/{session_id}")).status_code == 404
+        async with ann.page(session_id) as page:
+            assert (page.state["approval"], page.items) == before
+            assert [todo["content"] for todo in page.state["todos"]] == ["buy milk", "bake bread"]
+            await page.answer(approve=True)
+            assert await ann.files(session_id) == ["notes.txt"]
+            assert page.tools()[-1] == ("write_file", "success")
+            await page.ask("read notes.txt")
+            assert "from below" in page.last
+
+
+async def test_a_server_that_stops_while_it_works_keeps_what_was_done(tmp_path: Path) -> None:
+    gate = Gate()
+    async with serving(tmp_path, gate.model) as running:
+        user = await running.user()
+        session_id = await user.create()
+        cookies = user.http.cookies
+        async with user.page(session_id) as page:
+            await page.say(type="message", text="hold for ever")
+            await page.until(lambda event: page.items[-1:] != [] and page.last == "holding ")
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        user.http.cookies = cookies
+        async with user.page(session_id) as page:
+            assert page.state["running"] is False
+            assert [item["text"] for item in page.items] == ["hold for ever", "holding "]
+            await page.ask("say still here")
+            assert page.last == "still here"
+
+
+async def test_a_server_that_is_killed_while_it_resumes_asks_again(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        cookies = user.http.cookies
+        async with user.page(session_id) as page:
+            await page.ask("write notes.txt: red")
+            approval = page.state["approval"]
+            # What is in the database at the moment of a kill: the answer was taken, nothing of it stored yet.
+            await running.app.state.sessions.store.save(session_id, running=True)
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        user.http.cookies = cookies
+        async with user.page(session_id) as page:
+            assert page.state["approval"] == approval
+            assert page.items[-1]["kind"] == "error"
+            assert "Whether the calls below ran is not known" in page.last
+            await page.answer(approve=True)
+            assert await user.files(session_id) == ["notes.txt"]
+
+
+# -- many ------------------------------------------------------------------------------------------------------------
+
+
+async def test_forty_sessions_at_once_never_cross(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        everything: dict[str, str] = {}
+
+        async def live(number: int) -> None:
+            canary = f"canary-{number:02}-{'zyxwv'[number % 5]}"
+            user = await running.user()
+            session_id = await user.create()
+            async with user.page(session_id) as page:
+                await user.upload(session_id, f"{canary}.txt", canary.encode())
+                state = await page.ask(f"plan {canary} first, {canary} second")
+                assert [todo["content"] for todo in state["todos"]] == [f"{canary} first", f"{canary} second"]
+                await page.ask(f"helper: write notes.txt: {canary}")
+                approve = number % 2 == 0
+                await page.answer(approve=approve, reason=f"{canary} says no")
+                await page.ask("list")
+                assert sorted(await user.files(session_id)) == sorted(
+                    [f"uploads/{canary}.txt", *(["notes.txt"] if approve else [])]
+                )
+                await page.ask(f"say bye {canary}")
+                everything[canary] = json.dumps([page.events, (await user.http.get("/api/sessions")).json()])
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(40):
+                tasks.create_task(live(number))
+        assert len(everything) == 40
+        for canary, seen in everything.items():
+            assert canary in seen
+            assert not [other for other in everything if other != canary and other in seen]
+        async with asyncio.timeout(SECONDS):
+            while running.app.state.sessions.in_memory:  # nothing stays that nobody watches
+                await asyncio.sleep(0.01)
