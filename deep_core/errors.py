@@ -8,6 +8,8 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 
+from .metadata import canonical
+
 __all__ = ["ConfigError", "MissingExtra", "PluginError", "PluginWarning", "clash_message", "suggest", "warn"]
 
 
@@ -35,14 +37,22 @@ class MissingExtra(ImportError):
     """Raised by a plugin whose optional dependency is not installed.
 
     Args:
-        extra: the distribution's extra that brings it, without the `deep-` prefix: `"skills[pdf]"`. Anything that
-            `pip install` takes is accepted too.
+        extra: what brings it: `"skills[pdf]"` is short for `deep-skills[pdf]`; a name with a hyphen, or the name of the
+            plugin's own distribution, is taken as it is; a bare `"pdf"` is an extra of the plugin's own distribution.
     """
 
     def __init__(self, extra: str) -> None:
         self.extra = extra
-        self.requirement = extra if extra.startswith("deep-") else f"deep-{extra}"
-        super().__init__(f"needs an optional dependency: pip install '{self.requirement}'")
+        super().__init__(self.advice())
+
+    def advice(self, distribution: str | None = None) -> str:
+        """What to type, where the plugin comes from this distribution."""
+        name, bracket, _ = self.extra.partition("[")
+        own = distribution is not None and canonical(name) == canonical(distribution)
+        requirement = self.extra if own or "-" in name else f"deep-{self.extra}"
+        if distribution is not None and not bracket and not own and "-" not in name:
+            requirement = f"{distribution}[{name}]"
+        return f"needs an optional dependency: pip install '{requirement}'"
 
 
 def warn(message: str) -> None:

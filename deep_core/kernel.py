@@ -238,7 +238,7 @@ class Kernel:
         """Take a plugin out of use because a contribution hook failed. Raises where it was named, or `strict`."""
         record = self.plugins[plugin]
         if isinstance(error, MissingExtra):
-            record.fail("needs-extra", str(error), error)
+            record.fail("needs-extra", error.advice(record.distribution), error)
         else:
             reason = explain_failure(record, error)
             record.fail("failed", reason if isinstance(error, PluginError) else f"{where}: {reason}", error)

@@ -240,7 +240,7 @@ def _contained(record: PluginRecord, step: Callable[[], Any], on_error: Callable
     try:
         return step()
     except MissingExtra as error:
-        record.fail("needs-extra", str(error), error)
+        record.fail("needs-extra", error.advice(record.distribution), error)
     except (Exception, SystemExit) as error:
         error.add_note(f"plugin {record.label}")
         record.fail("failed", explain_failure(record, error), error)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from deep_core import MissingExtra
 from tests.environments import SECTION_PLUGIN, Distribution, Environment, plugin
 
 SUN, RAIN = plugin("sun"), plugin("rain")
@@ -275,3 +276,20 @@ def test_a_plugin_whose_requirement_failed_is_tried_all_the_same(installed: Envi
     installed.install(broken, plugin("snow", requires=("deep-core", "acme-ice")))
     statuses = installed.loaded().statuses
     assert (statuses["ice"], statuses["snow"]) == ("failed", "active")
+
+
+@pytest.mark.parametrize(
+    ("extra", "distribution", "install"),
+    [
+        ("skills[pdf]", None, "deep-skills[pdf]"),
+        ("skills[pdf]", "deep-skills", "deep-skills[pdf]"),
+        ("deep-skills[pdf]", "deep-skills", "deep-skills[pdf]"),
+        ("acme-weather[radar]", None, "acme-weather[radar]"),
+        ("acme-weather[radar]", "acme-weather", "acme-weather[radar]"),
+        ("weather[radar]", "Weather", "weather[radar]"),
+        ("radar", "acme-weather", "acme-weather[radar]"),
+        ("some-library", "acme-weather", "some-library"),
+    ],
+)
+def test_a_missing_extra_names_what_brings_it(extra: str, distribution: str | None, install: str) -> None:
+    assert MissingExtra(extra).advice(distribution) == f"needs an optional dependency: pip install '{install}'"
