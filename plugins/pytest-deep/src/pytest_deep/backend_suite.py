@@ -1,0 +1,147 @@
+"""The conformance suite for backends: Pydantic AI's own rules for workspaces, and that nothing leaves the workspace."""
+
+# A test suite: its checks are assertions, and the folder beside the workspace is looked at as it is.
+# ruff: noqa: S101, ASYNC240
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from pydantic_ai.workspaces import SupportsCommands, Workspace, WorkspaceBackend
+from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
+
+__all__ = ["BackendConformance"]
+
+SECRET = b"a secret outside of the workspace"
+
+Operation = Callable[[Workspace, str], Awaitable[object]]
+READS: dict[str, Operation] = {
+    "read_bytes": lambda workspace, path: workspace.read_bytes(path),
+    "read_text": lambda workspace, path: workspace.read_text(path),
+}
+CHANGES: dict[str, Operation] = {
+    "write_bytes": lambda workspace, path: workspace.write_bytes(path, b"written"),
+    "make_dir": lambda workspace, path: workspace.make_dir(path + "-made"),
+    "remove": lambda workspace, path: workspace.remove(path),
+}
+
+WAYS = ("absolute", "dot dot", "dot dot through a folder", "link to the folder", "link to the file")
+"""Ways out of a workspace. Links are made only where the working directory is a folder of this machine."""
+
+
+class BackendConformance(WorkspaceBackendSuite):
+    """Subclass it in a test module and provide the fixture `backend`:
+
+        class TestMyBackend(BackendConformance):
+            @pytest.fixture
+            def backend(self, tmp_path):
+                return my_backend(tmp_path)
+
+    The other fixtures of `WorkspaceBackendSuite` (`fresh_backend`, `destructive_backend`, `attach_backend`,
+    `destroy_environment`) enable further rules. A backend that does not confine, by design, provides the fixture
+    `outside` and returns None from it: the rules about leaving the workspace are then skipped.
+    """
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        """The suite runs on asyncio."""
+        return "asyncio"
+
+    @pytest.fixture
+    def can_detect_exit_with_inherited_output_pipes(self, backend: WorkspaceBackend) -> bool:
+        """Whether to wait for the exit of a command whose child keeps its pipes; without commands there is none."""
+        return isinstance(backend, SupportsCommands)
+
+    @pytest.fixture
+    def outside(self, tmp_path_factory: pytest.TempPathFactory) -> Path | None:
+        """A folder that is not in the workspace."""
+        folder = tmp_path_factory.mktemp("outside")
+        (folder / "secret.txt").write_bytes(SECRET)
+        return folder
+
+    @pytest.fixture(params=WAYS)
+    async def way_out(self, request: pytest.FixtureRequest, backend: WorkspaceBackend, outside: Path | None) -> str:
+        """A path that leads out of the workspace, to the secret file."""
+        if outside is None:
+            pytest.skip("the backend does not confine, by design")
+        working_dir = await backend.working_dir()
+        secret = str(outside / "secret.txt")
+        relative = os.path.relpath(secret, working_dir)
+        if request.param == "absolute":
+            return secret
+        if request.param == "dot dot":
+            return relative
+        if request.param == "dot dot through a folder":
+            await Workspace(backend).make_dir("a/b")
+            return f"a/b/../../{relative}"
+        if not os.path.isdir(working_dir):
+            pytest.skip("the workspace is not a folder of this machine")
+        target = outside if request.param == "link to the folder" else outside / "secret.txt"
+        os.symlink(target, os.path.join(working_dir, "link"))
+        return "link/secret.txt" if request.param == "link to the folder" else "link"
+
+    @pytest.mark.parametrize("operation", READS)
+    async def test_nothing_outside_is_read(self, backend: WorkspaceBackend, way_out: str, operation: str) -> None:
+        """Reading a file outside of the workspace fails."""
+        try:
+            found = await READS[operation](Workspace(backend), way_out)
+        except Exception:  # noqa: BLE001 - how it is refused is the backend's own; FileNotFoundError is as good
+            return
+        text = found.encode() if isinstance(found, str) else found
+        assert text != SECRET, (
+            f"{operation}({way_out!r}) read a file outside of the workspace. Change: resolve links and `..` of every "
+            "path first, and refuse what is not below the working directory"
+        )
+
+    async def test_nothing_outside_is_listed(self, backend: WorkspaceBackend, way_out: str) -> None:
+        """Listing a folder outside of the workspace fails, or shows nothing of it."""
+        folder = os.path.dirname(way_out) or way_out
+        try:
+            entries = await Workspace(backend).list_dir(folder)
+        except Exception:  # noqa: BLE001 - as above
+            return
+        assert "secret.txt" not in [entry.name for entry in entries], (
+            f"list_dir({folder!r}) listed a folder outside of the workspace. Change: check the path as for reading"
+        )
+
+    @pytest.mark.parametrize("operation", CHANGES)
+    async def test_nothing_outside_is_changed(
+        self, backend: WorkspaceBackend, way_out: str, outside: Path, operation: str
+    ) -> None:
+        """Writing, making and removing outside of the workspace changes nothing there."""
+        with contextlib.suppress(Exception):  # refused or not: what counts is what became of the files
+            await CHANGES[operation](Workspace(backend), way_out)
+        found = {path.name: path.read_bytes() if path.is_file() else None for path in outside.iterdir()}
+        assert found == {"secret.txt": SECRET}, (
+            f"{operation}({way_out!r}) changed files outside of the workspace: {sorted(found)}. Change: check the path "
+            "as for reading; when a file is replaced, check again after it is opened"
+        )
+
+    async def test_names_are_kept_as_they_are(self, backend: WorkspaceBackend) -> None:
+        """Names with blanks, quotes, letters of any script and a leading dash are names like others."""
+        workspace = Workspace(backend)
+        names = ["with a blank.txt", "quote'and\"quote.txt", "Ärger-漢字.txt", "-n", "$HOME", "*.txt"]
+        for name in names:
+            await workspace.write_bytes(f"names/{name}", name.encode())
+        read = {name: await workspace.read_bytes(f"names/{name}") for name in names}
+        assert read == {name: name.encode() for name in names}
+        assert sorted(entry.name for entry in await workspace.list_dir("names")) == sorted(names)
+
+    async def test_writing_leaves_nothing_beside(self, backend: WorkspaceBackend) -> None:
+        """A file that was written is the only new one: what a write needs meanwhile is gone after it."""
+        workspace = Workspace(backend)
+        for content in (b"one", b"another"):
+            await workspace.write_bytes("beside/file.txt", content)
+        assert [entry.name for entry in await workspace.list_dir("beside")] == ["file.txt"]
+
+    async def test_listing_is_in_the_same_order_each_time(self, backend: WorkspaceBackend) -> None:
+        """Two listings of a folder agree: what a model is shown must not depend on chance."""
+        workspace = Workspace(backend)
+        for name in ("b", "a", "c", "B"):
+            await workspace.write_bytes(f"listed/{name}", b"")
+        first = [entry.name for entry in await workspace.list_dir("listed")]
+        assert [entry.name for entry in await workspace.list_dir("listed")] == first

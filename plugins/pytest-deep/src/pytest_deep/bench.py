@@ -1,0 +1,293 @@
+"""Runs of a plugin under test: an agent with it alone, a scripted model that calls its tools, what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from pydantic_ai import Agent, ToolDefinition
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.function import AgentInfo
+from pydantic_ai.settings import ModelSettings
+
+from deep_core import DeepAgentDeps, Kernel
+from deep_core.calls import Incident
+from deep_core.capability import DeepCapability, Parts
+
+from .arguments import fill, least
+from .making import make_deps
+from .recorder import Recorder
+from .script import Call, Request, ScriptedModel, Step
+from .shell import shell_of
+from .stepping import Steps, run_watched
+from .subject import Subject, find_subject
+
+if TYPE_CHECKING:
+    from .plugin_suite import PluginConformance
+
+__all__ = ["Bench", "Run", "one_line", "plain_messages"]
+
+PROMPT = "A run of the conformance suite."
+UNASKED = frozenset({"execute", "network", "destructive"})
+"""Tags of tools that are called only with an author's examples."""
+SECONDS = 60
+"""After which a run is given up: a guard against hanging, not a measure."""
+
+
+class _Model(ScriptedModel):
+    """Plays its script to the agent under test; an agent that a tool made (a subagent) is told `done`."""
+
+    def __init__(self, prompt: str, steps: Sequence[Step], barrier: asyncio.Barrier | None) -> None:
+        super().__init__(*steps)
+        self.prompt = prompt
+        self.barrier = barrier
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """As the base class, in step with another session where there is one."""
+        if self.barrier is not None and self._is_own(messages):
+            # The other session may be over: then there is nobody to wait for.
+            with contextlib.suppress(asyncio.BrokenBarrierError):
+                await self.barrier.wait()
+        return await super().request(messages, model_settings, model_request_parameters)
+
+    def _is_own(self, messages: list[ModelMessage]) -> bool:
+        parts = (part for message in messages for part in message.parts)
+        first = next((part for part in parts if isinstance(part, UserPromptPart)), None)
+        return first is not None and str(first.content).startswith(self.prompt)
+
+    def _answer(self, messages: list[ModelMessage], info: AgentInfo, *, streamed: bool) -> str | list[ToolCallPart]:
+        return super()._answer(messages, info, streamed=streamed) if self._is_own(messages) else "done"
+
+
+@dataclass
+class Run:
+    """One run and what came of it.
+
+    Attributes:
+        requests: what the model was asked.
+        deps: the session.
+        folder: the session's workspace.
+        messages: the conversation, where the run ended well.
+        error: what ended it otherwise.
+        incidents: what the plugin did wrong meanwhile, and the kernel contained.
+        left: tasks that were still there when it was over.
+    """
+
+    requests: list[Request]
+    deps: DeepAgentDeps[Any]
+    folder: Path
+    messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
+    error: BaseException | None = None
+    incidents: tuple[Incident, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+class Bench:
+    """A plugin under test.
+
+    Args:
+        suite: the settings: an instance of a subclass of `PluginConformance`.
+        folder: for the sessions' workspaces.
+    """
+
+    def __init__(self, suite: PluginConformance, folder: Path) -> None:
+        self.suite = suite
+        self.folder = folder
+        self.recorder = Recorder()
+        self._beside = [find_subject(plugin) for plugin in suite.beside]
+        self.subject: Subject = find_subject(suite.plugin)
+        self._sessions = itertools.count(1)
+
+    # -- kernels and agents --------------------------------------------------------------------------------------
+
+    def make_kernel(self, *neighbours: object, order: int = 0) -> Kernel:
+        """A kernel of the plugin, of what it needs beside it, and of neighbours. The caller closes it."""
+        shells = [shell_of(subject, self.recorder.hook_calls) for subject in (self.subject, *self._beside)]
+        settings: dict[str, Any] = {"order": order}
+        if self.suite.plugin_options is not None:
+            settings["options"] = dict(self.suite.plugin_options)
+        config = {"plugins": {self.subject.name: settings}}
+        kernel = Kernel(plugins=[*shells, *neighbours, self.recorder.listener], discover=False, config=config)
+        self.recorder.kernels.append(kernel)
+        return kernel
+
+    def make_agent(self, kernel: Kernel) -> Agent[Any, Any]:
+        """An agent whose calls nobody is asked about."""
+        return kernel.create_agent(ScriptedModel(), interrupt_on=False)
+
+    def close(self) -> None:
+        """Close every kernel that was made."""
+        for kernel in reversed(self.recorder.kernels):
+            kernel.close()
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The kernel that most checks use. Skips the test where the plugin does not load."""
+        try:
+            return self.make_kernel()
+        except Exception as error:  # noqa: BLE001 - test_hooks_are_valid tells of it
+            pytest.skip(f"it does not load (test_hooks_are_valid says why): {one_line(error)}")
+
+    @cached_property
+    def agent(self) -> Agent[Any, Any]:
+        """The agent that most checks use. Skips the test where none can be made."""
+        kernel = self.kernel
+        try:
+            return self.make_agent(kernel)
+        except Exception as error:  # noqa: BLE001 - test_hooks_are_valid or test_tool_names tells of it
+            pytest.skip(f"no agent can be made with it (another check says why): {one_line(error)}")
+
+    def parts(self, agent: Agent[Any, Any]) -> Parts:
+        """What was collected for an agent."""
+        leaves: list[object] = []
+        agent.root_capability.apply(leaves.append)
+        return next(leaf for leaf in leaves if isinstance(leaf, DeepCapability)).parts
+
+    def contributed(self, hook: str) -> list[Any]:
+        """What the plugin's hook returned when it was called last; empty where it has none, or it raised."""
+        calls = [call for call in self.recorder.hook_calls if call.plugin == self.subject.name and call.hook == hook]
+        result: Any = calls[-1].result if calls else None
+        if result is None:
+            return []
+        if isinstance(result, Mapping):
+            return list(cast("Mapping[str, Any]", result).items())
+        return list(cast("list[Any]", result)) if isinstance(result, list | tuple) else [result]
+
+    # -- tools ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def first(self) -> Run:
+        """A run in which nothing is called."""
+        return self.run()
+
+    @property
+    def tools(self) -> list[ToolDefinition]:
+        """The plugin's tools as the model is shown them."""
+        return self.own_tools(self.sound(self.first).requests[0])
+
+    def own_tools(self, request: Request) -> list[ToolDefinition]:
+        """Those of a request's tools that are the plugin's."""
+        return [tool for tool in request.tools if (tool.metadata or {}).get("plugin") == self.subject.name]
+
+    def callable(self, tool: ToolDefinition) -> bool:
+        """Whether a stranger may call it: the author gave examples, or it does no harm by what it says of itself."""
+        metadata = tool.metadata or {}
+        if tool.name in self.suite.examples:
+            return True
+        return not metadata.get("approval") and not UNASKED.intersection(metadata.get("tags", ()))
+
+    def calls(self, canary: str) -> list[Call]:
+        """One call of every tool that may be called, and one for each of the author's examples."""
+        return [call for tool in self.tools if self.callable(tool) for call in self._calls_of(tool, canary)]
+
+    def _calls_of(self, tool: ToolDefinition, canary: str) -> Iterator[Call]:
+        examples: Any = self.suite.examples.get(tool.name)
+        if examples is None:
+            yield Call(tool.name, least(tool.parameters_json_schema, canary))
+            return
+        several: list[Any] = [examples] if isinstance(examples, Mapping) else list(examples)
+        for example in several:
+            yield Call(tool.name, fill(example, canary))
+
+    # -- runs ----------------------------------------------------------------------------------------------------
+
+    def run(self, *steps: Step, agent: Agent[Any, Any] | None = None, watch: Steps | None = None, **how: Any) -> Run:
+        """One run in a session and an event loop of its own. `how` is of `run_async`."""
+        run_one = self.run_async(agent or self.agent, *steps, **how)
+        try:
+            return asyncio.run(run_one) if watch is None else run_watched(run_one, watch)
+        except SystemExit as error:  # asyncio lets it through at once, past everything that awaits
+            return Run([], DeepAgentDeps(), self.folder, error=error)
+
+    async def run_async(
+        self,
+        agent: Agent[Any, Any],
+        *steps: Step,
+        canary: str = "canary",
+        barrier: asyncio.Barrier | None = None,
+        history: Sequence[ModelMessage] = (),
+        continued: Run | None = None,
+    ) -> Run:
+        """One run. What ends it is in `error`."""
+        kernel = self.parts(agent).kernel
+        known = len(kernel.latest)
+        folder = self.folder / f"session-{next(self._sessions)}"
+        deps = make_deps(kernel, folder, files=self.suite.files) if continued is None else continued.deps
+        prompt = PROMPT if canary == "canary" else f"{PROMPT} {canary}"
+        model = _Model(prompt, steps, barrier)
+        run = Run(model.requests, deps, folder if continued is None else continued.folder)
+        before = asyncio.all_tasks()
+        try:
+            async with asyncio.timeout(SECONDS):
+                # A task of its own: what is cancelled in it must not be this one, which tells of it.
+                result = await asyncio.create_task(
+                    agent.run(prompt, deps=deps, model=model, message_history=list(history))
+                )
+            run.messages = result.all_messages()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a check tells of it
+            run.error = error
+        finally:
+            if barrier is not None:
+                await barrier.abort()
+        run.left = tuple(str(task.get_coro()) for task in asyncio.all_tasks() - before)
+        run.incidents = tuple(kernel.latest)[known:]
+        return run
+
+    def sound(self, run: Run) -> Run:
+        """The run, if it ended well; else the test is skipped, since test_failures_are_contained tells of it."""
+        if run.error is not None:
+            pytest.skip(f"a run with it ends (test_failures_are_contained says why): {one_line(run.error)}")
+        return run
+
+
+def one_line(error: BaseException) -> str:
+    """An exception as one line."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+UNSTABLE = frozenset({"timestamp", "run_id", "conversation_id", "usage", "metadata", "provider_response_id"})
+"""Fields of messages that never reach a model."""
+
+
+def plain_messages(messages: Sequence[ModelMessage]) -> list[str]:
+    """Messages as text, without what differs from run to run and is not sent."""
+    return [json.dumps(_plain(message), sort_keys=True) for message in _dumped(messages)]
+
+
+def _dumped(messages: Sequence[ModelMessage]) -> list[Any]:
+    # The instructions of an earlier request are not sent again; those of this one are compared by themselves.
+    bare = [_without_instructions(message) for message in messages]
+    return ModelMessagesTypeAdapter.dump_python(bare, mode="json")
+
+
+def _without_instructions(message: ModelMessage) -> ModelMessage:
+    return ModelRequest(parts=message.parts) if isinstance(message, ModelRequest) else message
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in cast("dict[str, Any]", value).items() if k not in UNSTABLE}
+    if isinstance(value, list):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    return value

@@ -1,0 +1,237 @@
+"""What a plugin says of itself: its name, its metadata, its options, its tools, its sections, its slots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from packaging.specifiers import SpecifierSet
+from pydantic import BaseModel, ValidationError
+from pydantic_ai import FunctionToolset, ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset
+
+from deep_core import DeepAgentDeps, Kernel, StateSlot, create_default_deps
+from deep_core.contributions import NAME
+from deep_core.kernel import RESERVED_NAMES
+from deep_core.tools import RESERVED, static_definitions
+
+from .problem import Problem
+from .subject import Subject
+
+__all__ = [
+    "about_descriptions",
+    "about_docs",
+    "about_metadata",
+    "about_name",
+    "about_options",
+    "about_repetition",
+    "about_schemas",
+    "about_sizes",
+    "about_slot",
+    "about_stored",
+    "about_tool_names",
+    "listed_tools",
+]
+
+TOOL_NAME = re.compile(r"^[a-zA-Z][a-zA-Z0-9_-]{0,63}$")
+"""What OpenAI, Anthropic and Google all take as a tool's name."""
+REPEATED = 40
+"""Characters of a sentence from which on finding it twice is no chance."""
+ENOUGH = 80
+"""Characters that a README has at least."""
+
+
+# -- the distribution ------------------------------------------------------------------------------------------------
+
+
+def about_name(subject: Subject) -> Iterator[Problem]:
+    """The entry point's name."""
+    where = f"entry point {subject.name!r} of group deep" if subject.candidate else f"plugin {subject.name!r}"
+    if not NAME.fullmatch(subject.name):
+        yield Problem(where, "is no name for a plugin", f"rename it so that it matches {NAME.pattern}")
+    if subject.name in RESERVED_NAMES:
+        yield Problem(where, "is a parameter of create_deep_agent", "rename it: acme_" + subject.name)
+
+
+def about_metadata(core_range: str) -> Iterator[Problem]:
+    """The range of deep-core that the distribution requires."""
+    where = "pyproject.toml, [project] dependencies"
+    change = 'write "deep-core>=0.1,<1": the major version is the version of the hooks'
+    if not core_range:
+        yield Problem(where, "deep-core is not among them, or without a range", change)
+    elif not any(part.operator in ("<", "<=", "==", "~=") for part in SpecifierSet(core_range)):
+        yield Problem(where, f"deep-core{core_range} has no upper bound", change)
+
+
+def about_docs(subject: Subject, documentation: str | None, metadata: Mapping[str, str] | None) -> Iterator[Problem]:
+    """The module's docstring, and what the distribution says of itself."""
+    if not (documentation or "").strip():
+        yield Problem(subject.module, "has no docstring", "say in one line what the plugin gives an agent")
+    if metadata is not None and not metadata["summary"].strip():
+        yield Problem("pyproject.toml", "has no description", 'add description = "…" to [project]')
+    if metadata is not None and len(metadata["readme"].strip()) < ENOUGH:
+        yield Problem(
+            "pyproject.toml",
+            "brings no README",
+            'write README.md (what it does, its options, an example) and add readme = "README.md" to [project]',
+        )
+
+
+# -- options and state -----------------------------------------------------------------------------------------------
+
+
+def about_options(model: type[BaseModel]) -> Iterator[Problem]:
+    """Whether an options model stands its own defaults, and refuses what it does not know."""
+    where = f"options {model.__name__}"
+    try:
+        defaults = model()
+    except ValidationError as error:
+        yield Problem(where, f"cannot be made without arguments: {_first(error)}", "give every field a default")
+        return
+    for mode in ("python", "json"):
+        try:
+            model.model_validate(defaults.model_dump(mode=mode))
+        except ValidationError as error:
+            change = "choose a default that the field's own type takes (pydantic does not check defaults)"
+            yield Problem(where, f"does not validate its own defaults: {_first(error)}", change)
+            break
+    try:
+        model.model_validate({"no_such_option": 1})
+    except ValidationError:
+        return
+    yield Problem(where, "takes an unknown key in silence", "leave extra='forbid' of PluginOptions as it is")
+
+
+def _first(error: ValidationError) -> str:
+    detail = error.errors()[0]
+    return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+
+
+def about_slot(slot: StateSlot[Any], kernel: Kernel) -> Iterator[Problem]:
+    """Whether the default is fresh each time, and survives being stored."""
+    where = f"slot {slot.name!r}"
+    try:
+        one, other = slot.default(), slot.default()
+    except Exception as error:  # noqa: BLE001 - whatever an author's function raises is told
+        yield Problem(where, f"its default raises {type(error).__name__}: {error}", "let it need nothing")
+        return
+    is_fixed = one is None or isinstance(one, str | bytes | int | float | bool | tuple | frozenset)
+    if one is other and not is_fixed:
+        yield Problem(where, "its default is one object for all sessions", "make default a function: default=list")
+    deps = create_default_deps(kernel=kernel)
+    deps.state[slot] = one
+    yield from about_stored(deps, slot, kernel)
+
+
+def about_stored(deps: DeepAgentDeps[Any], slot: StateSlot[Any], kernel: Kernel) -> Iterator[Problem]:
+    """Whether the slot's value in a session is the same after it was stored and loaded."""
+    if not slot.persist:
+        return
+    where = f"slot {slot.name!r}"
+    value = deps.state[slot]  # before it is stored: a slot that nobody used is made here
+    try:
+        text = deps.dump()
+    except ValueError as error:
+        yield Problem(where, str(error), "declare the type that the value has, of what JSON can hold")
+        return
+    loaded = DeepAgentDeps[Any].load(text, kernel=kernel)
+    found = loaded.state[slot]
+    if slot.name in loaded.state.invalid:
+        change = "declare the type that the value has, as pydantic understands it"
+        yield Problem(where, f"does not load what it stored: {loaded.state.invalid[slot.name]}", change)
+    elif found != value:
+        change = (
+            "declare a precise type (dict[int, str], not dict); a class of your own needs __eq__ (a dataclass has it)"
+        )
+        yield Problem(where, f"comes back as {found!r} where {value!r} was stored", change)
+    elif loaded.dump() != text:
+        yield Problem(where, "is stored differently the second time", "make the order of its JSON stable")
+
+
+# -- tools -----------------------------------------------------------------------------------------------------------
+
+
+def listed_tools(toolsets: Sequence[AbstractToolset[Any]]) -> list[tuple[str, str]]:
+    """(name, where it is) of every tool that is known without I/O."""
+    return [
+        (definition.name, _place(toolset, definition.name))
+        for toolset in toolsets
+        for definition in static_definitions(toolset) or ()
+    ]
+
+
+def _place(toolset: AbstractToolset[Any], name: str) -> str:
+    if isinstance(toolset, FunctionToolset):
+        code: Any = getattr(cast("Any", toolset).tools[name].function, "__code__", None)
+        if code is not None:
+            return f"{code.co_filename}:{code.co_firstlineno}"
+    return toolset.label
+
+
+def about_tool_names(tools: Sequence[tuple[str, str]]) -> Iterator[Problem]:
+    """Plain, unique, and not Pydantic AI's own."""
+    places: dict[str, list[str]] = {}
+    for name, place in tools:
+        places.setdefault(name, []).append(place)
+    for name, found in places.items():
+        where = f"tool {name!r} ({found[0]})"
+        if len(found) > 1:
+            others = ", ".join(found[1:])
+            yield Problem(where, f"has the name of another tool of this plugin ({others})", "rename one of them")
+        if not TOOL_NAME.fullmatch(name):
+            yield Problem(where, "has a name that not every provider takes", f"match {TOOL_NAME.pattern}")
+        if name in RESERVED:
+            yield Problem(where, "has a name that Pydantic AI takes for itself", f"rename it; reserved: {RESERVED}")
+
+
+def about_descriptions(tools: Sequence[ToolDefinition], places: Mapping[str, str], most: int) -> Iterator[Problem]:
+    """Each tool says what it does, and not at length."""
+    for tool in tools:
+        where, text = _where(tool, places), (tool.description or "").strip()
+        if not text:
+            yield Problem(where, "has no description, so the model cannot know when to call it", "give it a docstring")
+        elif len(text) > most:
+            change = f"shorten it to {most}: every request pays for it (max_description_chars is the limit)"
+            yield Problem(where, f"has a description of {len(text)} characters", change)
+
+
+def about_schemas(tools: Sequence[ToolDefinition], places: Mapping[str, str]) -> Iterator[Problem]:
+    """Each parameter has a type or a description."""
+    said = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "description"}
+    for tool in tools:
+        if tool.parameters_json_schema.get("type") != "object":
+            yield Problem(_where(tool, places), "takes no object", "let its parameters be an object's properties")
+        for name, part in tool.parameters_json_schema.get("properties", {}).items():
+            if not said & part.keys():
+                change = f"annotate it ({name}: str), or describe it in the docstring"
+                yield Problem(_where(tool, places), f"does not say what its parameter {name!r} takes", change)
+
+
+def _where(tool: ToolDefinition, places: Mapping[str, str]) -> str:
+    original: str = (tool.metadata or {}).get("original", tool.name)
+    return f"tool {original!r} ({places[original]})" if original in places else f"tool {original!r}"
+
+
+# -- sections --------------------------------------------------------------------------------------------------------
+
+
+def about_sizes(texts: Mapping[str, str], most: int, setting: str) -> Iterator[Problem]:
+    """Sections, by name, against a limit."""
+    for name, text in texts.items():
+        if len(text) > most:
+            change = (
+                f"shorten it, or make the rest a tool or a skill: every request pays for it ({setting} is the limit)"
+            )
+            yield Problem(f"section {name!r}", f"has {len(text)} characters, and {most} is the limit", change)
+
+
+def about_repetition(texts: Mapping[str, str], tools: Sequence[ToolDefinition]) -> Iterator[Problem]:
+    """No section says again what a tool's description says."""
+    for tool in tools:
+        for sentence in re.split(r"(?<=[.!?:])\s+|\n", tool.description or ""):
+            plain = " ".join(sentence.split())
+            for name, text in texts.items():
+                if len(plain) >= REPEATED and plain in " ".join(text.split()):
+                    change = "leave it out of the section: the model reads the tool's description in every request"
+                    yield Problem(f"section {name!r}", f"repeats the description of {tool.name!r}: {plain!r}", change)

@@ -1,0 +1,123 @@
+"""What a plugin keeps outside of sessions: in its modules, its classes, its contributions and their closures."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, cast
+
+from .subject import Subject
+
+__all__ = ["holdings"]
+
+DEPTH = 14
+MOST = 50_000
+"""Values that are looked at: a plugin may hold large constant tables."""
+OPENED = ("deep_core.contributions", "pydantic_ai.toolsets", "pydantic_ai.tools", "collections")
+"""Modules of classes, not the plugin's own, whose instances a plugin contributes or keeps its state in."""
+SCALARS = (str, bytes, int, float, bool, complex, type(None))
+
+
+def holdings(subject: Subject, contributed: Mapping[str, object]) -> dict[str, str]:
+    """Every value that the plugin holds: where it is -> what it is, as text.
+
+    Args:
+        subject: the plugin; its modules are looked through.
+        contributed: what its hooks returned, by a name to tell of it.
+    """
+    roots: dict[str, object] = {
+        name: module
+        for name, module in sorted(sys.modules.items())
+        if subject.wrote(getattr(module, "__file__", None) or "")
+    }
+    if not isinstance(subject.obj, ModuleType):
+        roots[subject.name] = subject.obj
+    found: dict[str, str] = {}
+    seen: set[int] = set()
+    waiting = deque((name, value, 0) for name, value in {**roots, **contributed}.items())
+    while waiting and len(found) < MOST:
+        path, value, depth = waiting.popleft()
+        if isinstance(value, SCALARS):
+            found[path] = repr(value)
+            continue
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        found[path] = _shape(value)
+        if depth < DEPTH:
+            waiting.extend((f"{path}{where}", part, depth + 1) for where, part in _parts(value, subject))
+    return found
+
+
+def _shape(value: object) -> str:
+    if isinstance(value, Mapping | list | tuple | set | frozenset | deque):
+        return f"{type(cast('Any', value)).__name__} of {len(cast('Any', value))}"
+    return type(value).__name__
+
+
+def _parts(value: Any, subject: Subject) -> Iterator[tuple[str, object]]:
+    if isinstance(value, ModuleType):
+        yield from _named(vars(value), subject)
+    elif isinstance(value, Mapping):
+        for index, (key, item) in enumerate(list(cast("Mapping[Any, Any]", value).items())):
+            yield (f"[{key!r}]" if isinstance(key, SCALARS) else f"[#{index}]"), item
+            if not isinstance(key, SCALARS):
+                yield f".key[#{index}]", key
+            elif isinstance(key, str):
+                yield f".key[{key!r}]", key
+    elif isinstance(value, list | tuple | set | frozenset | deque):
+        yield from ((f"[{index}]", item) for index, item in enumerate(list(cast("Any", value))))
+    elif isinstance(value, functools.partial):
+        yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
+    elif isinstance(value, MethodType):
+        yield from (("", value.__self__), (".__func__", value.__func__))
+    elif isinstance(value, FunctionType):
+        yield from _of_function(value, subject)
+    elif isinstance(value, type):
+        if subject.wrote(getattr(sys.modules.get(value.__module__), "__file__", None) or ""):
+            yield from _named(vars(value), subject)
+    elif not isinstance(value, BuiltinFunctionType | CodeType) and _is_opened(value, subject):
+        yield from _of_instance(value)
+
+
+def _named(attributes: Mapping[str, Any], subject: Subject) -> Iterator[tuple[str, object]]:
+    for name, value in list(attributes.items()):
+        if name.startswith("__") or isinstance(value, ModuleType):
+            continue
+        function: Any = getattr(value, "__func__", getattr(value, "__wrapped__", value))
+        foreign = isinstance(function, FunctionType) and not subject.wrote(function.__code__.co_filename)
+        if not foreign:
+            yield f".{name}", value
+
+
+def _of_function(function: FunctionType, subject: Subject) -> Iterator[tuple[str, object]]:
+    wrapped: Any = getattr(function, "__wrapped__", None)
+    if wrapped is not None:
+        yield "", wrapped
+    if not subject.wrote(function.__code__.co_filename):
+        return
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield f".{name}", cell.cell_contents
+        except ValueError:  # a name that is assigned later
+            continue
+    yield from ((f".__defaults__[{index}]", item) for index, item in enumerate(function.__defaults__ or ()))
+    yield from ((f".{n}", v) for n, v in vars(function).items() if n not in ("deep_impl", "deep_order", "__wrapped__"))
+
+
+def _is_opened(value: object, subject: Subject) -> bool:
+    module = type(value).__module__
+    own = subject.wrote(getattr(sys.modules.get(module), "__file__", None) or "")
+    return own or any(module == name or module.startswith(f"{name}.") for name in OPENED)
+
+
+def _of_instance(value: Any) -> Iterator[tuple[str, object]]:
+    yield from ((f".{name}", item) for name, item in list(getattr(value, "__dict__", {}).items()))
+    for kind in type(value).__mro__:
+        slots: Any = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                yield f".{name}", getattr(value, name)

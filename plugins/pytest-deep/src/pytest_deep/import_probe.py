@@ -1,0 +1,145 @@
+"""Run as a script in a fresh interpreter: imports one module and writes down what that did besides.
+
+    python -P -B import_probe.py JOB.json        JOB: {"module", "sources": [...], "heavy": [...], "out"}
+
+Only the standard library and deep_core are loaded before: what is seen is the module's own doing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import sysconfig
+import threading
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any, cast
+
+import deep_core
+
+PRELOADED = (deep_core.hookimpl, deep_core.PromptSection)
+"""What plugins import at once is loaded before anything is measured."""
+CHANGES = {
+    "os.mkdir": "makes the directory {}",
+    "os.remove": "removes {}",
+    "os.rename": "renames {}",
+    "os.rmdir": "removes {}",
+    "os.symlink": "makes the link {1}",
+    "shutil.rmtree": "removes {}",
+    "socket.bind": "binds a socket",
+    "socket.connect": "connects to {1}",
+    "socket.getaddrinfo": "looks up the host {}",
+    "subprocess.Popen": "starts the process {}",
+    "os.system": "starts the command {}",
+    "os.fork": "forks",
+    "os.posix_spawn": "starts the process {}",
+}
+"""Audit events that are side effects -> what is told of them."""
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+
+
+class Watch:
+    """What the interpreter audits while the module is imported."""
+
+    def __init__(self, sources: list[str], heavy: list[str]) -> None:
+        self.sources = sources
+        self.heavy = heavy
+        self.on = False
+        self.effects: list[dict[str, str]] = []
+        self.loaded: dict[str, str] = {}
+
+    def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """An audit hook cannot be taken off; this one is turned off."""
+        if not self.on:
+            return
+        if event == "open":
+            self._opened(*arguments[:3])
+        elif event == "import":
+            name = str(arguments[0])
+            if name in self.heavy and name not in self.loaded:
+                self.loaded[name] = self.place()
+        elif event in CHANGES:
+            texts = [str(argument) for argument in arguments] or [""]
+            self._did(CHANGES[event].format(*texts))
+
+    def _did(self, what: str) -> None:
+        place = self.place(direct=True)
+        if place:  # what a dependency does when it is imported is no doing of the plugin
+            self.effects.append({"what": what, "place": place})
+
+    def _opened(self, path: object, mode: object, flags: object) -> None:
+        name = os.fsdecode(path) if isinstance(path, (str, bytes)) else ""
+        writes = any(c in mode for c in "wax+") if isinstance(mode, str) else bool(cast("int", flags) & WRITES)
+        if writes and name and not name.endswith(".pyc") and not name.startswith("/dev/"):
+            self._did(f"writes the file {name}")
+
+    def place(self, *, direct: bool = False) -> str:
+        """The line of the plugin that led here, "" for none; `direct`: through the standard library alone."""
+        frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if any(file == source or file.startswith(source + os.sep) for source in self.sources):
+                return f"{file}:{frame.f_lineno}"
+            if direct and not _is_standard(file):
+                return ""
+            frame = frame.f_back
+        return ""
+
+
+def _is_standard(file: str) -> bool:
+    if file.startswith("<frozen") or file == __file__:
+        return True
+    return file.startswith(sysconfig.get_path("stdlib")) and "site-packages" not in file
+
+
+def state() -> dict[str, str]:
+    """What a module may not change, as text."""
+    signals = {str(number): repr(signal.getsignal(number)) for number in signal.valid_signals()}
+    return {
+        **{f"the environment variable {key}": value for key, value in os.environ.items()},
+        **{f"the handler of signal {name}": value for name, value in signals.items()},
+        "the working directory": os.getcwd(),
+        "warnings.filters": repr(warnings.filters),
+        "the root logger's handlers": repr(logging.root.handlers),
+        "the root logger's level": repr(logging.root.level),
+        "sys.path": repr(sys.path),
+        "sys.excepthook": repr(sys.excepthook),
+        "sys.stdout": repr(sys.stdout),
+        "sys.stderr": repr(sys.stderr),
+    }
+
+
+def probe(job: dict[str, Any]) -> dict[str, Any]:
+    """Import the module; what was seen, as JSON values."""
+    watch = Watch(job["sources"], job["heavy"])
+    threads = set(threading.enumerate())
+    before = state()
+    sys.addaudithook(watch.hook)
+    watch.on = True
+    error = ""
+    try:
+        __import__(job["module"])
+    except BaseException:  # noqa: BLE001 - whatever it raises is what the parent tells
+        error = traceback.format_exc(limit=-3)
+    watch.on = False
+    after = state()
+    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    started = [thread.name for thread in threading.enumerate() if thread not in threads]
+    watch.effects += [{"what": f"changes {key}", "place": ""} for key in changed]
+    watch.effects += [{"what": f"starts the thread {name!r}", "place": ""} for name in started]
+    roots = {name.partition(".")[0] for name in sys.modules}
+    heavy = [{"module": name, "place": watch.loaded.get(name, "")} for name in job["heavy"] if name in roots]
+    return {"error": error, "effects": watch.effects, "heavy": heavy}
+
+
+if __name__ == "__main__":
+    given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    found = probe(given)
+    Path(given["out"]).write_text(json.dumps(found), encoding="utf-8")
+    # A thread that the module left behind must not keep the probe waiting.
+    sys.stdout.flush()
+    os._exit(0)

@@ -1,0 +1,94 @@
+"""What importing a plugin does, seen in a fresh interpreter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .plugin import ENVIRONMENT
+from .problem import Problem
+
+__all__ = ["HEAVY", "Imported", "import_apart"]
+
+HEAVY = ("pydantic", "pydantic_ai")
+"""What a plugin's module must not load: 150 ms and more, paid by commands that only list plugins."""
+SECONDS = 60
+"""After which an import is given up."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """One import in an interpreter of its own.
+
+    Attributes:
+        error: the end of the traceback, "" where it worked.
+        effects: what else it did.
+        heavy: the heavy modules that it loaded.
+    """
+
+    error: str
+    effects: tuple[Problem, ...]
+    heavy: tuple[Problem, ...]
+
+
+@cache
+def import_apart(module: str, sources: tuple[Path, ...]) -> Imported:
+    """Import a module in a fresh interpreter, with this one's path and the environment that pytest was started with.
+
+    Args:
+        module: the module's name.
+        sources: the plugin's files and folders: what happens is told with the line there that led to it.
+
+    Raises:
+        subprocess.TimeoutExpired: it did not end.
+    """
+    with tempfile.TemporaryDirectory(prefix="pytest-deep-") as name:
+        folder = Path(name)
+        out = folder / "out.json"
+        job = {"module": module, "sources": [str(source) for source in sources], "heavy": HEAVY, "out": str(out)}
+        (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        probe = Path(__file__).with_name("import_probe.py")
+        # -P: the probe's own folder is not searched. -B: no byte code is written.
+        done = subprocess.run(
+            [sys.executable, "-P", "-B", str(probe), str(folder / "job.json")],
+            # Not os.environ: this process has imported the plugin already, and it may have changed that.
+            env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HOME": str(folder)},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        if not out.exists():
+            return Imported(f"the interpreter ended with {done.returncode}\n{done.stderr[-2000:]}", (), ())
+        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    effects = [_effect(module, effect["what"], effect["place"]) for effect in found["effects"]]
+    if done.stdout:
+        effects.append(_effect(module, f"prints {done.stdout[:80]!r}", ""))
+    heavy = [_heavy(module, item["module"], item["place"]) for item in found["heavy"]]
+    return Imported(found["error"], tuple(dict.fromkeys(effects)), tuple(heavy))
+
+
+def _effect(plugin: str, what: str, place: str) -> Problem:
+    return Problem(
+        place or f"import {plugin}",
+        f"{what} when it is imported",
+        "do it in a hook or, what needs files, threads or the network, at run time: in a tool, a capability or a "
+        "backend. `deep plugins list` and every other application may import a plugin that nobody uses",
+    )
+
+
+def _heavy(plugin: str, module: str, place: str) -> Problem:
+    return Problem(
+        place or f"import {plugin}",
+        f"loads {module} when the plugin is imported",
+        f"move the import of {module}, and of what imports it, into the functions that use it; types go under "
+        "`if TYPE_CHECKING:`, and public names through `deep_core.lazy_exports`",
+    )

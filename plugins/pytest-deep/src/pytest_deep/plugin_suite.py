@@ -1,0 +1,276 @@
+"""The conformance suite for plugins: subclass it with one line, and pytest runs one test for each promise."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from .problem import Problem, report
+
+if TYPE_CHECKING:
+    from .bench import Bench
+
+__all__ = ["PluginConformance"]
+
+
+class PluginConformance:
+    """Subclass it in a test module and say which plugin:
+
+        class TestConformance(PluginConformance):
+            plugin = "acme_weather"
+
+    Attributes:
+        plugin: the plugin: its entry point's name, its module's name, its module, or an object with hooks as methods.
+        plugin_options: its options, as in `[plugins.x] options`; None for its defaults.
+        beside: other plugins that it needs, named or given in the same way.
+        examples: tool -> arguments of a good call, or a list of such. In their texts `{canary}` becomes a text of the
+            session's own. Without examples, arguments are made from the tool's schema. Tools that ask for approval,
+            and those tagged execute, network or destructive, are called only with examples.
+        files: path -> text, in the workspace of every session.
+        strict_import: whether loading pydantic or Pydantic AI when the plugin is imported fails the test; else it is
+            a warning. First-party plugins set it.
+        max_static_chars: of one static section.
+        max_live_chars: of one live section.
+        max_description_chars: of one tool's description.
+        max_hold_ms: how long one step may hold the event loop, in milliseconds.
+    """
+
+    plugin: ClassVar[object] = None
+    plugin_options: ClassVar[Mapping[str, Any] | None] = None
+    beside: ClassVar[Sequence[object]] = ()
+    examples: ClassVar[Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]] = {}
+    files: ClassVar[Mapping[str, str | bytes]] = {}
+    strict_import: ClassVar[bool] = False
+    max_static_chars: ClassVar[int] = 2_000
+    max_live_chars: ClassVar[int] = 4_000
+    max_description_chars: ClassVar[int] = 1_200
+    max_hold_ms: ClassVar[float] = 30
+
+    @pytest.fixture
+    def bench(self, tmp_path: Path, deep_home: Path) -> Iterator[Bench]:
+        """The plugin, ready to be run."""
+        from .bench import Bench
+
+        if self.plugin is None:
+            pytest.fail(f'{type(self).__name__}: say which plugin: plugin = "acme_weather"', pytrace=False)
+        try:
+            bench = Bench(self, tmp_path)
+        except LookupError as error:
+            pytest.fail(f"{type(self).__name__}: {error.args[0]}", pytrace=False)
+        yield bench
+        bench.close()
+
+    def _report(self, bench: Bench, problems: Iterator[Problem] | Sequence[Problem]) -> None:
+        report(bench.subject.label, problems)
+
+    # -- the distribution --------------------------------------------------------------------------------------------
+
+    def test_name_is_valid(self, bench: Bench) -> None:
+        """The plugin's name is plain, and no parameter of `create_deep_agent`."""
+        from .described import about_name
+
+        self._report(bench, about_name(bench.subject))
+
+    def test_metadata_says_which_deep_core(self, bench: Bench) -> None:
+        """The distribution requires deep-core, with an upper bound. Skipped for what is not installed."""
+        from .described import about_metadata
+
+        if bench.subject.candidate is None:
+            pytest.skip("it was not found by an entry point, so there is no metadata")
+        self._report(bench, about_metadata(bench.subject.candidate.core_range))
+
+    def test_docs_are_there(self, bench: Bench) -> None:
+        """The module has a docstring, the distribution a description and a README."""
+        import importlib
+        from importlib.metadata import Distribution
+
+        from .described import about_docs
+
+        subject = bench.subject
+        documentation = inspect.getdoc(subject.obj) or importlib.import_module(subject.module).__doc__
+        metadata = None
+        if subject.candidate is not None:
+            data: Any = Distribution.at(subject.candidate.dist_info).metadata
+            metadata = {"summary": data.get("Summary", ""), "readme": data.get_payload() or data.get("Description", "")}
+        self._report(bench, about_docs(subject, documentation, metadata))
+
+    # -- the import --------------------------------------------------------------------------------------------------
+
+    def test_import_is_light(self, bench: Bench) -> None:
+        """Importing the plugin loads neither pydantic nor Pydantic AI."""
+        from deep_core import PluginWarning
+
+        from .importing import import_apart
+
+        found = import_apart(bench.subject.module, bench.subject.sources)
+        if found.error:
+            pytest.skip(f"it cannot be imported by itself: {found.error.splitlines()[-1]}")
+        if self.strict_import:
+            self._report(bench, found.heavy)
+        if found.heavy:
+            told = "\n  ".join(map(str, found.heavy))
+            warnings.warn(f"plugin {bench.subject.label}\n  {told}", PluginWarning, stacklevel=2)
+
+    def test_import_has_no_side_effects(self, bench: Bench) -> None:
+        """Importing the plugin starts, writes, prints and changes nothing."""
+        from .importing import import_apart
+
+        found = import_apart(bench.subject.module, bench.subject.sources)
+        if found.error:
+            module = bench.subject.module
+            if bench.subject.candidate is None:
+                pytest.skip(f"{module} is no module that a fresh interpreter finds")
+            change = "an installed module must be importable from anywhere"
+            self._report(bench, [Problem(f"import {module}", f"raises {found.error}", change)])
+        self._report(bench, found.effects)
+
+    # -- what it says ------------------------------------------------------------------------------------------------
+
+    def test_hooks_are_valid(self, bench: Bench) -> None:
+        """The plugin loads, its hooks exist and take what they name, and an agent can be made."""
+        from .described import about_tool_names, listed_tools
+
+        failure: Exception | None = None
+        try:
+            bench.make_agent(bench.make_kernel())
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+            failure = error
+        if list(about_tool_names(listed_tools(bench.contributed("deep_toolsets")))):
+            return  # test_tool_names_are_plain_and_unique tells of it
+        if failure is not None:
+            self._report(bench, [Problem("loading", str(failure), "mend what the message names")])
+
+    def test_options_have_valid_defaults(self, bench: Bench) -> None:
+        """The options model can be made of nothing, validates its own defaults, and refuses unknown keys."""
+        from .described import about_options
+
+        models = bench.kernel.option_models()
+        if bench.subject.name not in models:
+            pytest.skip("it has no options")
+        self._report(bench, about_options(models[bench.subject.name]))
+
+    def test_slots_round_trip(self, bench: Bench) -> None:
+        """Every state slot's default is fresh, and it comes back from JSON as it was, also after a run."""
+        from .described import about_slot, about_stored
+
+        kernel = bench.kernel
+        slots: list[Any] = bench.contributed("deep_state")
+        if not slots:
+            pytest.skip("it has no state")
+        problems = [problem for slot in slots for problem in about_slot(slot, kernel)]
+        if not problems:
+            run = bench.sound(bench.run(*bench.calls("canary")))
+            problems = [problem for slot in slots for problem in about_stored(run.deps, slot, kernel)]
+        self._report(bench, problems)
+
+    def test_tool_names_are_plain_and_unique(self, bench: Bench) -> None:
+        """Tools have names that every provider takes, each one once, and none that Pydantic AI takes for itself."""
+        from .described import about_tool_names, listed_tools
+
+        kernel = bench.kernel
+        try:
+            agent = bench.make_agent(kernel)
+        except Exception:  # noqa: BLE001 - the names that are known are looked at all the same
+            listed = listed_tools(bench.contributed("deep_toolsets"))
+        else:
+            run = bench.sound(bench.run(agent=agent))
+            listed = listed_tools(bench.contributed("deep_toolsets"))
+            known = {name for name, _ in listed}
+            names = [(tool.metadata or {})["original"] for tool in bench.own_tools(run.requests[0])]
+            listed += [(name, "listed at run time") for name in names if name not in known]
+        self._report(bench, about_tool_names(listed))
+
+    def test_tools_are_described(self, bench: Bench) -> None:
+        """Every tool says what it does, within a limit."""
+        from .described import about_descriptions
+
+        self._report(bench, about_descriptions(bench.tools, self._places(bench), self.max_description_chars))
+
+    def test_tool_schemas_say_what_they_take(self, bench: Bench) -> None:
+        """Every parameter of a tool has a type or a description."""
+        from .described import about_schemas
+
+        self._report(bench, about_schemas(bench.tools, self._places(bench)))
+
+    def _places(self, bench: Bench) -> dict[str, str]:
+        from .described import listed_tools
+
+        return dict(listed_tools(bench.contributed("deep_toolsets")))
+
+    def test_sections_are_short(self, bench: Bench) -> None:
+        """Static and live sections stay within their limits, also after the tools were used."""
+        from .described import about_sizes
+
+        problems = [*about_sizes(self._static(bench), self.max_static_chars, "max_static_chars")]
+        problems += about_sizes(self._live(bench), self.max_live_chars, "max_live_chars")
+        self._report(bench, problems)
+
+    def test_sections_do_not_repeat_tools(self, bench: Bench) -> None:
+        """No section says again what a tool's description says."""
+        from .described import about_repetition
+
+        self._report(bench, about_repetition({**self._static(bench), **self._live(bench)}, bench.tools))
+
+    def _static(self, bench: Bench) -> dict[str, str]:
+        static = bench.parts(bench.agent).static
+        return {s.value.name: str(s.value.text) for s in static if s.plugin == bench.subject.name}
+
+    def _live(self, bench: Bench) -> dict[str, str]:
+        from deep_core.history import last_said
+
+        run = bench.sound(bench.run(*bench.calls("canary")))
+        said = last_said(run.requests[-1].messages)
+        own = f"{bench.subject.name}."
+        return {name.removeprefix(own): text for name, (_, text) in said.items() if name.startswith(own)}
+
+    # -- what it does ------------------------------------------------------------------------------------------------
+
+    def test_order_does_not_matter(self, bench: Bench) -> None:
+        """The contribution is the same alone, before and after another plugin."""
+        from .behaviour import about_order
+
+        bench.sound(bench.first)
+        self._report(bench, about_order(bench))
+
+    def test_sessions_share_nothing(self, bench: Bench) -> None:
+        """Two sessions in step on one agent: neither sees the other's, and nothing of them stays in the plugin."""
+        from .behaviour import about_sessions
+
+        self._report(bench, about_sessions(bench))
+
+    def test_event_loop_is_not_blocked(self, bench: Bench) -> None:
+        """No step of a run stays in the plugin's code longer than `max_hold_ms`."""
+        from .behaviour import about_blocking
+
+        self._report(bench, about_blocking(bench))
+
+    def test_prompt_prefix_is_stable(self, bench: Bench) -> None:
+        """In a conversation, the tools, the prompt and every earlier message are sent again as they were."""
+        from .behaviour import about_prefix
+
+        self._report(bench, about_prefix(bench))
+
+    def test_failures_are_contained(self, bench: Bench) -> None:
+        """A run goes on whatever the model sends to the tools, and sections and processors do not raise."""
+        from .behaviour import about_containment
+
+        self._report(bench, about_containment(bench))
+
+    def test_cancellation_is_not_swallowed(self, bench: Bench) -> None:
+        """A task that is cancelled while the plugin waits ends as cancelled."""
+        from .behaviour import about_cancellation
+
+        bench.sound(bench.run(*bench.calls("canary")))
+        self._report(bench, about_cancellation(bench))
+
+    def test_unloads_cleanly(self, bench: Bench) -> None:
+        """`kernel.close()` leaves no thread, task or open file; what `on_close` registered does not raise."""
+        from .behaviour import about_unload
+
+        bench.sound(bench.first)
+        self._report(bench, about_unload(bench))

@@ -1,0 +1,36 @@
+"""How a check says what is wrong: where, what, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pytest
+
+__all__ = ["Problem", "report"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something a plugin must change.
+
+    Attributes:
+        where: the file, hook, tool, section or slot.
+        what: what is wrong.
+        change: what to do about it.
+    """
+
+    where: str
+    what: str
+    change: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}\n    change: {self.change}"
+
+
+def report(label: str, problems: Iterable[Problem]) -> None:
+    """Fail the test with all problems, or pass."""
+    found = list(problems)
+    if found:
+        lines = "\n  ".join(map(str, found))
+        pytest.fail(f"plugin {label}\n  {lines}", pytrace=False)

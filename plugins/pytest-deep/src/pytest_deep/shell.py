@@ -1,0 +1,79 @@
+"""A plugin's stand-in: the same hooks under the plugin's own name, each call written down.
+
+A kernel names a plugin that is given by hand after its module, and an installed one after its entry point. A test that
+refuses discovery gives plugins by hand, so the name is put on here.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, cast
+
+from deep_core.registry import static
+
+from .subject import Subject
+
+__all__ = ["HookCall", "shell_of"]
+
+
+@dataclass(frozen=True)
+class HookCall:
+    """One call of one plugin's hook.
+
+    Attributes:
+        plugin: the plugin's name.
+        hook: the hook's name.
+        arguments: what it was called with, in the order of its signature.
+        result: what it returned (an iterator as a list, for an async hook what it was awaited to); None if it raised.
+        error: what it raised.
+    """
+
+    plugin: str
+    hook: str
+    arguments: tuple[Any, ...]
+    result: Any = field(default=None, repr=False)
+    error: BaseException | None = None
+
+
+def shell_of(subject: Subject, calls: list[HookCall]) -> ModuleType:
+    """A module named as the plugin, with its hooks; what is called goes to `calls`."""
+    shell = ModuleType(subject.name)
+    if isinstance(subject.obj, ModuleType):
+        vars(shell).update({k: v for k, v in vars(subject.obj).items() if k != "__name__"})
+    for name in dir(subject.obj):
+        function = static(subject.obj, name)
+        if inspect.isroutine(function) and getattr(function, "deep_impl", None) is not None:
+            options = cast("Mapping[str, Any]", cast("Any", function).deep_impl)
+            hook = options.get("specname") or name
+            setattr(shell, name, _recorded(subject.name, hook, getattr(subject.obj, name), calls))
+    return shell
+
+
+def _recorded(plugin: str, hook: str, function: Callable[..., Any], calls: list[HookCall]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def record(*arguments: Any) -> Any:
+        try:
+            result = function(*arguments)
+            if isinstance(result, Iterator):
+                result = list(cast("Iterator[Any]", result))
+        except BaseException as error:
+            calls.append(HookCall(plugin, hook, arguments, error=error))
+            raise
+        calls.append(HookCall(plugin, hook, arguments, result))
+        return result
+
+    @functools.wraps(function)
+    async def record_async(*arguments: Any) -> Any:
+        try:
+            result = await function(*arguments)
+        except BaseException as error:
+            calls.append(HookCall(plugin, hook, arguments, error=error))
+            raise
+        calls.append(HookCall(plugin, hook, arguments, result))
+        return result
+
+    return record_async if inspect.iscoroutinefunction(function) else record

@@ -1,0 +1,120 @@
+"""Which plugin is meant: by the name of its entry point, by its module's name, or the thing itself."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from deep_core.errors import suggest
+from deep_core.index import Candidate, scan
+from deep_core.load import by_hand
+from deep_core.registry import static
+
+__all__ = ["Subject", "find_subject"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A plugin under test.
+
+    Attributes:
+        name: the plugin's name.
+        obj: what carries its hooks: a module, or an object.
+        module: the module that its entry point names, or that it was given as.
+        candidate: its installed metadata; None for a plugin that is not installed, or not found by its entry point.
+        sources: files and folders that its code is in.
+    """
+
+    name: str
+    obj: object
+    module: str
+    candidate: Candidate | None
+    sources: tuple[Path, ...]
+
+    @property
+    def label(self) -> str:
+        """The plugin as errors name it: `weather 0.1.0 (acme-weather)`."""
+        return self.candidate.record.label if self.candidate is not None else self.name
+
+    def wrote(self, file: str) -> bool:
+        """Whether a source file is the plugin's own."""
+        path = Path(file)
+        return any(path == source or source in path.parents for source in self.sources)
+
+
+def find_subject(plugin: object) -> Subject:
+    """The plugin that is meant.
+
+    Args:
+        plugin: an entry point's name, else a module's name; or a module, or an object with hooks as methods.
+
+    Raises:
+        LookupError: no installed plugin and no module has that name; the message has the nearest one.
+    """
+    if isinstance(plugin, str):
+        return _named(plugin)
+    given = by_hand(plugin)
+    obj: object = plugin() if isinstance(plugin, type) else plugin
+    candidate = next((c for c in scan() if isinstance(obj, ModuleType) and c.value == obj.__name__), None)
+    name = candidate.record.name if candidate is not None else given.record.name
+    return _subject(name, obj, candidate)
+
+
+def _named(name: str) -> Subject:
+    installed = {candidate.record.name: candidate for candidate in scan()}
+    if name in installed:
+        candidate = installed[name]
+        obj: Any = importlib.import_module(candidate.module)
+        for part in filter(None, candidate.value.partition(":")[2].partition("[")[0].strip().split(".")):
+            obj = getattr(obj, part)
+        return _subject(name, obj() if isinstance(obj, type) else obj, candidate)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise LookupError(
+            f"no installed plugin and no module is called {name!r}.{suggest(name, installed)} "
+            "Install the plugin into this environment (pip install -e .), or name its module."
+        ) from error
+    return find_subject(module)
+
+
+def _subject(name: str, obj: object, candidate: Candidate | None) -> Subject:
+    module = obj.__name__ if isinstance(obj, ModuleType) else type(obj).__module__
+    return Subject(name, obj, candidate.module if candidate else module, candidate, tuple(_sources(obj)))
+
+
+def _sources(obj: object) -> list[Path]:
+    """The folder of the package that it is in, or its file; and the files that its hooks are in."""
+    name = obj.__name__ if isinstance(obj, ModuleType) else type(obj).__module__
+    found: dict[Path, None] = dict.fromkeys(_package(name))
+    parts: list[Any] = [obj if isinstance(obj, ModuleType) else type(obj), *_hooks(obj)]
+    for part in parts:
+        try:
+            file = inspect.getsourcefile(inspect.unwrap(part))
+        except TypeError:
+            continue  # made without a file, as by exec()
+        if file is not None:
+            found[Path(file)] = None
+    return list(found)
+
+
+def _package(module: str) -> list[Path]:
+    """The folders of the outermost package that is no namespace: that one may be shared with others."""
+    names = module.split(".")
+    for end in range(1, len(names) + 1):
+        package = sys.modules.get(".".join(names[:end]))
+        if getattr(package, "__file__", None) is not None:
+            return [Path(folder) for folder in getattr(package, "__path__", ())]
+    return []
+
+
+def _hooks(obj: object) -> list[Any]:
+    names = [name for name in dir(obj) if getattr(static(obj, name), "deep_impl", None) is not None]
+    return [getattr(obj, name) for name in names]

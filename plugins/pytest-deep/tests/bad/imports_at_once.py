@@ -1,0 +1,12 @@
+"""Imports Pydantic AI when it is looked at."""
+
+from typing import Any
+
+from pydantic_ai import FunctionToolset
+
+from deep_core import hookimpl
+
+
+@hookimpl
+def deep_toolsets() -> list[Any]:
+    return [FunctionToolset[Any](id="none")]

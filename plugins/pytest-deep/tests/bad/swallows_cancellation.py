@@ -1,0 +1,24 @@
+"""A tool that goes on when it is cancelled."""
+
+import asyncio
+from typing import Any
+
+from deep_core import hookimpl
+
+
+@hookimpl
+def deep_toolsets() -> list[Any]:
+    from pydantic_ai import FunctionToolset
+
+    toolset = FunctionToolset[Any](id="weather")
+
+    async def forecast(city: str) -> str:
+        """Tomorrow's weather in a city."""
+        try:
+            await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            return "nobody waited"
+        return f"Sunny in {city}"
+
+    toolset.add_function(forecast, metadata={"tags": ["read"]})
+    return [toolset]

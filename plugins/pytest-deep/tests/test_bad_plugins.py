@@ -1,0 +1,190 @@
+"""Each bad plugin is caught by the one check that is meant for it, by name, with advice; a good one passes all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+BAD = Path(__file__).parent / "bad"
+CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
+    "keeps_notes": (
+        "test_sessions_share_nothing",
+        ("keeps_notes.NOTES: keeps what a session said: 'canary-", "keep what belongs to a session in a StateSlot"),
+    ),
+    "counts_calls": (
+        "test_sessions_share_nothing",
+        ("deep_toolsets[0]", ".calls: changed while sessions ran: 4 became 8", "keep what belongs to a session"),
+    ),
+    "tells_notes": (
+        "test_sessions_share_nothing",
+        ("tool 'note': showed one session what another had said", "keep what belongs to a session in a StateSlot"),
+    ),
+    "blocks_the_loop": (
+        "test_event_loop_is_not_blocked",
+        ("blocks_the_loop.py:17 in measure: held the event loop for", "await what waits"),
+    ),
+    "computes_in_a_section": (
+        "test_event_loop_is_not_blocked",
+        ("in primes: held the event loop for", "to_thread.run_sync"),
+    ),
+    "rewrites_history": (
+        "test_prompt_prefix_is_stable",
+        ("request 2 of a conversation: message 1 changed: ", "a history processor leaves earlier messages as they are"),
+    ),
+    "raises_at_the_end": (
+        "test_unloads_cleanly",
+        ("on_close: raises KeyError: 'weather' at ", "raises_at_the_end.py:12", "never opened"),
+    ),
+    "imports_at_once": (
+        "test_import_is_light",
+        ("imports_at_once.py:5: loads pydantic_ai", "into the functions that use it"),
+    ),
+    "acts_at_import": (
+        "test_import_has_no_side_effects",
+        (
+            "acts_at_import.py:10: writes the file weather.log",
+            "changes the environment variable WEATHER_UNIT",
+            "starts the thread 'weather'",
+            "prints 'weather is here",
+            "do it in a hook or",
+        ),
+    ),
+    "names_twice": (
+        "test_tool_names_are_plain_and_unique",
+        ("tool 'forecast' (", "names_twice.py:12", "has the name of another tool", "rename one of them"),
+    ),
+    "says_nothing": (
+        "test_tools_are_described",
+        ("tool 'forecast' (", "says_nothing.py:14): has no description", "give it a docstring"),
+    ),
+    "doubts_its_defaults": (
+        "test_options_have_valid_defaults",
+        ("options WeatherOptions: does not validate its own defaults: unit", "choose a default"),
+    ),
+    "forgets_its_keys": (
+        "test_slots_round_trip",
+        ("slot 'forecasts': comes back as {'1': 'sunny'} where {1: 'sunny'} was stored", "declare a precise type"),
+    ),
+    "talks_too_much": (
+        "test_sections_are_short",
+        ("section 'manual': has 6400 characters, and 2000 is the limit", "shorten it"),
+    ),
+    "swallows_cancellation": (
+        "test_cancellation_is_not_swallowed",
+        ("swallows_cancellation.py:18 in forecast: was cancelled while it waited there", "with `raise`"),
+    ),
+    "swallows_in_a_processor": (
+        "test_cancellation_is_not_swallowed",
+        ("in shorten: was cancelled while it waited there", "with `raise`"),
+    ),
+    "ends_the_run": (
+        "test_failures_are_contained",
+        ("a call of forecast with", "ended with SystemExit: no such city", "pydantic_ai.ModelRetry"),
+    ),
+    "counts_its_neighbours": (
+        "test_order_does_not_matter",
+        ("the static sections: is [('tools', 'There are 0 other toolsets.')] alone and", "depend on its options"),
+    ),
+    "repeats_itself": (
+        "test_sections_do_not_repeat_tools",
+        ("section 'weather': repeats the description of 'forecast'", "leave it out of the section"),
+    ),
+    "takes_anything": (
+        "test_tool_schemas_say_what_they_take",
+        ("takes_anything.py:14): does not say what its parameter 'city' takes", "annotate it"),
+    ),
+    "misspells_a_hook": (
+        "test_hooks_are_valid",
+        ("there is no such hook. Did you mean 'deep_toolsets'?", "misspells_a_hook.py"),
+    ),
+    "has_no_docstring": (
+        "test_docs_are_there",
+        ("has_no_docstring: has no docstring", "say in one line what the plugin gives"),
+    ),
+    "leaves_a_thread": (
+        "test_unloads_cleanly",
+        ("kernel.close(): left the thread 'weather-watch'", "context.on_close"),
+    ),
+}
+"""Plugin -> the check that catches it, and what that says."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one check of one plugin: `passed`, `skipped` or `failed`, and what was said."""
+
+    outcome: str
+    text: str
+
+
+Results = dict[str, dict[str, Result]]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """The suite over all of them, in a pytest of its own that has nothing but the installed plugins."""
+    folder = tmp_path_factory.mktemp("author")
+    lines = ["from pytest_deep import PluginConformance"]
+    for name in ("well_made", *CAUGHT):
+        lines += [f"class Test_{name}(PluginConformance):", f"    plugin = {name!r}", "    strict_import = True"]
+    (folder / "test_all.py").write_text("\n".join(lines), encoding="utf-8")
+    return run(folder, "test_all.py")
+
+
+def run(folder: Path, *arguments: str) -> Results:
+    """Run pytest in a process, and read its report."""
+    report = folder / "report.xml"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(BAD)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert report.exists(), done.stdout + done.stderr
+    found: Results = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        problem = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
+        outcome = {None: "passed", "skipped": "skipped"}.get(problem.tag if problem is not None else None, "failed")
+        text = "" if problem is None else f"{problem.get('message')}\n{problem.text}"
+        plugin = case.attrib["classname"].rpartition("Test_")[2]
+        found.setdefault(plugin, {})[case.attrib["name"]] = Result(outcome, text)
+    return found
+
+
+@pytest.mark.parametrize("plugin", CAUGHT)
+def test_a_bad_plugin_is_caught_by_its_check_alone(results: Results, plugin: str) -> None:
+    check, said = CAUGHT[plugin]
+    failed = {name: result.text for name, result in results[plugin].items() if result.outcome == "failed"}
+    assert list(failed) == [check], failed
+    text = failed[check]
+    assert text.startswith(f"Failed: plugin {plugin}\n") or f"plugin {plugin}\n" in text
+    assert [part for part in said if part not in text] == [], text
+    assert "change: " in text
+
+
+def test_a_good_plugin_passes_every_check(results: Results) -> None:
+    outcomes = {name: result.outcome for name, result in results["well_made"].items()}
+    assert outcomes.pop("test_metadata_says_which_deep_core") == "skipped"  # it is not installed
+    assert set(outcomes.values()) == {"passed"}, results["well_made"]
+    assert len(outcomes) == 19
+
+
+def test_a_heavy_import_of_a_third_party_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text(
+        "from pytest_deep import PluginConformance\n"
+        "class Test_imports_at_once(PluginConformance):\n    plugin = 'imports_at_once'\n",
+        encoding="utf-8",
+    )
+    light = "test_import_is_light"
+    assert run(tmp_path, "-k", light)["imports_at_once"][light].outcome == "passed"
+    strict = run(tmp_path, "-k", light, "-W", "error::deep_core.PluginWarning")
+    assert strict["imports_at_once"][light].outcome == "failed"
+    assert "loads pydantic_ai when the plugin is imported\n" in strict["imports_at_once"][light].text
