@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -190,23 +191,42 @@ async def test_a_range_of_a_huge_file_costs_the_range(world: World) -> None:
         await world.backend.read_bytes(f"{world.root}/huge")
 
 
-async def test_small_files_never_leave_the_event_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_small_files_never_leaves_the_event_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def hop(*args: object, **kwargs: object) -> None:
         raise AssertionError("a small operation hopped to a thread")
 
-    monkeypatch.setattr(anyio.to_thread, "run_sync", hop)
     path = f"{world.root}/small.txt"
     await world.backend.write_bytes(path, b"x" * 100_000)
+    monkeypatch.setattr(anyio.to_thread, "run_sync", hop)
     assert len(await world.backend.read_bytes(path)) == 100_000
     assert await world.backend.read_range(path, 5, 10) == b"x" * 10
-    assert await world.backend.write_if(path, b"y", expected=hashlib.sha256(b"x" * 100_000).hexdigest())
     assert [entry.name for entry in await world.backend.list_dir(str(world.root))] == [
         "deep",
         "inside.txt",
         "small.txt",
     ]
-    assert (await world.backend.stat(path)).size == 1
+    assert (await world.backend.stat(path)).size == 100_000
     await world.backend.remove(path)
+
+
+async def test_waiting_for_the_disk_never_holds_the_event_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        threads.append(threading.get_ident())
+        fsync(descriptor)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"z"
+
+    monkeypatch.setattr(os, "fsync", noted)
+    path = f"{world.root}/small.txt"
+    await world.backend.write_bytes(path, b"x")
+    assert await world.backend.write_if(path, b"y", expected=hashlib.sha256(b"x").hexdigest())
+    assert await world.backend.write_stream(path, chunks()) == 1
+    assert len(threads) == 3
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize("operation", ["read", "range", "write", "stream", "guarded", "list", "remove"])

@@ -300,10 +300,7 @@ class LocalBackend(
     async def write_bytes(self, path: str, data: bytes) -> None:
         """Replace a file's content atomically, through symlinks inside the root, making missing parents."""
         with self._stage(path) as staged:
-            if len(data) <= DIRECT_BYTES:
-                staged.fill(data)
-            else:
-                await in_thread(partial(staged.fill, data))
+            await in_thread(partial(staged.fill, data))  # it waits for the disk, however little there is
             async with Exclusive(staged.key):
                 self._before_replace(staged.real)
                 staged.replace()
@@ -319,11 +316,7 @@ class LocalBackend(
                 if len(buffer) > DIRECT_BYTES:
                     await in_thread(partial(staged.write, buffer))
                     buffer = bytearray()
-            if total <= DIRECT_BYTES:
-                staged.write(buffer)
-                staged.sync()
-            else:
-                await in_thread(lambda: (staged.write(buffer), staged.sync()))
+            await in_thread(lambda: (staged.write(buffer), staged.sync()))
             # No await between here and the end once the file is ours: a cancellation comes before the rename or not.
             async with Exclusive(staged.key):
                 self._before_replace(staged.real)
@@ -352,10 +345,7 @@ class LocalBackend(
                 return False
             raise
         with staged:
-            if len(data) <= DIRECT_BYTES:
-                staged.fill(data)
-            else:
-                await in_thread(partial(staged.fill, data))
+            await in_thread(partial(staged.fill, data))  # it waits for the disk, however little there is
             async with Exclusive(staged.key):
                 self._before_check(staged.real)
                 commit = partial(self._commit, staged, expected)
