@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
-    from .approval import Answer, ApprovalMode, Ask, Question
+    from .approval import Answer, ApprovalMode, Ask, Question, Refusal
     from .changes import FileChange
     from .failure import Failure
     from .options import CliOptions
@@ -31,6 +31,7 @@ __all__ = [
     "Failure",
     "FileChange",
     "Question",
+    "Refusal",
     "Reporter",
     "RunReport",
     "Step",
@@ -41,7 +42,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "approval": ["Answer", "ApprovalMode", "Ask", "Question"],
+        "approval": ["Answer", "ApprovalMode", "Ask", "Question", "Refusal"],
         "changes": ["FileChange"],
         "failure": ["Failure"],
         "options": ["CliOptions"],

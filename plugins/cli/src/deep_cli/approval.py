@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -14,11 +14,26 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ToolCallPart
     from pydantic_ai.workspaces import WorkspaceBackend
 
-__all__ = ["Answer", "ApprovalMode", "Approver", "Ask", "Question", "questions"]
+__all__ = ["Answer", "ApprovalMode", "Approver", "Ask", "Question", "Refusal", "questions"]
 
 ApprovalMode: TypeAlias = Literal["ask", "allow", "deny"]
-Answer: TypeAlias = Literal["yes", "no", "always", "closed"]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """No, and why.
+
+    Attributes:
+        reason: in the person's words; the model is told.
+    """
+
+    reason: str
+
+
+Answer: TypeAlias = "Literal['yes', 'no', 'always', 'closed'] | Refusal"
 """`always`: this tool, for the rest of the task. `closed`: the input ended, nobody answers any more."""
+KNOWN = frozenset({"id", "path", "tool", "plugin", "args", "reason"})
+"""What metadata says of a call that a `Question` has in a field of its own."""
 DIFF_CHARS = 400_000
 """Characters of both versions: comparing more keeps a person waiting, so the arguments are shown as they are."""
 
@@ -28,13 +43,15 @@ class Question:
     """One call that waits for a person.
 
     Attributes:
-        call_id: the call's id.
+        call_id: the call's id; of a subagent's call its path: the `task` call's id, a slash, and its own.
         tool: the tool.
         plugin: whose tool it is.
         args: the arguments that would be used.
         reason: why it asks, "" where the tool always does.
-        about: what else the plugin says of the call: which subagent makes it, for one.
+        about: what else the plugin says of the call.
         diff: for a call that writes a file: what would change, as a unified diff; None for any other.
+        child: the subagent that makes the call, by its type, the outermost first (`reviewer > explorer`); "" for the
+            agent itself.
     """
 
     call_id: str
@@ -44,6 +61,7 @@ class Question:
     reason: str = ""
     about: Mapping[str, Any] | None = None
     diff: str | None = None
+    child: str = ""
 
 
 Ask: TypeAlias = Callable[[Question], Answer]
@@ -52,27 +70,42 @@ Ask: TypeAlias = Callable[[Question], Answer]
 async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | None) -> list[Question]:
     """What there is to decide, with the diff of calls that write files.
 
+    A `task` call that waits because its subagent asks is not itself a question: each call of the subagent is one.
+
     Args:
         requests: what a run ended with.
         backend: the session's, to read the files as they are now.
     """
     out: list[Question] = []
     for call in requests.approvals:
-        about = dict(requests.metadata.get(call.tool_call_id, {}))
-        # Where something changed the arguments after the model wrote them, the kernel says what would run.
-        args = cast("Mapping[str, Any]", about.pop("args", None) or _args(call))
-        out.append(
-            Question(
-                call_id=call.tool_call_id,
-                tool=call.tool_name,
-                plugin=str(about.pop("plugin", "app")),
-                args=args,
-                reason=str(about.pop("reason", "")),
-                about=about or None,
-                diff=await _diff(args, backend),
+        # Where something changed the arguments after the model wrote them, the kernel says under `args` what would run.
+        waiting = {"args": _args(call), **requests.metadata.get(call.tool_call_id, {})}
+        waiting.update(path=call.tool_call_id, tool=call.tool_name)
+        for child, asked in _asked(waiting):
+            about = {key: value for key, value in asked.items() if key not in KNOWN}
+            out.append(
+                Question(
+                    call_id=asked["path"],
+                    tool=asked["tool"],
+                    plugin=str(asked.get("plugin", "app")),
+                    args=asked["args"],
+                    reason=str(asked.get("reason", "")),
+                    about=about or None,
+                    diff=await _diff(asked["args"], backend),
+                    child=child,
+                )
             )
-        )
     return out
+
+
+def _asked(call: Mapping[str, Any], child: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The calls that somebody has to decide on, each with whose it is (`deep_subagents.decide` has the format)."""
+    if "subagent" not in call:
+        yield child, call
+        return
+    below = f"{child} > {call['subagent']}" if child else str(call["subagent"])
+    for waiting in call["calls"]:
+        yield from _asked(waiting, below)
 
 
 def _args(call: ToolCallPart) -> Mapping[str, Any]:
@@ -140,37 +173,50 @@ class Approver:
         """
         from pydantic_ai import ToolDenied
 
-        approvals: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        below: dict[str, Any] = {}
         for question in asked:
-            approved, by = self._decide(question)
+            approved, by, reason = self._decide(question)
             self._record(Decision(question.tool, question.plugin, question.args, approved, by))
-            approvals[question.call_id] = True if approved else ToolDenied(_told(by))
+            decisions = below if question.child else own
+            decisions[question.call_id] = True if approved else ToolDenied(_told(by, reason))
         calls: dict[str, Any] = {}
         for call in requests.calls:
             self._record(Decision(call.tool_name, "app", _args(call), False, "nobody"))
             calls[call.tool_call_id] = "Not executed: nobody here executes this tool. Go on without it."
-        return requests.build_results(approvals=approvals, calls=calls)
+        results = requests.build_results(approvals=own, calls=calls)
+        if below:
+            from deep_subagents import decide  # only its calls have a `child`, so it is there
+
+            results.update(decide(requests, below))
+        return results
+
+    def forget(self) -> None:
+        """Ask again about tools that were always to be approved."""
+        self._always.clear()
 
     def _record(self, decision: Decision) -> None:
         self.decisions.append(decision)
         self._tell(decision)
 
-    def _decide(self, question: Question) -> tuple[bool, DecidedBy]:
+    def _decide(self, question: Question) -> tuple[bool, DecidedBy, str]:
         if self._mode != "ask":
             by: DecidedBy = self._mode
-            return by == "allow", by
+            return by == "allow", by, ""
         key = (question.plugin, question.tool)
         if key in self._always:
-            return True, "always"
+            return True, "always", ""
         answer = self._ask(question) if self._ask is not None else "closed"
         if answer == "always":
             self._always.add(key)
         by = "nobody" if answer == "closed" else "you"
-        return answer in ("yes", "always"), by
+        return answer in ("yes", "always"), by, answer.reason if isinstance(answer, Refusal) else ""
 
 
-def _told(by: DecidedBy) -> str:
+def _told(by: DecidedBy, reason: str) -> str:
     """What the model reads of a refusal: enough not to try the same again."""
+    if reason:
+        return f"The user refused this call and says: {reason}"
     if by == "you":
         return "The user refused this call. Do not repeat it; go on without it, or say what you would need."
     return (

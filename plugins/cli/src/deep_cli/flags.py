@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["BACKEND", "config_option", "json_option", "plugin_option", "verbose", "verbose_option"]
+__all__ = ["BACKEND", "agent_options", "config_option", "json_option", "plugin_option", "verbose", "verbose_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 BACKEND = "local"
@@ -31,6 +31,46 @@ def verbose_option(command: F) -> F:
     return click.option(
         "-v", "--verbose", is_flag=True, expose_value=False, callback=_note, help="Show the traceback of an error."
     )(command)
+
+
+def agent_options(command: F) -> F:
+    """What `deep run` and `deep chat` say of the agent and its work: the model, the backend, files, approvals."""
+    for option in reversed(
+        (
+            click.option(
+                "-m",
+                "--model",
+                metavar="MODEL",
+                help="provider:name, as openai:gpt-5.2. Default: DEEP_MODEL, [agent] model.",
+            ),
+            click.option(
+                "--backend",
+                metavar="NAME",
+                help="Where files are and commands run. Default: local, the current folder.",
+            ),
+            click.option(
+                "--file",
+                "files",
+                metavar="FILE",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                multiple=True,
+                help="Attach a text file to the task (in a chat, to the first message); may be given several times.",
+            ),
+            click.option(
+                "--approve",
+                type=click.Choice(["ask", "allow", "deny"]),
+                help="What becomes of calls that need approval. Default: ask; without a terminal they are denied.",
+            ),
+            click.option(
+                "--max-requests",
+                type=click.IntRange(min=1),
+                help="The most requests to the model (in a chat, for one message). Default: 200.",
+            ),
+            plugin_option,
+        )
+    ):
+        command = option(command)
+    return command
 
 
 def json_option(command: F) -> F:

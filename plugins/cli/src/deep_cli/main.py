@@ -25,10 +25,12 @@ __all__ = ["deep", "main"]
 
 BUILT_IN = {
     "run": ("commands.run:run", "Let the agent do one task on the current folder."),
+    "chat": ("commands.chat:chat", "Talk with the agent about the current folder; it streams, asks and remembers."),
     "plugins": ("commands.plugins:plugins", "The installed plugins and what became of them."),
     "explain": ("commands.explain:explain", "The agent as assembled: every part, its plugin, its cost."),
     "doctor": ("commands.doctor:doctor", "What is wrong, and the command that mends it."),
     "config": ("commands.config:config", "The configuration: show, schema, init, trust."),
+    "new": ("commands.new:new", "A new plugin from the template."),
 }
 """Command -> where it is, and its line in the help, so that `deep --help` imports none of them."""
 FOUND = "deep_cli.plugin_commands"

@@ -21,13 +21,13 @@ class CliOptions(PluginOptions):
     """Options of the command line. A flag that is given wins over them."""
 
     approve: Literal["ask", "allow", "deny"] = Field(default="ask", json_schema_extra=_TRUSTED)
-    """What `deep run` does with a call that needs approval."""
+    """What `deep run` and `deep chat` do with a call that needs approval."""
 
     max_requests: int = Field(default=200, ge=1, le=100_000, json_schema_extra=_TRUSTED)
-    """The most requests that one `deep run` sends to the model."""
+    """The most requests to the model for one task, or for one message of a chat."""
 
     attach_chars: int = Field(default=200_000, ge=0, json_schema_extra=_TRUSTED)
-    """The most characters that `--file` attaches to a task, all files together."""
+    """The most characters that `--file` attaches, all files together."""
 
 
 def cli_options(config: Config) -> CliOptions:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deep_core import Kernel, hookimpl
-from deep_core.agent_config import parse_agent_config
-from deep_core.events import RequestEvent, ToolEvent
+from deep_core import Kernel
 
+from .agent import make_agent
 from .approval import ApprovalMode, Approver, Ask, questions
 from .attach import with_files
 from .changes import FileChange, Snapshot, compare, snapshot
-from .explained import explained, no_model
-from .failure import Failure
-from .flags import BACKEND
+from .explained import explained
 from .options import cli_options
-from .report import PromptCost, RunReport, Step
+from .progress import CliProgress
+from .report import PromptCost, RunReport
 from .reporter import Reporter
 
 if TYPE_CHECKING:
@@ -28,45 +26,9 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from deep_core import AgentContext, DeepAgentDeps, RunEvent
+    from deep_core import DeepAgentDeps
 
 __all__ = ["run_task"]
-
-
-class CliProgress:
-    """The plugin that the kernel is given by hand: it hears a run's events and keeps count."""
-
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
-        self._muted = False
-        self.requests = 0
-        self.input_tokens = 0
-        self.output_tokens = 0
-        self.steps: list[Step] = []
-
-    @contextlib.contextmanager
-    def muted(self) -> Generator[None]:
-        """Hear nothing: `explain` sends a request of its own."""
-        self._muted = True
-        try:
-            yield
-        finally:
-            self._muted = False
-
-    @hookimpl
-    def deep_run_event(self, event: RunEvent, context: AgentContext) -> None:
-        """Count, then tell."""
-        if self._muted:
-            return
-        if isinstance(event, RequestEvent):
-            self.requests += 1
-            self.input_tokens += event.input_tokens
-            self.output_tokens += event.output_tokens
-        elif isinstance(event, ToolEvent) and event.outcome != "started":
-            self.steps.append(
-                Step(event.tool, event.plugin, event.args, event.outcome, event.milliseconds, event.error, event.depth)
-            )
-        self._reporter.event(event)
 
 
 def run_task(
@@ -108,34 +70,16 @@ def run_task(
         Failure: no model is named, or a file cannot be attached.
         Exception: whatever the model's provider raises before the first request: no key, no package, no such model.
     """
-    from pydantic_ai.models import infer_model
-
     heard = reporter or Reporter()
     attached = [path.resolve() for path in files]
     with contextlib.chdir(folder or Path.cwd()):
         progress = CliProgress(heard)
         with Kernel(plugins=[progress, *plugins], config=config) as kernel:
             options = cli_options(kernel.config)
-            settings = parse_agent_config(*kernel.config.agent())
-            chosen = model if model is not None else settings.model.id
-            if chosen is None:
-                problem = no_model()
-                raise Failure(problem.message, problem.exit_code)
-            place = backend if backend is not None else settings.runtime_policy.profile or BACKEND
+            made = make_agent(kernel, model, backend)
             prompt = with_files(task, attached, options.attach_chars)
-            agent = kernel.create_agent(chosen, backend=place)
-            if isinstance(agent.model, str):
-                # No plugin knows it. Resolved now: a missing key is told before anything else is said.
-                agent.model = infer_model(agent.model)
-            job = _Job(
-                kernel,
-                agent,
-                progress,
-                heard,
-                Approver(approve or options.approve, ask, heard.decided),
-                chosen if isinstance(chosen, str) else chosen.model_id,
-                place if isinstance(place, str) else type(place).__name__,
-            )
+            approver = Approver(approve or options.approve, ask, heard.decided)
+            job = _Job(kernel, made.agent, progress, heard, approver, made.model, made.backend)
             heard.begin(task, job.model, job.backend, Path.cwd())
             report = job.run(prompt, max_requests or options.max_requests)
             heard.end(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from rich.text import Text
 
 from deep_core.events import ApprovalEvent, CompactionEvent, RequestEvent, RunEvent, ToolEvent
 
-from .approval import Answer, Ask, Question
+from .approval import Answer, Ask, Question, Refusal
 from .failure import INTERRUPTED, Failure
 from .report import Decision, RunReport
 from .reporter import Reporter
@@ -29,6 +30,7 @@ DIFF_LINES = 60
 """Lines of a diff or an argument that a question shows at once; `v` shows the rest."""
 TARGETS = ("command", "pattern", "path", "file_path", "url", "name", "description", "query")
 """Arguments that tell what a call is about, the best first."""
+ANSWERS: Mapping[str, Answer] = {"y": "yes", "yes": "yes", "n": "no", "no": "no", "a": "always", "always": "always"}
 BY = {
     "you": "by you",
     "always": "as you said: always",
@@ -179,13 +181,18 @@ class TerminalReporter(Reporter):
         """Asks a person, None where the input is no terminal."""
         return self._question if self._in.isatty() else None
 
+    always_for = "in this task"
+    """How far the answer `always` reaches, as the question says it."""
+
     def _question(self, question: Question) -> Answer:
         self._quiet()
+        forget_typed(self._in)
         self._line(
             (f"  {self._marks['ask']} ", "yellow"),
             (question.tool, "bold"),
             " wants to run",
-            (f"  [{question.plugin}]" + (f"  {one_line(question.reason, 200)}" if question.reason else ""), "dim"),
+            (f"  [{question.plugin}{_of_child(question)}]", "dim"),
+            (f"  {one_line(question.reason, 200)}" if question.reason else "", "dim"),
         )
         for key, value in (question.about or {}).items():
             self._line((f"    {plain(key)}: {one_line(str(value), 200)}", "dim"))
@@ -199,22 +206,20 @@ class TerminalReporter(Reporter):
     def _reply(self, question: Question, body: list[str]) -> Answer:
         while True:
             self._out.print(
-                Text.assemble("    run it? ", ("y", "bold"), "es / ", ("n", "bold"), "o / ", ("a", "bold"), "lways "),
-                Text(f"({question.tool}, in this task) ", style="dim"),
+                Text.assemble("    run it? ", ("y", "bold"), "es, ", ("n", "bold"), "o, ", ("a", "bold"), "lways "),
+                Text(f"({question.tool}, {self.always_for})", style="dim"),
+                ", or say why not: ",
+                sep="",
                 end="",
             )
             line = self._in.readline()
             if not line:
                 self._line("")
                 return "closed"
-            word = line.strip().lower()
-            if word in ("y", "yes"):
-                return "yes"
-            if word in ("n", "no"):
-                return "no"
-            if word in ("a", "always"):
-                return "always"
-            if word in ("v", "view"):
+            answer = answer_of(line)
+            if answer is not None:
+                return answer
+            if line.strip().lower() in ("v", "view"):
                 self._block(body)
 
     def _block(self, lines: list[str]) -> None:
@@ -257,6 +262,33 @@ class TerminalReporter(Reporter):
             raise Failure(text, INTERRUPTED) from None
         finally:
             self._quiet()
+
+
+def answer_of(line: str) -> Answer | None:
+    """What a person meant; None where that is not clear, so that the question is asked again.
+
+    One word is one of the answers. More words are a no with its reason, unless they begin with another answer.
+    """
+    word, _, rest = line.strip().partition(" ")
+    meant = ANSWERS.get(word.lower().rstrip(",.:;!"))
+    if not rest.strip():
+        return meant
+    if meant is not None and meant != "no":
+        return None
+    # `n use tabs` and `no, use tabs` are an answer and its reason; in `no new files` the `no` belongs to the reason.
+    return Refusal(rest.strip() if meant == "no" and word.lower() != "no" else line.strip())
+
+
+def forget_typed(stream: TextIO) -> None:
+    """Drop what was typed before a question stood there: it cannot have been meant as its answer."""
+    if os.name == "posix" and stream.isatty():
+        import termios
+
+        termios.tcflush(stream, termios.TCIFLUSH)
+
+
+def _of_child(question: Question) -> str:
+    return f", subagent {plain(question.child)}" if question.child else ""
 
 
 def target(args: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from deep_cli.failure import Failure, show_traceback
-from deep_cli.flags import config_option, plugin_option, verbose, verbose_option
+from deep_cli.flags import agent_options, config_option, verbose, verbose_option
 
 if TYPE_CHECKING:
     from deep_cli.report import RunReport
@@ -20,25 +20,7 @@ __all__ = ["finish", "run"]
 
 @click.command()
 @click.argument("task")
-@click.option(
-    "-m", "--model", metavar="MODEL", help="provider:name, as openai:gpt-5.2. Default: DEEP_MODEL, [agent] model."
-)
-@click.option("--backend", metavar="NAME", help="Where files are and commands run. Default: local, the current folder.")
-@click.option(
-    "--file",
-    "files",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    multiple=True,
-    help="Attach a text file to the task; may be given several times.",
-)
-@click.option(
-    "--approve",
-    type=click.Choice(["ask", "allow", "deny"]),
-    help="What becomes of calls that need approval. Default: ask; without a terminal they are denied.",
-)
-@click.option("--max-requests", type=click.IntRange(min=1), help="The most requests to the model. Default: 200.")
-@plugin_option
+@agent_options
 @click.option(
     "--output",
     type=click.Choice(["text", "json"]),

@@ -1,0 +1,122 @@
+"""The screen of a chat: the answer as it comes on stdout, all else on stderr, with an empty line between the kinds."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from deep_core.events import RequestEvent, RunEvent
+
+from .approval import Answer, Question
+from .screen import one_line, plain
+from .terminal import TerminalReporter
+
+__all__ = ["ChatScreen"]
+
+
+class ChatScreen(TerminalReporter):
+    """Shows a chat as it goes on. Arguments as for `TerminalReporter`; `answer` is where the model's text goes."""
+
+    always_for = "in this chat"
+
+    def __init__(
+        self, answer: TextIO | None = None, *, stream: TextIO | None = None, replies: TextIO | None = None
+    ) -> None:
+        super().__init__(stream=stream, replies=replies)
+        self._text_out = answer or sys.stdout
+        self._open = False
+        """Whether the answer's last line has no end yet."""
+        self._last = ""
+        """What was shown last: `text`, `line` or "" for neither."""
+
+    # -- a turn ------------------------------------------------------------------------------------------------------
+
+    def waiting(self) -> None:
+        """A message is about to be sent."""
+        self._last = ""
+        self._wait("waiting for the model")
+
+    def text(self, piece: str) -> None:
+        """A piece of the answer, as it comes."""
+        if not piece:
+            return
+        self._quiet()
+        if self._last == "line":
+            self._gap()
+        self._last = "text"
+        # A file gets the answer as it is; a terminal would obey what is in it.
+        self._text_out.write(plain(piece) if self._text_out.isatty() else piece)
+        self._text_out.flush()
+        self._open = not piece.endswith("\n")
+
+    def thinking(self) -> None:
+        """The model thinks, which is not shown."""
+        self._end_text()
+        self._wait("the model is thinking")
+
+    def stopping(self) -> None:
+        """Ctrl-C was typed; what runs is ended."""
+        self._end_text()
+        self._wait("stopping; Ctrl-C again leaves at once")
+
+    def turn_over(self) -> None:
+        """Nothing more comes until the next message."""
+        self._quiet()
+        self._end_text()
+        self._last = ""
+
+    # -- what is shown besides -----------------------------------------------------------------------------------------
+
+    def opened(self, title: str, about: str, hint: str) -> None:
+        """What this chat is; the hint only where somebody types."""
+        self._line((title, "bold"), (f"  {plain(about)}", "dim"))
+        if hint:
+            self._line((hint, "dim"))
+
+    def event(self, event: RunEvent) -> None:
+        """One line for each thing that happened; requests are counted, not shown."""
+        if not isinstance(event, RequestEvent):
+            super().event(event)
+
+    def problem(self, text: str, hint: str = "") -> None:
+        """What went wrong, and what to type."""
+        self._quiet()
+        self._line((f"  {self._marks['bad']} ", "red"), plain(text))
+        if hint:
+            self._line((f"    {hint}", "dim"))
+
+    def said(self, text: str) -> None:
+        """Lines of ours, as they are."""
+        for line in text.splitlines():
+            self._line(line)
+
+    def recalled(self, asked: str, answered: str) -> None:
+        """The last exchange of a chat that is resumed, each side on one line."""
+        for who, text in (("you  ", asked), ("agent", answered)):
+            if text:
+                self._line((f"  {who}  {one_line(text, max(20, self._out.width - 10))}", "dim"))
+
+    def _question(self, question: Question) -> Answer:
+        self._end_text()
+        return super()._question(question)
+
+    def _line(self, *parts: str | tuple[str, str]) -> None:
+        self._end_text()
+        if self._last == "text":
+            self._gap()
+        self._last = "line"
+        super()._line(*parts)
+
+    def _wait(self, text: str) -> None:
+        self._end_text()
+        super()._wait(text)
+
+    def _gap(self) -> None:
+        if self._out.is_terminal:
+            self._out.print()
+
+    def _end_text(self) -> None:
+        if self._open:
+            self._open = False
+            self._text_out.write("\n")
+            self._text_out.flush()

@@ -1,0 +1,71 @@
+"""`deep chat`: a conversation on the current folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from deep_cli.failure import Failure, show_traceback
+from deep_cli.flags import agent_options, config_option, verbose, verbose_option
+
+__all__ = ["chat"]
+
+
+@click.command()
+@agent_options
+@click.option(
+    "--resume",
+    metavar="[ID]",
+    is_flag=False,
+    flag_value="newest",
+    help="Go on with a chat of this folder; without ID, with the newest.",
+)
+@config_option
+@verbose_option
+@click.pass_context
+def chat(
+    ctx: click.Context,
+    model: str | None,
+    backend: str | None,
+    files: tuple[Path, ...],
+    approve: Literal["ask", "allow", "deny"] | None,
+    max_requests: int | None,
+    plugin_files: tuple[Path, ...],
+    resume: str | None,
+    config: Path | None,
+) -> None:
+    """Talk with the agent about the current folder.
+
+    The answer is shown as it comes; calls that need approval are asked about, with what they would change. Ctrl-C
+    stops a turn and keeps what it did. The chat is stored after every turn: --resume goes on with it.
+
+    Without a terminal each line of stdin is a message. Exit code: 0 done; without a terminal 1 a turn failed, 3 an
+    approval was refused or could not be asked; 2 usage or configuration.
+    """
+    from deep_cli.chat_session import run_chat
+    from deep_cli.explained import explained
+    from deep_cli.plugin_files import load_plugin_files
+
+    given: Any = load_plugin_files(plugin_files)
+    try:
+        code = run_chat(
+            model=model,
+            backend=backend,
+            files=files,
+            approve=approve,
+            max_requests=max_requests,
+            plugins=given,
+            resume=resume,
+            config=config,
+            trace=verbose(ctx),
+        )
+    except Failure:
+        raise
+    except Exception as error:
+        if verbose(ctx):
+            show_traceback(error)
+        found = explained(error, model or "")
+        raise Failure(found.message, found.exit_code) from error
+    ctx.exit(code)

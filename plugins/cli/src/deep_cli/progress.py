@@ -1,0 +1,72 @@
+"""The plugin that a run of the command line adds by hand: it hears the run's events and keeps count."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from deep_core import hookimpl
+from deep_core.events import RequestEvent, ToolEvent
+
+from .report import Step
+from .reporter import Reporter
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+    from pydantic_ai.workspaces import WorkspaceBackend
+
+    from deep_core import AgentContext, DeepAgentDeps, RunEvent
+
+__all__ = ["CliProgress"]
+
+
+class CliProgress:
+    """Counts, then tells a reporter.
+
+    Args:
+        reporter: who is told.
+    """
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._muted = False
+        self._context: AgentContext | None = None
+        self.requests = 0
+        self.input_tokens = 0
+        self.output_tokens = 0
+        self.steps: list[Step] = []
+
+    @contextlib.contextmanager
+    def muted(self) -> Generator[None]:
+        """Hear nothing: `explain` sends a request of its own."""
+        self._muted = True
+        try:
+            yield
+        finally:
+            self._muted = False
+
+    @hookimpl
+    def deep_agent_created(self, agent: Agent[Any, Any], context: AgentContext) -> None:
+        """Keep what knows the agent's backend."""
+        if context.depth == 0:
+            self._context = context
+
+    def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend | None:
+        """The session's backend, made now if the agent has not worked in it yet; None before there is an agent."""
+        return deps.backend if self._context is None else self._context.backend(deps)
+
+    @hookimpl
+    def deep_run_event(self, event: RunEvent, context: AgentContext) -> None:
+        """Count, then tell."""
+        if self._muted:
+            return
+        if isinstance(event, RequestEvent):
+            self.requests += 1
+            self.input_tokens += event.input_tokens
+            self.output_tokens += event.output_tokens
+        elif isinstance(event, ToolEvent) and event.outcome != "started":
+            self.steps.append(
+                Step(event.tool, event.plugin, event.args, event.outcome, event.milliseconds, event.error, event.depth)
+            )
+        self._reporter.event(event)

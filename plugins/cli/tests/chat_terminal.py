@@ -1,0 +1,116 @@
+"""A command on a pseudo-terminal: what is on the screen is waited for, what is typed is sent, as a person would."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+__all__ = ["ALT_ENTER", "CTRL_C", "CTRL_D", "UP", "Terminal"]
+
+CTRL_C, CTRL_D, UP, ALT_ENTER = "\x03", "\x04", "\x1b[A", "\x1b\r"
+PATIENCE = 60
+"""Seconds without a word from the command after which a test gives up."""
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>78])")
+
+
+class Terminal:
+    """One command at work; a context manager that ends it.
+
+    Attributes:
+        screen: all that was shown, without colours and cursor movements.
+    """
+
+    def __init__(self, command: list[str], cwd: Path, env: Mapping[str, str]) -> None:
+        self._here, there = pty.openpty()
+        fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
+        self.process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env={**env, "TERM": "xterm-256color"},
+            stdin=there,
+            stdout=there,
+            stderr=there,
+            start_new_session=True,
+            preexec_fn=_own_terminal,  # so that Ctrl-C typed there is a signal
+        )
+        os.close(there)
+        self._raw = ""
+        self._seen = 0
+        self.screen = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._here)
+
+    def expect(self, text: str) -> str:
+        """Wait for a text after what was waited for before; returns what came until its end."""
+        while text not in self.screen[self._seen :]:
+            if not self._read():
+                raise AssertionError(f"ended without {text!r}:\n{self.screen}")
+        end = self.screen.index(text, self._seen) + len(text)
+        shown, self._seen = self.screen[self._seen : end], end
+        return shown
+
+    def type(self, text: str) -> None:
+        """Send keys."""
+        os.write(self._here, text.encode())
+
+    def say(self, text: str) -> None:
+        """Wait for the chat's prompt, then send a message."""
+        self.prompt()
+        self.type(f"{text}\r")
+
+    def prompt(self) -> str:
+        """Wait for the chat's prompt; returns what was shown before it."""
+        return self.expect("\n>")
+
+    def answer(self, text: str) -> str:
+        """Wait for a question, answer it; returns what was shown before and in it."""
+        shown = self.expect("or say why not: ")
+        self.type(f"{text}\n")
+        return shown
+
+    def kill(self) -> None:
+        """End it as `kill -9` does."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def end(self) -> int:
+        """Read until it has ended; returns its exit code."""
+        while self._read():
+            pass
+        return self.process.wait(PATIENCE)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._here], [], [], PATIENCE)
+        if not ready:
+            raise AssertionError(f"nothing more came:\n{self.screen}")
+        try:
+            data = os.read(self._here, 65536)
+        except OSError:  # the other side is closed (Linux)
+            return False
+        self._raw += data.decode("utf-8", "replace")
+        self.screen = _ESCAPES.sub("", self._raw).replace("\r", "")
+        return bool(data)
+
+
+def _own_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
