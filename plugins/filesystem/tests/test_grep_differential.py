@@ -144,7 +144,7 @@ def test_ripgrep_is_what_answers(tree: Path, new_session: Any, monkeypatch: pyte
     async def never(*args: object) -> None:
         raise AssertionError("the walk was asked")
 
-    monkeypatch.setattr("deep_filesystem.toolset.search_by_walk", never)
+    monkeypatch.setattr("deep_filesystem.operations.search_by_walk", never)
     for mode in MODES:
         assert "a.py" in anyio.run(
             lambda mode=mode: _answer(new_session, tree, with_ripgrep=True, pattern=r"def \w+", output_mode=mode)

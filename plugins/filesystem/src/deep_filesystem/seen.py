@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from deep_core import StateSlot
 
-from .edit import Span
+if TYPE_CHECKING:
+    from .edit import Span
 
 __all__ = ["FILES", "Seen", "digest"]
 

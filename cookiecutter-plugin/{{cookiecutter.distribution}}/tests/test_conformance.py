@@ -1,0 +1,11 @@
+"""The rules that every plugin keeps. Where one is broken, the test says what to change."""
+
+from pytest_deep import PluginConformance
+
+
+class TestConformance(PluginConformance):
+    plugin = "{{ cookiecutter.plugin }}"
+    strict_import = True
+{% if cookiecutter.toolset %}
+    examples = {"{{ cookiecutter.plugin }}_lookup": {"term": "example"}}
+{% endif %}

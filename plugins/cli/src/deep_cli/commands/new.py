@@ -1,0 +1,182 @@
+"""`deep new`: a plugin of your own, ready to be installed, tested and published."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from deep_cli.failure import FAILED, USAGE, Failure
+from deep_cli.flags import verbose_option
+from deep_cli.plugin_names import distribution_problem, module_problem, plugin_problem, text_problem
+from deep_cli.template import Answer, complete, questions, render
+
+__all__ = ["new"]
+
+KINDS = questions().contributions
+CHECKS: dict[str, Callable[[str], str]] = {
+    "description": text_problem,
+    "distribution": distribution_problem,
+    "module": module_problem,
+    "author": text_problem,
+    "email": text_problem,
+}
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    """The kinds that a text names: `toolset,prompt-section`, `all` or `none`."""
+    from deep_core.errors import suggest
+
+    words = [word.strip().lower().replace("-", "_") for word in text.split(",")]
+    for word in words:
+        if word not in (*KINDS, "all", "none"):
+            raise click.BadParameter(
+                f"{word!r} is no kind of contribution.{suggest(word, KINDS)} There are: {', '.join(KINDS)}"
+            )
+    return KINDS if "all" in words else tuple(kind for kind in KINDS if kind in words)
+
+
+def _named(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
+    named = [kind for text in value for kind in _kinds(text)]
+    return tuple(kind for kind in KINDS if kind in named) if value else None
+
+
+@click.command()
+@click.argument("plugin", metavar="PLUGIN")
+@click.option(
+    "--with",
+    "kinds",
+    callback=_named,
+    multiple=True,
+    metavar="KIND,…",
+    help=f"What it contributes, toolset by default: {', '.join(KINDS)}; all; none.",
+)
+@click.option("--description", metavar="TEXT", help="What it does, in one sentence.")
+@click.option("--distribution", metavar="NAME", help="As pip knows it; deep-PLUGIN by default.")
+@click.option("--module", metavar="NAME", help="The Python package; like the distribution by default.")
+@click.option("--author", metavar="NAME", help="You, as git knows you by default.")
+@click.option("--email", metavar="ADDRESS", help="Published with the package; empty by default.")
+@click.option("--licence", type=click.Choice(questions().licences), help="Its licence; MIT by default.")
+@click.option(
+    "--output-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="Where the plugin's folder is made; here by default.",
+)
+@click.option("--no-input", is_flag=True, help="Ask nothing; take the defaults.")
+@verbose_option
+def new(plugin: str, kinds: tuple[str, ...] | None, output_dir: Path, no_input: bool, **given: str | None) -> None:
+    """Make a new plugin from the template.
+
+    PLUGIN is its name: lower-case letters, digits and _. On a terminal you are asked what you did not say. The folder
+    that is made is a distribution with tests; what exists already is never overwritten.
+    """
+    from deep_core import __version__
+
+    _refuse("PLUGIN", plugin_problem(plugin))
+    # The new plugin asks for the deep-core that it is tested with first.
+    answers: dict[str, Answer] = {"plugin": plugin, "deep_core": __version__}
+    answers |= {name: text for name, text in given.items() if text is not None}
+    for name, check in CHECKS.items():
+        _refuse(f"--{name}", check(str(answers.get(name, ""))) if name in answers else "")
+    if sys.stdin.isatty() and not no_input:
+        _ask(answers)
+        kinds = _ask_kinds() if kinds is None else kinds
+    answers.setdefault("author", _git_author())
+    if kinds is not None:
+        answers |= {kind: kind in kinds for kind in KINDS}
+    full = complete(answers)
+    if full["command"]:
+        from deep_cli.main import BUILT_IN
+
+        _refuse("PLUGIN", plugin_problem(plugin, BUILT_IN))
+    _note_installed(plugin)
+    folder = _write(output_dir, str(full["distribution"]), render(answers))
+    _tell(folder, [kind for kind in KINDS if full[kind]], str(full["plugin"]))
+
+
+def _refuse(what: str, problem: str) -> None:
+    if problem:
+        raise Failure(f"{what}: {problem}", USAGE)
+
+
+def _git_author() -> str:
+    git = shutil.which("git")
+    if git is not None:
+        done = subprocess.run([git, "config", "user.name"], capture_output=True, encoding="utf-8", check=False)
+        name = done.stdout.strip()
+        if name and not text_problem(name):
+            return name
+    return str(questions().defaults["author"])
+
+
+def _ask(answers: dict[str, Answer]) -> None:
+    """Ask what was not said; Enter takes the default. What cannot be is asked again, with the reason."""
+    asked = questions()
+    for name, check in CHECKS.items():
+        if name not in answers:
+            default = _git_author() if name == "author" else str(complete(answers)[name])
+            answers[name] = click.prompt(asked.prompts[name], default=default, value_proc=_checked(check))
+    if "licence" not in answers:
+        choice = click.Choice(asked.licences)
+        answers["licence"] = click.prompt(asked.prompts["licence"], default=asked.licences[0], type=choice)
+
+
+def _checked(check: Callable[[str], str]) -> Callable[[str], str]:
+    def convert(value: str) -> str:
+        problem = check(value)
+        if problem:
+            raise click.UsageError(problem)
+        return value
+
+    return convert
+
+
+def _ask_kinds() -> tuple[str, ...]:
+    asked = questions()
+    click.echo("What does it contribute?")
+    for kind in KINDS:
+        click.echo(f"  {kind:18} {asked.prompts[kind]}")
+    default = ",".join(kind for kind in KINDS if asked.defaults[kind])
+    return click.prompt("Names with commas between, all, or none", default=default, value_proc=_kinds)
+
+
+def _note_installed(plugin: str) -> None:
+    from deep_core.kernel import survey
+
+    for record in survey().records:
+        if record.name == plugin:
+            note = f"note: {record.distribution} has a plugin {plugin} here; where both are installed, neither is used"
+            click.echo(note, err=True)
+
+
+def _write(parent: Path, name: str, files: dict[str, str]) -> Path:
+    """Write all files, or none: into a folder beside, which then takes the name."""
+    target = parent / name
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() or target.is_symlink():
+            raise Failure(f"{target} exists already, and is left as it is; move it away, or use --output-dir", USAGE)
+        with TemporaryDirectory(prefix=".deep-new-", dir=parent) as beside:
+            made = Path(beside) / name
+            for path, text in files.items():
+                (made / path).parent.mkdir(parents=True, exist_ok=True)
+                (made / path).write_text(text, encoding="utf-8", newline="\n")
+            made.rename(target)
+    except OSError as error:
+        raise Failure(f"{target}: {error.strerror or error}", FAILED) from error
+    return target
+
+
+def _tell(folder: Path, kinds: list[str], plugin: str) -> None:
+    brings = ", ".join(kind.replace("_", " ") for kind in kinds) or "nothing yet"
+    click.echo(f"Made {folder}: the plugin {plugin} ({brings}).\n\nNext:")
+    lines = [f"cd {shlex.quote(str(folder))}", "pip install -e '.[dev]'", "pytest", "deep explain"]
+    click.echo("\n".join(f"  {line}" for line in lines))

@@ -1,0 +1,69 @@
+"""Names for a new plugin: what is wrong with one, and one that would do."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from collections.abc import Iterable
+
+__all__ = ["distribution_problem", "module_problem", "plugin_problem", "suggested_name", "text_problem"]
+
+LONGEST = 40
+# A class `PluginOptions` in the new plugin would hide the one that it is made of.
+CLASHES = frozenset(["plugin"])
+_DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_TEXT = re.compile(r"[^\"\\\x00-\x1f\x7f]*")
+
+
+def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
+    """What is wrong with a plugin's name (contract, section 3), with one that would do; "" for a good name.
+
+    Args:
+        name: what was typed.
+        taken: names that it cannot have besides the reserved ones: commands of `deep`, where it brings a command.
+    """
+    from deep_core.contributions import NAME
+    from deep_core.kernel import RESERVED_NAMES
+
+    reserved = {*RESERVED_NAMES, *CLASHES}
+    if not NAME.fullmatch(name):
+        why = f"must be lower-case letters, digits and _, at most {LONGEST}, a letter first"
+    elif name in reserved:
+        why = "is reserved: it is a parameter of create_deep_agent, or would clash in the code"
+    elif name in taken:
+        why = f"would hide the command deep {name}"
+    else:
+        return ""
+    return f"{name!r} {why}. Try: {suggested_name(name, {*reserved, *taken})}"
+
+
+def suggested_name(name: str, taken: Iterable[str]) -> str:
+    """A good name that is close to `name`."""
+    words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")[:LONGEST].strip("_")
+    return f"my_{words}"[:LONGEST] if words in taken else words or "my_plugin"
+
+
+def distribution_problem(name: str) -> str:
+    """What is wrong with a distribution's name (PEP 508), "" for a good one."""
+    if _DISTRIBUTION.fullmatch(name):
+        return ""
+    return f"{name!r} must be letters, digits, - and _, a letter or digit first and last"
+
+
+def module_problem(name: str) -> str:
+    """What is wrong with the name of the Python package, "" for a good one."""
+    if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name):
+        return f"{name!r} must be letters, digits and _, and no word of Python"
+    if name in sys.stdlib_module_names or name == "deep_core":
+        return f"{name!r} is another module's name. Try: deep_{name.removeprefix('deep_')}_plugin"
+    return ""
+
+
+def text_problem(text: str) -> str:
+    """What is wrong with a text that is quoted in pyproject.toml and in a docstring, "" for a good one."""
+    return (
+        ""
+        if _TEXT.fullmatch(text)
+        else f"{text!r} has a quote, a backslash or a line break, which is not possible here"
+    )

@@ -1,0 +1,276 @@
+"""What the seven tools do. Imported with the first call of one, so that an agent that calls none starts sooner."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Annotated, Any, Literal, cast
+
+from anyio import fail_after
+from pydantic import WithJsonSchema
+from pydantic_ai import RunContext
+from pydantic_ai.exceptions import ToolFailed, UserError
+from pydantic_ai.workspaces import (
+    SupportsCommands,
+    Workspace,
+    WorkspaceOutputLimitError,
+    WorkspaceTimeoutError,
+)
+
+from .access import locate, range_reader, shown_path
+from .commands import render_output, render_result
+from .dialect import BadPattern, read_pattern
+from .failures import explained
+from .globs import BadGlob, Glob, basename_or_path
+from .locks import holding
+from .options import FilesystemOptions
+from .reading import read_page
+from .ripgrep import can_try, search_by_ripgrep
+from .search import FileMatches, SearchRequest, search_by_walk
+from .seen import FILES, Seen
+from .walk import TooMany, walk
+from .writing import edit_in_place, write_in_place
+
+__all__ = ["Operations"]
+
+LINE_SHOWN = 300
+"""Characters of a matching line that `grep` shows."""
+
+
+class Operations:
+    """The tools' work over `ctx.workspace`. Holds options only: what a session saw is in its own state."""
+
+    def __init__(self, options: FilesystemOptions) -> None:
+        self.options = options
+
+    async def ls(self, ctx: RunContext[Any], path: str = ".") -> str:
+        """List a directory: directories first, then files with their size."""
+        workspace = ctx.workspace
+        async with explained(workspace, path):
+            place = await locate(workspace, path)
+            try:
+                found = await workspace.list_dir(place.absolute)
+            except NotADirectoryError as error:
+                raise ToolFailed(f"{place.shown} is a file, or a part of it is. Use read_file.") from error
+            entries = sorted(found, key=lambda entry: (not entry.is_dir, entry.name))
+        limit = self.options.list_limit
+        lines = [
+            _plain(f"{entry.name}/" if entry.is_dir else f"{entry.name} ({_size(entry.size)})")
+            for entry in entries[:limit]
+        ]
+        return _listed(lines, len(entries) - limit, "entries") or f"{_named(place.shown)} is empty."
+
+    async def read_file(
+        self, ctx: RunContext[Any], path: str, offset: int = 0, limit: int = 2000, byte: int = 0
+    ) -> str:
+        """Read a page of a file."""
+        workspace = ctx.workspace
+        files = _seen_files(ctx)
+        async with explained(workspace, path):
+            place = await locate(workspace, path)
+            async with holding(place.lock):
+                return await read_page(workspace, place, files, self.options, offset=offset, limit=limit, byte=byte)
+
+    async def write_file(self, ctx: RunContext[Any], path: str, content: str) -> str:
+        """Create or replace a file."""
+        workspace = ctx.workspace
+        files = _seen_files(ctx)
+        async with explained(workspace, path):
+            place = await locate(workspace, path)
+            async with holding(place.lock):
+                return await write_in_place(workspace, place, files, content, max_bytes=self.options.max_bytes)
+
+    async def edit_file(
+        self, ctx: RunContext[Any], path: str, old_string: str, new_string: str, replace_all: bool = False
+    ) -> str:
+        """Replace a text in a file."""
+        workspace = ctx.workspace
+        files = _seen_files(ctx)
+        async with explained(workspace, path):
+            place = await locate(workspace, path)
+            async with holding(place.lock):
+                return await edit_in_place(
+                    workspace,
+                    place,
+                    files,
+                    old_string,
+                    new_string,
+                    replace_all=replace_all,
+                    max_bytes=self.options.max_bytes,
+                )
+
+    async def glob(self, ctx: RunContext[Any], pattern: str, path: str = ".") -> str:
+        """Find files by name."""
+        workspace = ctx.workspace
+        try:
+            glob, base = _read_glob(pattern, path)
+        except BadGlob as error:
+            raise ToolFailed(f"Bad pattern {error}") from error
+        start = posixpath.join(base, glob.prefix) if glob.prefix else base
+        async with explained(workspace, start):
+            place = await locate(workspace, start)
+            if not (await workspace.stat(place.absolute)).is_dir:
+                raise NotADirectoryError(start)
+            try:
+                with fail_after(self.options.grep_seconds):
+                    found = [
+                        file.path
+                        async for file in walk(workspace, place.real, depth=glob.depth)
+                        if glob.matches(glob.prefix + file.path)
+                    ]
+            except TimeoutError as error:
+                raise self._too_slow() from error
+            except TooMany as error:
+                raise ToolFailed(f"{error}: search in a smaller directory.") from error
+        if not found:
+            hint = f" For all directories below: **/{pattern}" if "/" not in pattern and "**" not in pattern else ""
+            return f"No files match {pattern} in {_named(place.shown)}.{hint}"
+        root = "" if place.shown == "." else place.shown.rstrip("/") + "/"
+        limit = self.options.list_limit
+        return _listed([_plain(root + path) for path in sorted(found)[:limit]], len(found) - limit, "files")
+
+    async def grep(
+        self,
+        ctx: RunContext[Any],
+        pattern: str,
+        path: str = ".",
+        glob: Annotated[str | None, WithJsonSchema({"type": "string"})] = None,
+        output_mode: Literal["files_with_matches", "content", "count"] = "files_with_matches",
+    ) -> str:
+        """Search in files."""
+        workspace = ctx.workspace
+        try:
+            dialect = read_pattern(pattern)
+            wanted = basename_or_path(glob).matches if glob else _any
+        except (BadPattern, BadGlob) as error:
+            raise ToolFailed(str(error)) from error
+        if not pattern:
+            raise ToolFailed("The pattern is empty: it would match every line. Use ls, glob or read_file.")
+        async with explained(workspace, path):
+            place = await locate(workspace, path)
+            entry = await workspace.stat(place.absolute)
+            ranged = await range_reader(workspace, place.absolute) is not None
+            request = SearchRequest(
+                root=place.real,
+                is_file=not entry.is_dir,
+                dialect=dialect,
+                wanted=wanted,
+                max_bytes=self.options.grep_bytes if ranged else min(self.options.grep_bytes, self.options.max_bytes),
+                most=self.options.grep_limit if output_mode == "content" else 0,
+            )
+            if request.is_file and entry.size is not None and entry.size > request.max_bytes:
+                raise ToolFailed(f"{place.shown} has {entry.size:,} bytes; up to {request.max_bytes:,} are searched.")
+            found = await self._search(workspace, request)
+        total = sum(matches.count for matches in found)
+        if not total:
+            return f"No matches for {pattern!r} in {_named(place.shown)}."
+        root = await workspace.working_dir()
+        names = [_renamed(matches.path, place.real, place.absolute, root) for matches in found]
+        limit = self.options.grep_limit
+        if output_mode == "files_with_matches":
+            return _listed(names[:limit], len(names) - limit, "files")
+        if output_mode == "count":
+            lines = [f"{name}: {matches.count}" for name, matches in zip(names, found, strict=True)]
+            summary = f"{total} matching lines in {len(found)} files"
+            return f"{summary}\n{_listed(lines[:limit], len(lines) - limit, 'files')}"
+        return _listed(_content(names, found)[:limit], total - limit, "matching lines")
+
+    async def _search(self, workspace: Workspace, request: SearchRequest) -> list[FileMatches]:
+        seconds = self.options.grep_seconds
+        try:
+            found = None
+            if self.options.ripgrep and can_try(workspace, request):
+                found = await search_by_ripgrep(workspace, request, seconds)
+            if found is None:
+                with fail_after(seconds):
+                    found = await search_by_walk(workspace, request)
+        except TimeoutError as error:
+            raise self._too_slow() from error
+        except TooMany as error:
+            raise ToolFailed(f"{error}: search in a smaller directory.") from error
+        return found
+
+    def _too_slow(self) -> ToolFailed:
+        return ToolFailed(
+            f"The search was stopped after {self.options.grep_seconds:g} s. Search in a smaller directory, or with a "
+            "simpler pattern (nested repetitions such as (a+)+ can take for ever)."
+        )
+
+    async def execute(self, ctx: RunContext[Any], command: str, timeout: int = 120) -> str:  # noqa: ASYNC109
+        """Run a shell command."""
+        workspace = ctx.workspace
+        if not isinstance(workspace.backend, SupportsCommands):
+            raise ToolFailed("This workspace runs no commands.")
+        if timeout < 1:
+            raise ToolFailed("timeout is in seconds, at least 1.")
+        seconds = min(timeout, self.options.execute_seconds)
+        limit = self.options.execute_chars
+        async with explained(workspace, "command"):
+            try:
+                result = await workspace.run(command, shell=True, timeout=seconds)  # noqa: S604
+            except WorkspaceTimeoutError as error:
+                output = render_output(error.stdout, error.stderr, limit)
+                raise ToolFailed(
+                    f"Stopped after {seconds} s (the longest is {self.options.execute_seconds}). "
+                    f"{f'Output so far:{chr(10)}{output}' if output else 'No output so far.'}"
+                ) from error
+            except WorkspaceOutputLimitError as error:
+                raise ToolFailed(
+                    f"Stopped: more than {error.limit:,} bytes of output. Send it to a file and read that. It began:\n"
+                    f"{render_output(error.stdout, error.stderr, limit)}"
+                ) from error
+        return render_result(result, limit)
+
+
+def _seen_files(ctx: RunContext[Any]) -> dict[str, Seen]:
+    state = getattr(ctx.deps, "state", None)
+    if state is None:
+        raise UserError(
+            "The file tools keep what the agent has seen of each file in `deps.state`, and this run's deps have none. "
+            "Pass `deps=deep_core.create_default_deps()`, with your own object as `app=...`."
+        )
+    return cast("dict[str, Seen]", state[FILES])
+
+
+def _read_glob(pattern: str, path: str) -> tuple[Glob, str]:
+    if pattern.startswith("/"):
+        pattern, path = pattern.lstrip("/"), "/"
+    while pattern.startswith("./"):
+        pattern = pattern[2:]
+    if not pattern or pattern.endswith("/") or ".." in pattern.split("/") or "\0" in pattern:
+        raise BadGlob(f"{pattern!r}: give a pattern for files, without `..`; set `path` to search elsewhere")
+    return Glob(pattern), path
+
+
+def _any(path: str) -> bool:
+    return True
+
+
+def _renamed(path: str, real: str, absolute: str, root: str) -> str:
+    """A found path, under the name that the search began at."""
+    return _plain(shown_path(absolute + path.removeprefix(real), root))
+
+
+def _content(names: list[str], found: list[FileMatches]) -> list[str]:
+    lines: list[str] = []
+    for name, matches in zip(names, found, strict=True):
+        for number, text in matches.shown:
+            shown = "[a line of more than 4,000 bytes]" if text is None else text
+            lines.append(f"{name}:{number}: {shown[:LINE_SHOWN]}{'...' if len(shown) > LINE_SHOWN else ''}")
+    return lines
+
+
+def _listed(lines: list[str], more: int, what: str) -> str:
+    return "\n".join([*lines, f"... and {more} more {what}"] if more > 0 else lines)
+
+
+def _named(directory: str) -> str:
+    return "the working directory" if directory == "." else directory
+
+
+def _plain(name: str) -> str:
+    """A file name on one line, and without bytes that no request can carry."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", "\\n")
+
+
+def _size(size: int | None) -> str:
+    return "size unknown" if size is None else f"{size} bytes"
