@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .counting import TokenCounter, count_tokens_approximately
     from .eviction import StoreLargeResults
+    from .failed import SummaryFailed
     from .frames import is_summary
     from .options import SummarizationOptions
     from .pinning import pin
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from .prompt import DEFAULT_SUMMARY_PROMPT
     from .sizes import ContextSize
     from .slot import LAST_FAILURE
-    from .summarize import SummaryFailed
 
 __all__ = [
     "DEFAULT_SUMMARY_PROMPT",
@@ -52,7 +52,7 @@ __getattr__, __dir__ = lazy_exports(
         "prompt": ["DEFAULT_SUMMARY_PROMPT"],
         "sizes": ["ContextSize"],
         "slot": ["LAST_FAILURE"],
-        "summarize": ["SummaryFailed"],
+        "failed": ["SummaryFailed"],
     },
 )
 

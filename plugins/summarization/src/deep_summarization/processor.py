@@ -16,16 +16,13 @@ from pydantic_ai.tools import RunContext
 
 from deep_core import DeepAgentDeps
 
-from .archive import keep_cut
 from .compacted import Earlier, head_message
 from .counting import Tally, TokenCounter, count_tokens_approximately, responses
-from .cutting import choose_cut
+from .failed import SummaryFailed
 from .options import SummarizationOptions
 from .prompt import DEFAULT_SUMMARY_PROMPT, filled
 from .sizes import DEFAULT_KEEP, DEFAULT_WINDOW, ContextSize, checked_size, checked_triggers, in_tokens
 from .slot import LAST_FAILURE, LastFailure
-from .summarize import SummaryFailed, write_summary
-from .transcript import transcript
 
 __all__ = ["SummarizationProcessor", "create_summarization_processor", "from_options"]
 
@@ -148,6 +145,8 @@ class SummarizationProcessor:
         failure = self._failure(ctx, messages)
         if failure is not None and not _grown_since(failure, len(messages), own):
             return messages
+        from .cutting import choose_cut  # and more in `_replaced`: most runs never get here
+
         counts = self._tally.each(messages)
         cut = choose_cut(messages, counts, keep=self.keep, triggers=self._triggers, window=window, fixed=fixed)
         if cut is None or (cut == 1 and earlier.number):
@@ -168,6 +167,9 @@ class SummarizationProcessor:
         dense: float,
     ) -> list[ModelMessage]:
         """`dense`: how many of the provider's tokens one of ours is, where that is known to be more than one."""
+        from .summarize import write_summary
+        from .transcript import transcript
+
         gone, tail = messages[:cut], messages[cut:]
         model = self._writer(ctx)
         theirs = _window_of(model) or window
@@ -277,6 +279,8 @@ class SummarizationProcessor:
         it would end."""
         if ctx is None or not self.store_history:
             return None, None
+        from .archive import keep_cut
+
         try:
             name = ctx.conversation_id or ctx.run_id or "conversation"
             return await keep_cut(ctx.workspace, name, earlier.number + 1, gone), None

@@ -14,11 +14,9 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
-__all__ = ["SummaryFailed", "write_summary"]
+from .failed import SummaryFailed
 
-
-class SummaryFailed(Exception):
-    """No summary could be had, so the history stays as it was. The message says why."""
+__all__ = ["write_summary"]
 
 
 async def write_summary(
