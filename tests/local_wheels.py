@@ -7,9 +7,9 @@ import sys
 import zipfile
 from collections.abc import Iterable, Sequence
 from email.parser import HeaderParser
+from importlib import metadata
 from pathlib import Path
 
-import importlib_metadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -49,7 +49,7 @@ def repack(names: Iterable[str], folder: Path) -> None:
         if (name, extra) in done:
             continue
         done.add((name, extra))
-        found = importlib_metadata.distribution(name)
+        found = metadata.distribution(name)
         if (name, "") == (name, extra) or (name, "") not in done:
             _repack(found, folder)
         for text in found.requires or ():
@@ -58,7 +58,7 @@ def repack(names: Iterable[str], folder: Path) -> None:
                 waiting += [(canonicalize_name(requirement.name), more) for more in ("", *requirement.extras)]
 
 
-def _repack(found: importlib_metadata.Distribution, folder: Path) -> None:
+def _repack(found: metadata.Distribution, folder: Path) -> None:
     files = {
         str(file): Path(str(file.locate())).read_bytes()
         for file in found.files or ()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.environments import Distribution
+from tests.local_wheels import write_wheel
 
 HOOK = """
 from deep_core import PromptSection, hookimpl
@@ -59,6 +60,12 @@ def test_a_missing_model_or_key_is_told_with_what_to_set(deep: Any) -> None:
         (HOOK.replace("return [", "import os; os._exit(7); return ["), "exit code 7) while an agent is assembled"),
         (HOOK.replace('"A word."', "3 / 0"), "ZeroDivisionError"),
         (HOOK.replace("deep_prompt_sections", "deep_promt_sections"), "Did you mean 'deep_prompt_sections'?"),
+        ("import os\nif os.fork(): os._exit(0)\n" + HOOK, "ends the process (exit code 0) while it is imported"),
+        ("import os\nos.fork()\n" + HOOK, "forks the process while it is loaded"),
+        (
+            "import atexit, os\natexit.register(os._exit, 5)\n" + HOOK,
+            "ends the process (exit code 5) after all was done",
+        ),
     ],
 )
 def test_a_plugin_that_breaks_is_named_and_the_others_are_looked_at(make_deep: Any, code: str, said: str) -> None:
@@ -77,6 +84,71 @@ def test_a_plugin_that_hangs_is_stopped_with_all_it_started(make_deep: Any) -> N
     exit_code, found = checks(deep, "--timeout", "5")
     assert exit_code == 1
     assert "hangs (stopped after 5 s) while it is imported" in found["plugin:stuck"]["message"]
+
+
+def test_a_plugin_that_keeps_the_process_from_ending_is_told(make_deep: Any) -> None:
+    code = "import threading\nthreading.Thread(target=threading.Event().wait).start()\n"
+    _, found = checks(make_deep(others=(acme("stays", code + HOOK),)), "--timeout", "10")
+    assert "hangs (stopped after 10 s) after all was done" in found["plugin:stays"]["message"]
+
+
+def test_a_plugin_that_floods_both_streams_is_no_trouble(make_deep: Any) -> None:
+    code = "import os\nfor _ in range(3000):\n    os.write(1, b'x' * 9999)\n    os.write(2, b'y' * 9999)\n"
+    _, found = checks(make_deep(others=(acme("loud", code + HOOK),)))
+    assert found["plugin:loud"]["ok"] is True
+
+
+GARBAGE = {
+    "no METADATA": ("METADATA", None),
+    "METADATA not UTF-8": ("METADATA", b"\xff\xfe\x00"),
+    "METADATA empty": ("METADATA", b""),
+    "entry points garbage": ("entry_points.txt", b"[deep]\nnot an entry point\n"),
+    "entry points not UTF-8": ("entry_points.txt", b"[deep]\n\xff\xfe = x\n"),
+}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_a_broken_dist_info_is_named_and_what_mends_it_does(make_deep: Any, tmp_path: Any, what: str) -> None:
+    bad, good = acme("bad", HOOK), acme("good", HOOK.replace('"word"', '"good"'))
+    deep = make_deep(others=(bad, good))
+    file, content = GARBAGE[what]
+    broken = deep.environment.site / bad.dist_info / file
+    broken.unlink() if content is None else broken.write_bytes(content)
+    code, found = checks(deep)
+    assert code == 1
+    check = found["plugin:acme_bad"]
+    assert (check["ok"], "its metadata cannot be read" in check["message"]) == (False, True)
+    assert found["plugin:good"]["ok"] is True
+    assert found["agent"]["ok"] is True
+
+    write_wheel(bad, tmp_path / "shop")
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "shop"), "PIP_CONFIG_FILE": "/dev/null"}
+    deep.environment.run("/bin/sh", "-c", check["fix"], env=offline).ok()
+    _, found = checks(deep)
+    assert found["plugin:bad"]["ok"] is True
+
+
+def test_entry_points_of_anything_that_do_not_parse_are_named(make_deep: Any) -> None:
+    deep = make_deep(others=(acme("good", HOOK),))
+    folder = deep.environment.site / "some_thing-2.0.dist-info"
+    folder.mkdir()
+    (folder / "entry_points.txt").write_text("[console_scripts]\nnot an entry point\n")
+    code, found = checks(deep)
+    assert code == 1
+    check = found["distribution:some-thing"]
+    assert str(folder) in check["message"]
+    assert check["fix"].startswith(f"rm -r {folder} && ")
+    assert found["plugin:good"]["ok"] is True
+
+
+def test_without_a_folder_for_temporary_files_the_rest_is_looked_at(make_deep: Any) -> None:
+    deep = make_deep(others=(acme("good", HOOK),))
+    code = "import tempfile; tempfile._candidate_tempdir_list = lambda: []\n"
+    (deep.environment.site / "zz_no_tmp.pth").write_text(code)
+    exit_code, found = checks(deep)
+    assert (exit_code, found["folder:temporary"]["ok"]) == (1, False)
+    assert "TMPDIR" in found["folder:temporary"]["fix"]
+    assert "could not be probed" in found["plugin:good"]["message"]
 
 
 def test_a_plugin_that_takes_two_seconds_to_import_is_told_with_how_to_find_out_why(make_deep: Any) -> None:
@@ -100,12 +172,14 @@ def test_a_plugin_is_probed_with_what_it_requires(make_deep: Any) -> None:
     needy = acme("needy", HOOK.replace('"word"', '"needy"'), requires=("deep-core>=0.1,<1", "acme-good"))
     old = acme("old", HOOK, requires=("deep-core<0.1",))
     orphan = acme("orphan", HOOK, requires=("deep-absent",))
-    _, found = checks(make_deep(others=(needy, acme("good", HOOK), old, orphan)))
+    deep = make_deep(others=(needy, acme("good", HOOK), old, orphan))
+    _, found = checks(deep)
     assert found["plugin:needy"]["ok"] is True
     assert "incompatible" in found["plugin:old"]["message"]
-    assert found["plugin:old"]["fix"].startswith("pip install 'deep-core<0.1'")
+    # deep plugins install leaves deep-core alone, so this one is for pip.
+    assert found["plugin:old"]["fix"].startswith(f"{deep.environment.python} -m pip install 'deep-core<0.1'")
     assert "needs-plugin" in found["plugin:orphan"]["message"]
-    assert found["plugin:orphan"]["fix"] == "pip install deep-absent"
+    assert found["plugin:orphan"]["fix"] == "deep plugins install deep-absent"
     assert (found["plugin:old"]["ok"], found["plugin:orphan"]["ok"]) == (False, False)
 
 
@@ -114,7 +188,7 @@ def test_an_optional_dependency_that_is_missing_is_told_with_what_brings_it(make
     _, found = checks(make_deep(others=(acme("maps", code),)))
     assert "needs-extra" in found["plugin:maps"]["message"]
     assert "maps[pdf]" in found["plugin:maps"]["fix"]
-    assert found["plugin:maps"]["fix"].startswith("pip install ")
+    assert found["plugin:maps"]["fix"].startswith("deep plugins install ")
 
 
 def test_what_somebody_disabled_is_no_failure(make_deep: Any) -> None:
@@ -161,7 +235,7 @@ def test_a_projects_untrusted_file_is_told_with_what_is_ignored(deep: Any) -> No
 def test_a_backend_that_nobody_provides_is_told(make_deep: Any) -> None:
     _, found = checks(make_deep())
     assert found["backend"]["ok"] is False
-    assert "pip install deep-backends" in found["backend"]["fix"]
+    assert "deep plugins install deep-backends" in found["backend"]["fix"]
 
 
 def test_for_people_each_check_is_a_line_and_its_mending_the_next(make_deep: Any) -> None:

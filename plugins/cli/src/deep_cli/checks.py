@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -13,18 +15,23 @@ from pathlib import Path
 from typing import Any
 
 from deep_core import ConfigError
-from deep_core.index import Candidate
+from deep_core.index import Candidate, scan
 from deep_core.kernel import Survey, survey
 
 from .explained import KEYS, no_model
+from .failure import Failure
 from .flags import BACKEND
+from .installer import mend, typed
 from .probing import Outcome, Probe, workers
 from .screen import redact
+from .target import Target, detect, write_problem
+from .wanted import canonical
 
 __all__ = ["Check", "examine"]
 
 SLOW_MS = 1500
 """Milliseconds: a plugin whose own import takes longer is reported. Pydantic AI is loaded before: it does not count."""
+PYDANTIC_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 SEE_PLUGINS = "mend or disable the plugins named above, then run deep doctor again"
 
 
@@ -58,13 +65,24 @@ def examine(config: Path | None, seconds: float) -> Iterator[Check]:
         config: a configuration file, trusted as code is.
         seconds: how long one probe may take.
     """
-    for check in _examine(config, seconds):
-        yield Check(check.name, check.ok, redact(check.message), redact(check.fix), check.plugin)
+    target = detect()
+    plugins = {canonical(c.record.distribution or "") for c in scan()}
+    for check in _examine(config, seconds, target):
+        fix = mend(target, check.fix, plugins)
+        yield Check(check.name, check.ok, redact(check.message), redact(fix), check.plugin)
 
 
-def _examine(config: Path | None, seconds: float) -> Iterator[Check]:
+def _examine(config: Path | None, seconds: float, target: Target) -> Iterator[Check]:
     yield _python()
     yield from _versions()
+    yield _environment(target)
+    yield from _folders()
+    broken = list(_unreadable(target))
+    yield from broken
+    # pydantic reads the entry points of every distribution, and one that does not parse would end it, here and in the
+    # probes. It is told above; with pydantic's own plugins off the rest can be looked at.
+    if broken:
+        os.environ[PYDANTIC_PLUGINS] = "__all__"
     found: Survey | None = None
     try:
         found = survey(config=config, remembered=False)
@@ -76,7 +94,7 @@ def _examine(config: Path | None, seconds: float) -> Iterator[Check]:
     agent = _agent_section(found)
     yield from _config(found, agent)
     yield from _trust(found)
-    yield from _plugins(found, config, seconds)
+    yield from _plugins(found, config, seconds, target)
     if isinstance(agent, Check):
         return
     model, backend = agent
@@ -112,10 +130,75 @@ def _version(of: str, name: str) -> Check:
         version = metadata.version(name)
     except metadata.PackageNotFoundError as error:
         return Check(name, False, f"{error.name} is not installed", f"pip install {error.name}")
+    except (KeyError, TypeError, ValueError) as error:  # no METADATA, none of these fields, not UTF-8
+        why = f"the metadata of {of} or {name} cannot be read ({type(error).__name__}: {error})"
+        return Check(name, False, why, f"pip install --force-reinstall {of} {name}")
     accepted = next((r.specifier for r in wanted if r.name == name), None)
     if accepted is None or accepted.contains(version, prereleases=True):
         return Check(name, True, f"{name} {version}" + (f" (accepted: {accepted})" if accepted else ""))
     return Check(name, False, f"{name} {version}, but {of} needs {accepted}", f"pip install '{name}{accepted}'")
+
+
+def _environment(target: Target) -> Check:
+    """Where `deep plugins install` would install. One that nobody may change from here is as it should be, too."""
+    if target.changeable:
+        return Check("environment", True, f"plugins are installed into {target}")
+    why = f": {target.problem}" if target.problem else ""
+    try:
+        how = typed(target, ["PLUGIN"])
+    except Failure as failure:
+        how = failure.message
+    return Check("environment", True, f"deep plugins install cannot change {target}{why}", f"for a new plugin: {how}")
+
+
+def _folders() -> Iterator[Check]:
+    """The user's folders, by really writing: without them most works, and what does not is said."""
+    from platformdirs import user_cache_path, user_data_path
+
+    for name, folder, without, variable in (
+        ("cache", user_cache_path("deep"), "deep plugins list does not know which plugins failed", "XDG_CACHE_HOME"),
+        (
+            "data",
+            user_data_path("deep"),
+            "deep config trust and deep plugins restore remember nothing",
+            "XDG_DATA_HOME",
+        ),
+    ):
+        problem = write_problem(folder)
+        fix = f"let your user write there, or: export {variable}=a folder of yours"
+        if problem:
+            yield Check(f"folder:{name}", True, f"{problem}: {without}", fix)
+        else:
+            yield Check(f"folder:{name}", True, f"{name}: {folder}")
+    try:
+        yield Check("folder:temporary", True, f"temporary files: {tempfile.gettempdir()}")
+    except OSError:
+        why = "no folder for temporary files can be written, so nothing can be probed or installed"
+        yield Check("folder:temporary", False, why, "export TMPDIR=a folder that you may write to")
+
+
+def _unreadable(target: Target) -> Iterator[Check]:
+    """Distributions whose entry points do not parse. One stops everything that asks for entry points, pydantic too."""
+    from importlib import metadata
+
+    for dist_info in (found for folder in sys.path for found in sorted(Path(folder).glob("*.dist-info"))):
+        try:
+            _ = metadata.Distribution.at(dist_info).entry_points
+        except Exception as error:  # noqa: BLE001 - whatever garbage raises, it is what is looked for
+            yield _garbage(target, dist_info, error)
+
+
+def _garbage(target: Target, dist_info: Path, error: Exception) -> Check:
+    name = canonical(dist_info.name.removesuffix(".dist-info").partition("-")[0])
+    # pip reads the file too, and stops: it has to go first. What is left of the distribution is written over.
+    remove = f"rm -r {shlex.quote(str(dist_info))} && "
+    return Check(
+        f"distribution:{name}",
+        False,
+        f"{dist_info / 'entry_points.txt'} cannot be read ({type(error).__name__}: {error}); no agent can be made "
+        "while it is there",
+        remove + typed(target, [name]),
+    )
 
 
 def _ripgrep() -> Check:
@@ -168,7 +251,7 @@ def _trust(found: Survey) -> Iterator[Check]:
             yield Check("config:trust", True, f"{layer.path} is not trusted, and says nothing that needs trust")
 
 
-def _plugins(found: Survey, config: Path | None, seconds: float) -> Iterator[Check]:
+def _plugins(found: Survey, config: Path | None, seconds: float, target: Target) -> Iterator[Check]:
     """Every plugin: those that would load are probed, side by side; of the others the reason is told."""
     loadable = [c for c in found.candidates if c.record.status == "active"]
     with ThreadPoolExecutor(workers()) as pool:
@@ -176,16 +259,25 @@ def _plugins(found: Survey, config: Path | None, seconds: float) -> Iterator[Che
         outcomes = {id(c): probe for c, probe in zip(loadable, probes, strict=True)}
         for candidate in found.candidates:
             probe = outcomes.get(id(candidate))
-            yield _left_out(candidate) if probe is None else _probed(candidate, probe.result())
+            yield _left_out(candidate, target) if probe is None else _probed(candidate, probe.result())
 
 
-def _left_out(candidate: Candidate) -> Check:
+def _left_out(candidate: Candidate, target: Target) -> Check:
     record = candidate.record
+    if record.error is not None:
+        return _without_metadata(candidate, target)
     wanted = record.status in ("disabled", "blocked")  # somebody said so: nothing to mend
     fix = "" if wanted else _way_out(record.reason) or f"leave it out: plugins.disable = [{record.name!r}]"
     return Check(
         f"plugin:{record.name}", wanted, f"{record.label} is {record.status}: {record.reason}", fix, record.name
     )
+
+
+def _without_metadata(candidate: Candidate, target: Target) -> Check:
+    record = candidate.record
+    fix = f"rm -r {shlex.quote(str(candidate.dist_info))} && {typed(target, [str(record.distribution)])}"
+    said = record.reason.partition("; pip install")[0]
+    return Check(f"plugin:{record.name}", False, f"{record.label} is {record.status}: {said}", fix, record.name)
 
 
 def _way_out(reason: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -18,10 +19,18 @@ class Report:
     """Lines of JSON for the parent, each written at once: the next step may be this process's last."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._process = path, os.getpid()
+        self.forks = 0
+        if hasattr(os, "register_at_fork"):  # POSIX
+            os.register_at_fork(after_in_parent=self._count)
+
+    def _count(self) -> None:
+        self.forks += 1
 
     def say(self, **data: Any) -> None:
         """Add a line; `phase` is what comes next, `finished` is the end."""
+        if os.getpid() != self._process:
+            return  # a copy that a plugin forked: it runs on here, and the parent waits for the original only
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(data) + "\n")
 
@@ -37,6 +46,7 @@ def main() -> None:
     import pydantic_ai.models.test  # loaded first, so that a plugin's import is charged with its own cost only
 
     _ = pydantic_ai.models.test
+    report.forks = 0
     if job["plugin"] is not None:
         _probe_plugin(job, report)
     else:
@@ -70,6 +80,8 @@ def _probe_plugin(job: dict[str, Any], report: Report) -> None:
             problem = "" if record.status == "active" else f"is {record.status}: {record.reason}"
             if not problem and kernel.incidents:
                 problem = f"misbehaves: {kernel.incidents[0]}"
+            if not problem and report.forks:
+                problem = "forks the process while it is loaded: the copy would do the application's work a second time"
         report.say(finished=True, problem=problem)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the probe is for
         report.say(finished=True, problem=f"fails: {explained(error).message}")

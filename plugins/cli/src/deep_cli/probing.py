@@ -18,13 +18,14 @@ from deep_core.kernel import Survey
 
 from .screen import one_line
 
-__all__ = ["Outcome", "Probe", "workers"]
+__all__ = ["Outcome", "Probe", "end", "workers"]
 
 PHASES = {
     "start": "could not be probed",
     "import": "{what} while it is imported",
     "agent": "{what} while an agent is assembled",
     "model": "{what} while the model is made",
+    "exit": "{what} after all was done",
 }
 """What the child last said it was doing -> what is told of an end there."""
 
@@ -76,7 +77,11 @@ class Probe:
 
     def run(self, seconds: float) -> Outcome:
         """Do it, for at most so many seconds."""
-        with tempfile.TemporaryDirectory(prefix="deep-doctor-") as folder:
+        try:
+            place = tempfile.TemporaryDirectory(prefix="deep-doctor-")
+        except OSError as error:
+            return Outcome(f"could not be probed: no folder for temporary files can be written ({error})", ended=True)
+        with place as folder:
             out = Path(folder, "out.jsonl")
             job = json.dumps({**self.job, "out": str(out)})
             # -P: the current directory is not searched for modules, as it is not for the command itself.
@@ -93,7 +98,7 @@ class Probe:
             except subprocess.TimeoutExpired:
                 code = None
             finally:
-                _end(child)
+                end(child)
             return _read(out, code, seconds)
 
 
@@ -102,7 +107,8 @@ def workers() -> int:
     return max(1, min(4, os.cpu_count() or 1))
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def end(child: subprocess.Popen[bytes]) -> None:
+    """End a child that has a session of its own, with all that it started there."""
     if os.name == "posix":
         with contextlib.suppress(ProcessLookupError, PermissionError):  # it and all it started are gone
             os.killpg(child.pid, signal.SIGKILL)
@@ -121,7 +127,10 @@ def _read(out: Path, code: int | None, seconds: float) -> Outcome:
         phase = said.pop("phase", phase)
         data.update(said)
     if data.get("finished"):
-        return Outcome(str(data.get("problem", "")), data=data)
+        # What went wrong before is more telling than how the process ended then.
+        if data.get("problem") or code == 0:
+            return Outcome(str(data.get("problem", "")), data=data)
+        phase = "exit"
     if code is None:
         what = f"hangs (stopped after {seconds:g} s)"
     elif code < 0:

@@ -1,17 +1,21 @@
-"""`deep plugins`: what is installed, told without importing any of it."""
+"""`deep plugins`: what is installed, told without importing any of it; and what installs, removes and bisects it."""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_cli.failure import USAGE, Failure
+from deep_cli.failure import FAILED, USAGE, Failure
 from deep_cli.flags import json_option, verbose_option
 from deep_cli.screen import plain, redact
 
 if TYPE_CHECKING:
+    from deep_cli.installing import Told
     from deep_core import PluginRecord
 
 __all__ = ["plugins"]
@@ -56,27 +60,117 @@ def list_plugins(ctx: click.Context, as_json: bool) -> None:
         click.echo(_row(row, widths, COLOURS.get(row[3], "red")).rstrip())
 
 
+@plugins.command("install")
+@click.argument("names", metavar="NAME|PATH|URL…", nargs=-1)
+@click.option("-e", "--editable", "editables", metavar="PATH", multiple=True, help="Install a folder as a link to it.")
+@click.option("-U", "--upgrade", is_flag=True, help="Install newer versions of those that are there already.")
+@verbose_option
+@click.pass_context
+def install(ctx: click.Context, names: tuple[str, ...], editables: tuple[str, ...], upgrade: bool) -> None:
+    """Install plugins into the environment that runs `deep`, with the tool that the environment is changed by.
+
+    That is pip, uv, `uv tool` or pipx. deep-core and Pydantic AI keep their versions. What was installed is recorded
+    for `deep plugins restore`. Each plugin is then loaded once, in a process of its own. Exit code 0: all of them are
+    active.
+    """
+    from deep_cli.installing import install as install_them
+
+    if not names and not editables:
+        raise Failure("nothing to install: deep plugins install NAME, PATH or URL", USAGE)
+    ctx.exit(_tell(install_them(names, editables, upgrade=upgrade)))
+
+
 @plugins.command("uninstall")
 @click.argument("name", metavar="PLUGIN")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @verbose_option
-def uninstall(name: str, yes: bool) -> None:
+@click.pass_context
+def uninstall(ctx: click.Context, name: str, yes: bool) -> None:
     """Uninstall a plugin's distribution; the plugin is not imported.
 
     PLUGIN is a plugin's or a distribution's name.
     """
-    from deep_cli.removal import distribution_of, remove
-    from deep_core.kernel import survey
+    from deep_cli.installing import distribution_of, forgotten
+    from deep_cli.installing import uninstall as uninstall_it
+    from deep_core.index import scan
 
-    records = survey().records
-    distribution = distribution_of(name, records)
-    others = [record.name for record in records if record.distribution == distribution]
+    # Not a survey: a configuration that is wrong, because of this plugin perhaps, must not keep it installed.
+    records = [candidate.record for group in ("deep", "deep.commands") for candidate in scan(group=group)]
+    try:
+        distribution = distribution_of(name, records)
+    except Failure:
+        if not forgotten(name):
+            raise
+        click.echo(f"{name} was not installed; it is not recorded any more.")
+        return
+    others = sorted({record.name for record in records if record.distribution == distribution})
     if not yes:
-        if not click.get_text_stream("stdin").isatty():
+        if not sys.stdin.isatty():
             raise Failure(f"there is no terminal to ask on; add --yes to uninstall {distribution}", USAGE)
         click.confirm(f"Uninstall {distribution} (plugins: {', '.join(others)})?", abort=True)
-    remove(distribution)
-    click.echo(f"Uninstalled {distribution}.")
+    ctx.exit(_tell(uninstall_it(distribution)))
+
+
+@plugins.command("restore")
+@click.option(
+    "--from",
+    "source",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Restore what is recorded for another environment, by its folder.",
+)
+@verbose_option
+@click.pass_context
+def restore(ctx: click.Context, source: Path | None) -> None:
+    """Install again what `deep plugins install` has installed here and is gone.
+
+    After a new Python, or a tool's upgrade. One that fails stops no other. Exit code 1 if any failed.
+    """
+    from deep_cli.installing import restore as restore_them
+
+    ctx.exit(_tell(restore_them(source)))
+
+
+@plugins.command("bisect", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("command", metavar="-- COMMAND…", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--keep", metavar="PLUGIN", multiple=True, help="A plugin that COMMAND needs; may be given several times."
+)
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="A run that takes longer has failed; without it a run may take any time.",
+)
+@click.option("--thorough", is_flag=True, help="Look for partners and further culprits too; takes more runs.")
+@json_option
+@verbose_option
+@click.pass_context
+def bisect(
+    ctx: click.Context,
+    command: tuple[str, ...],
+    keep: tuple[str, ...],
+    timeout: float | None,
+    thorough: bool,
+    as_json: bool,
+) -> None:
+    """Find the plugin that breaks a command, by running it with fewer plugins.
+
+    COMMAND fails if its exit code is not 0. At most 5 runs for up to 30 plugins. Exit code 0: found; 1: not found,
+    since the command fails without plugins too, or succeeds with all of them.
+    """
+    from deep_cli.bisecting import bisect as find
+
+    ctx.exit(find(command, keep=keep, seconds=timeout, thorough=thorough, as_json=as_json))
+
+
+def _tell(lines: Iterable[Told]) -> int:
+    """Print what is told as it comes; the exit code."""
+    code = 0
+    for line in lines:
+        click.echo(plain(line.text))
+        code = code if line.ok else FAILED
+    return code
 
 
 def _row(row: tuple[str, ...], widths: list[int], colour: str | None = None) -> str:

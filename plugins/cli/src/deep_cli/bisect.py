@@ -1,0 +1,304 @@
+"""`deep plugins bisect`: which plugin breaks a command, found by running it with fewer of them.
+
+The plugins are put in a row in which each stands after those that it requires, so that any beginning of the row can be
+enabled by itself. Searched is the shortest beginning with which the command fails; its last plugin is the culprit. The
+row has n + 1 beginnings (none and all among them), and "it never fails" is one answer more, so n plugins need
+ceil(log2(n + 2)) runs: 5 for 16 to 30. A run with all first, as one would do by hand, would cost one more.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Literal
+
+from deep_core.index import Candidate
+from deep_core.kernel import Survey
+
+from .failure import USAGE, Failure
+from .probing import end
+from .screen import one_line, redact
+from .wanted import canonical
+
+__all__ = ["Finding", "Run", "kept_for", "requirements", "row", "runner", "search"]
+
+NEEDED = {
+    "run": ("backends", "demo"), "chat": ("backends", "demo"), "demo": ("backends", "demo", "filesystem"),
+}  # fmt: skip
+"""Built-in command -> first-party plugins without which it does not run, whatever else is there."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the command.
+
+    Attributes:
+        enabled: the plugins that it had, besides those that are always kept.
+        ok: whether it succeeded.
+        ended: `exit code 1`, `SIGSEGV` or `time limit`.
+        said: the last line that it wrote to stderr.
+    """
+
+    enabled: tuple[str, ...]
+    ok: bool
+    ended: str
+    said: str
+
+    def to_json(self) -> dict[str, Any]:
+        """One of `runs` in `deep plugins bisect --json`."""
+        return {"enabled": list(self.enabled), "ok": self.ok, "ended": self.ended, "said": self.said}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the search has shown.
+
+    Attributes:
+        outcome: `found`; `fails-without` any of the plugins too; `succeeds-with-all` of them.
+        culprits: with `found`, each group that breaks the command: one plugin, or several that do it only together.
+        complete: whether it is known that a group breaks it by itself, and that nothing else does.
+    """
+
+    outcome: Literal["found", "fails-without", "succeeds-with-all"]
+    culprits: tuple[tuple[str, ...], ...] = ()
+    complete: bool = False
+
+
+Try = Callable[[Collection[str]], bool]
+"""Runs the command with these plugins enabled; whether it succeeded."""
+
+
+# -- what is searched --------------------------------------------------------------------------------------------------
+
+
+def row(candidates: Sequence[Candidate]) -> list[str]:
+    """The plugins that would load, each after those that it requires; else by name."""
+    active = {c.record.name: c for c in candidates if c.record.status == "active"}
+    out: dict[str, None] = {}
+
+    def add(name: str, above: tuple[str, ...]) -> None:
+        if name in out or name in above:  # distributions may require each other
+            return
+        for other in sorted(_required(active[name], active)):
+            add(other, (*above, name))
+        out[name] = None
+
+    for name in sorted(active):
+        add(name, ())
+    return list(out)
+
+
+def _required(candidate: Candidate, active: Mapping[str, Candidate]) -> set[str]:
+    """The plugins without which this one has the status `needs-plugin`."""
+    wanted = {canonical(name) for name in candidate.requires}
+    return {
+        name for name, c in active.items() if canonical(c.record.distribution or "") in wanted and c is not candidate
+    }
+
+
+def kept_for(command: Sequence[str], found: Survey, named: Sequence[str]) -> set[str]:
+    """The plugins that stay enabled in every run, with what they require.
+
+    These are the ones that were named, those that the configuration requires, and, for a command of deep, those that
+    the command comes from.
+
+    Raises:
+        Failure: one that was named is not there.
+    """
+    from deep_core.errors import suggest
+    from deep_core.load import named as source
+
+    active = {c.record.name: c for c in found.candidates if c.record.status == "active"}
+    for name in named:
+        if not any(source(c.record, [(name, "--keep")]) for c in active.values()):
+            raise Failure(f"--keep {name}: no such plugin is active.{suggest(name, active)}", USAGE)
+    entries = [(name, "--keep") for name in (*named, *_parts(command), *(entry for entry, _ in found.lists.require))]
+    waiting = [name for name, c in active.items() if source(c.record, entries)]
+    kept: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in kept:
+            kept.add(name)
+            waiting.extend(_required(active[name], active))
+    return kept
+
+
+def _parts(command: Sequence[str]) -> list[str]:
+    """Plugins and distributions that a `deep` command is made of; nothing for another program."""
+    words = list(command)
+    while words and os.path.basename(words[0]).startswith("python"):
+        words = words[1:]
+        while words and words[0].startswith("-") and words[0] != "-m":
+            words = words[1:]
+        words = words[1:] if words[:1] == ["-m"] else words
+    if not words or os.path.basename(words[0]) not in ("deep", "deep_cli"):
+        return []
+    verb = next((word for word in words[1:] if not word.startswith("-")), "")
+    from .main import BUILT_IN
+
+    if verb in BUILT_IN:
+        return ["cli", *NEEDED.get(verb, ())]
+    from .plugin_commands import plugin_commands
+
+    theirs = plugin_commands().get(verb)
+    homes = [c.record.distribution or "" for c in theirs.candidates] if theirs is not None else []
+    return ["cli", *NEEDED.get(verb, ()), *homes]
+
+
+# -- the search --------------------------------------------------------------------------------------------------------
+
+
+def requirements(candidates: Sequence[Candidate]) -> dict[str, set[str]]:
+    """Plugin -> the plugins that it requires, of those that would load."""
+    active = {c.record.name: c for c in candidates if c.record.status == "active"}
+    return {name: _required(candidate, active) for name, candidate in active.items()}
+
+
+def search(
+    plugins: Sequence[str],
+    attempt: Try,
+    requires: Mapping[str, Collection[str]] | None = None,
+    *,
+    thorough: bool = False,
+) -> Finding:
+    """Find what breaks a command.
+
+    Args:
+        plugins: in a row, as `row` makes it.
+        attempt: runs the command.
+        requires: plugin -> what it requires; needed with `thorough`, where plugins are tried out of the row.
+        thorough: whether to look for partners and for further culprits too: about log2(n) runs for each.
+    """
+    shortest = _shortest(plugins, attempt, len(plugins) + 1)
+    if shortest == 0:
+        return Finding("fails-without")
+    if shortest > len(plugins):
+        return Finding("succeeds-with-all")
+    if not thorough:
+        return Finding("found", ((plugins[shortest - 1],),))
+    groups: list[tuple[str, ...]] = []
+    left = list(plugins)
+    while True:
+        group = _group(left, shortest, attempt, requires or {})
+        groups.append(tuple(group))
+        # Without one plugin of the group the group is harmless, and so is what requires that plugin.
+        left = [name for name in left if name != group[-1]]
+        if attempt(left):
+            return Finding("found", tuple(groups), complete=True)
+        shortest = _shortest(left, attempt, len(left))
+
+
+def _shortest(plugins: Sequence[str], attempt: Try, high: int) -> int:
+    """How long the shortest beginning is that fails; `high` where no shorter one does."""
+    return _first(high, lambda length: not attempt(plugins[:length]))
+
+
+def _first(high: int, fails: Callable[[int], bool]) -> int:
+    """The smallest of 0 … high that fails, by halving; the last one is not tried, it is what remains."""
+    low = 0
+    while low < high:
+        middle = (low + high) // 2
+        if fails(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _group(plugins: Sequence[str], shortest: int, attempt: Try, requires: Mapping[str, Collection[str]]) -> list[str]:
+    """All that it takes, in the row's order: the last of the shortest beginning that fails, then its partners."""
+    group = [plugins[shortest - 1]]
+    before = shortest - 1  # how many of the row may still be partners
+
+    def fails(length: int) -> bool:
+        enabled = _with_required([*plugins[:length], *group], requires)
+        return not attempt([name for name in plugins if name in enabled])
+
+    while before and not fails(0):
+        length = _first(before, fails)
+        group.insert(0, plugins[length - 1])
+        before = length - 1
+    return group
+
+
+def _with_required(names: Sequence[str], requires: Mapping[str, Collection[str]]) -> set[str]:
+    out: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in out:
+            out.add(name)
+            waiting.extend(requires.get(name, ()))
+    return out
+
+
+# -- the runs ----------------------------------------------------------------------------------------------------------
+
+
+def runner(
+    command: Sequence[str], plugins: Sequence[str], seconds: float | None, tell: Callable[[Run, int], None]
+) -> Try:
+    """Makes the function that runs the command with some of the plugins; the same ones are not run twice.
+
+    Args:
+        command: a program and its arguments.
+        plugins: those that may be taken out.
+        seconds: a run that takes longer has failed; None for no limit.
+        tell: called after each run with its number.
+
+    Raises:
+        Failure: there is no such program.
+    """
+    if shutil.which(command[0]) is None:
+        raise Failure(f"{command[0]}: there is no such program; deep plugins bisect -- COMMAND ARGUMENTS", USAGE)
+    known: dict[frozenset[str], bool] = {}
+
+    def attempt(enabled: Collection[str]) -> bool:
+        key = frozenset(enabled)
+        if key not in known:
+            run = _run(command, [name for name in plugins if name in key], plugins, seconds)
+            known[key] = run.ok
+            tell(run, len(known))
+        return known[key]
+
+    return attempt
+
+
+def _run(command: Sequence[str], enabled: Sequence[str], plugins: Sequence[str], seconds: float | None) -> Run:
+    off = [os.environ.get("DEEP_PLUGINS_DISABLE", ""), *(name for name in plugins if name not in enabled)]
+    env = {**os.environ, "DEEP_PLUGINS_DISABLE": ",".join(filter(None, off))}
+    with tempfile.TemporaryFile() as errors:
+        child = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,  # so that all that the command started can be ended with it
+        )
+        try:
+            code: int | None = child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            end(child)  # after Ctrl-C too
+        said = _last_line(errors)
+    return Run(tuple(enabled), code == 0, _ended(code), said)
+
+
+def _last_line(file: IO[bytes]) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 8192))
+    lines = [line for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    return redact(one_line(lines[-1], 200)) if lines else ""
+
+
+def _ended(code: int | None) -> str:
+    if code is None:
+        return "time limit"
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -1,0 +1,95 @@
+"""Which distributions and plugins there are, told from dist-info folders: before and after something is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from deep_core.index import Candidate, scan, site_directories
+
+from .wanted import Wanted, canonical
+
+__all__ = ["Dist", "brought", "distributions", "names_of", "version_of"]
+
+
+@dataclass(frozen=True)
+class Dist:
+    """One installed distribution.
+
+    Attributes:
+        version: as its folder's name has it.
+        path: its dist-info folder.
+        stamp: changes when it is installed again.
+    """
+
+    version: str
+    path: str
+    stamp: int
+
+
+def distributions() -> dict[str, Dist]:
+    """Every distribution of the site directories by its canonical name; the first on the path, as for import."""
+    found: dict[str, Dist] = {}
+    for directory in site_directories():
+        with os.scandir(directory) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.name.endswith(".dist-info"):
+                    name, _, version = entry.name.removesuffix(".dist-info").partition("-")
+                    found.setdefault(canonical(name), Dist(version, entry.path, entry.stat().st_ctime_ns))
+    return found
+
+
+def version_of(name: str) -> str:
+    """The version of an installed distribution, "" where it is not there (or its metadata is broken)."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except (metadata.PackageNotFoundError, KeyError, ValueError):
+        return ""
+
+
+def names_of(wanted: Wanted, after: Mapping[str, Dist], before: Mapping[str, Dist]) -> list[str]:
+    """The distributions that something typed has become; empty where it is not installed."""
+    if wanted.name:
+        return [wanted.name] if wanted.name in after else []
+    same = [name for name, dist in after.items() if _address(dist) == wanted.address]
+    return [name for name in same if before.get(name) != after[name]] or same
+
+
+def _address(dist: Dist) -> str:
+    try:
+        data: Any = json.loads(Path(dist.path, "direct_url.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return str(cast("dict[str, Any]", data).get("url", "")) if isinstance(data, dict) else ""
+
+
+def brought(names: Sequence[str], after: Mapping[str, Dist]) -> list[Candidate]:
+    """The plugins of these distributions; no plugin is imported.
+
+    A distribution without a plugin of its own (deep-all) brings those of what it requires directly.
+    """
+    plugins = scan()
+    own = [c for c in plugins if canonical(c.record.distribution or "") in names]
+    required = {name for dist in names for name in _required(after[dist])}
+    return own or [c for c in plugins if canonical(c.record.distribution or "") in required]
+
+
+def _required(dist: Dist) -> set[str]:
+    from importlib.metadata import Distribution
+
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    found = Distribution.at(dist.path)
+    names: set[str] = set()
+    for text in found.requires or ():
+        try:
+            names.add(canonical(Requirement(text).name))
+        except InvalidRequirement:
+            continue
+    return names

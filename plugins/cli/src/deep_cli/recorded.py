@@ -1,0 +1,106 @@
+"""What was installed with `deep plugins install`, so that `deep plugins restore` can do it again.
+
+One file, `installed.json` in the user's data folder:
+`{"schema": 1, "installed": [{"environment", "name", "requirement", "editable", "version"}]}`.
+It is replaced as a whole, and readable by its user only: an address may hold a password.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from .failure import Failure
+
+__all__ = ["Entry", "file", "forget", "read", "record"]
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One distribution that was installed.
+
+    Attributes:
+        environment: the folder of the environment.
+        name: the distribution's canonical name.
+        requirement: what was typed, with an absolute path where it was a path.
+        editable: whether it was installed as a link to its folder.
+        version: what it was then.
+    """
+
+    environment: str
+    name: str
+    requirement: str
+    editable: bool
+    version: str
+
+
+def file() -> Path:
+    """Where it is kept (platformdirs: `~/.local/share/deep/installed.json` on Linux)."""
+    from platformdirs import user_data_path
+
+    return user_data_path("deep") / "installed.json"
+
+
+def read() -> list[Entry]:
+    """Every entry, of all environments, in the order of installation.
+
+    Raises:
+        Failure: the file is there and cannot be read.
+    """
+    path = file()
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+        if data["schema"] != SCHEMA:
+            raise Failure(f"{path} has schema {data['schema']}; a newer deep-cli wrote it: pip install -U deep-cli")
+        return [Entry(**entry) for entry in cast("list[dict[str, Any]]", data["installed"])]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Failure(f"{path} cannot be read ({type(error).__name__}: {error}); mend it or remove it") from error
+
+
+def record(entries: Sequence[Entry]) -> None:
+    """Add entries, each in the place of an earlier one of the same distribution and environment.
+
+    Raises:
+        Failure: the file cannot be read or written.
+    """
+    new = {(entry.environment, entry.name) for entry in entries}
+    _write([*(old for old in read() if (old.environment, old.name) not in new), *entries])
+
+
+def forget(environment: str, name: str) -> bool:
+    """Take an entry out; returns whether it was there.
+
+    Raises:
+        Failure: the file cannot be read or written.
+    """
+    old = read()
+    kept = [entry for entry in old if (entry.environment, entry.name) != (environment, name)]
+    if len(kept) == len(old):
+        return False
+    _write(kept)
+    return True
+
+
+def _write(entries: Sequence[Entry]) -> None:
+    path = file()
+    text = json.dumps({"schema": SCHEMA, "installed": [asdict(entry) for entry in entries]}, indent=2)
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text + "\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise Failure(f"{path} cannot be written ({error.strerror})") from error

@@ -1,0 +1,128 @@
+"""Where plugins are installed: the environment that runs `deep`, and the tool that may change it. Told by facts only.
+
+Facts are files that the tools leave (`uv-receipt.toml`, `pipx_metadata.json`, `EXTERNALLY-MANAGED`), what can be found
+(pip, uv, pipx), and whether a file can really be written.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+__all__ = ["Kind", "Target", "detect", "write_problem"]
+
+Kind = Literal["uv-tool", "pipx", "temporary", "managed", "pip", "uv", "bare"]
+"""Who changes the environment.
+
+`uv-tool`: made by `uv tool install`. `pipx`: made by `pipx install`. `temporary`: made by uvx, `uv run --with` or
+`pipx run` for one run, in a cache. `managed`: the system's (PEP 668). `pip`: has pip. `uv`: has none, and uv is on the
+PATH. `bare`: neither.
+"""
+RECEIPT = "uv-receipt.toml"
+PIPX = "pipx_metadata.json"
+CACHE_TAG = "CACHEDIR.TAG"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The environment that runs `deep`.
+
+    Attributes:
+        kind: who changes it.
+        prefix: its folder.
+        python: its interpreter.
+        site: its site directory.
+        program: uv or pipx, where `kind` needs it; "" where it is not on the PATH.
+        problem: why nothing can be written to it, "" where it can.
+    """
+
+    kind: Kind
+    prefix: Path
+    python: str
+    site: Path
+    program: str = ""
+    problem: str = ""
+
+    @property
+    def changeable(self) -> bool:
+        """Whether `deep plugins install` can do its work here."""
+        if self.problem or self.kind in ("temporary", "managed", "bare"):
+            return False
+        return self.kind == "pip" or bool(self.program)
+
+    def __str__(self) -> str:
+        what = {
+            "uv-tool": f"the uv tool {self.prefix.name}",
+            "pipx": f"the pipx environment {self.prefix.name}",
+            "temporary": "an environment that a tool made for one run",
+            "managed": "the system's Python",
+            "pip": "an environment with pip",
+            "uv": "an environment without pip, changed by uv",
+            "bare": "an environment without pip",
+        }[self.kind]
+        return f"{what}, {self.prefix}"
+
+
+def detect() -> Target:
+    """Look at the environment of this process. Nothing is started; one temporary file is made and removed."""
+    prefix, site = Path(sys.prefix).resolve(), Path(sysconfig.get_path("purelib"))
+    kind = _kind(prefix)
+    needed = {"uv-tool": "uv", "uv": "uv", "pipx": "pipx"}.get(kind)
+    program = (shutil.which(needed) or "") if needed else ""
+    return Target(kind, prefix, sys.executable, site, program, write_problem(site) or "")
+
+
+def _kind(prefix: Path) -> Kind:
+    if _in_cache(prefix) or ((prefix / PIPX).is_file() and prefix.parent.name != "venvs"):
+        return "temporary"
+    if (prefix / RECEIPT).is_file():
+        return "uv-tool"
+    if (prefix / PIPX).is_file():
+        return "pipx"
+    # As pip reads PEP 668: the file holds for the system's environment only, never for a virtual one.
+    if sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").is_file():
+        return "managed"
+    if _has_pip():
+        return "pip"
+    return "uv" if shutil.which("uv") else "bare"
+
+
+def _in_cache(prefix: Path) -> bool:
+    """uv makes environments for one run below its cache, which carries the tag of cache folders."""
+    return _made_by_uv(prefix) and any((parent / CACHE_TAG).is_file() for parent in prefix.parents)
+
+
+def _made_by_uv(prefix: Path) -> bool:
+    try:
+        lines = (prefix / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    return any(line.partition("=")[0].strip() == "uv" for line in lines)
+
+
+def _has_pip() -> bool:
+    """Whether `python -P -m pip` would find pip: the current directory does not count."""
+    here = os.getcwd()
+    path = [entry for entry in sys.path if entry and os.path.realpath(entry) != here]
+    return importlib.machinery.PathFinder.find_spec("pip", path) is not None
+
+
+def write_problem(folder: Path) -> str | None:
+    """Why no file can be made in a folder (or, while it is not there, in the one that it would be made in), or None.
+
+    It is tried: permission bits tell nothing of a read-only mount, and nothing to root.
+    """
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return f"{folder} cannot be written ({error.strerror})"

@@ -1,0 +1,120 @@
+"""What was typed after `deep plugins install`: a name, a path or an address, made complete before anything runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .failure import USAGE, Failure
+
+__all__ = ["Wanted", "canonical", "parse"]
+
+ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2")
+OURS = (
+    "all", "backends", "cli", "core", "demo", "filesystem", "prompted-tools", "sessions", "skills", "subagents",
+    "summarization", "todo", "uploads", "universe",
+)  # fmt: skip
+"""Plugins whose distribution is called `deep-<name>`: the bare name on an index is a stranger's."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One thing to install.
+
+    Attributes:
+        text: for the installer, with an absolute path where a path was typed.
+        name: the distribution's canonical name; "" where only building it tells.
+        editable: whether it is installed as a link to its folder.
+        address: for a path or an address, what its `direct_url.json` will hold; "" for a name.
+    """
+
+    text: str
+    name: str
+    editable: bool = False
+    address: str = ""
+
+
+def canonical(name: str) -> str:
+    """A distribution's name as all its spellings compare (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def parse(names: Sequence[str], editables: Sequence[str] = ()) -> list[Wanted]:
+    """What was typed, in order; relative paths are below the current folder.
+
+    Raises:
+        Failure: one is neither a requirement, nor a path that is there, nor an address.
+    """
+    return [*(_parse(text) for text in names), *(_path(text, editable=True) for text in editables)]
+
+
+def _parse(text: str) -> Wanted:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    if text.startswith("-"):
+        raise Failure(f"{text!r} is no option of deep plugins install; `deep plugins install --help` lists them", USAGE)
+    if _looks_like_path(text):
+        return _path(text)
+    if "://" in text and " @ " not in text:
+        return _address(text)
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        first = str(error).splitlines()[0]
+        raise Failure(f"{text!r} is no name, path or address of a distribution: {first}", USAGE) from None
+    name = canonical(requirement.name)
+    if name in OURS:
+        raise Failure(f"the plugin {name} is in the distribution deep-{name}: deep plugins install deep-{name}", USAGE)
+    return Wanted(text, name, address=_plain(requirement.url or ""))
+
+
+def _looks_like_path(text: str) -> bool:
+    """As pip has it: a name is never a folder of that name, so that what is there changes nothing."""
+    if "://" in text:
+        return False
+    return text.startswith((".", "~")) or os.sep in text or (text.endswith(ARCHIVES) and os.path.isfile(text))
+
+
+def _path(text: str, *, editable: bool = False) -> Wanted:
+    typed, extras = re.fullmatch(r"(.*?)(\[[^\[\]]*\])?", text, re.S).groups("")  # type: ignore[union-attr]
+    path = Path(typed).expanduser().absolute().resolve()
+    if not path.exists():
+        raise Failure(f"{typed}: there is no such file or folder", USAGE)
+    if path.is_dir() and not any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
+        raise Failure(f"{typed} holds no distribution: it has no pyproject.toml", USAGE)
+    if editable and not path.is_dir():
+        raise Failure(f"-e {typed}: only a folder can be installed as a link", USAGE)
+    return Wanted(f"{path}{extras}", _name_of(path), editable, path.as_uri())
+
+
+def _address(text: str) -> Wanted:
+    egg = re.search(r"#(?:.*&)?egg=([A-Za-z0-9._-]+)", text)
+    last = text.partition("#")[0].rpartition("/")[2]
+    return Wanted(text, canonical(egg[1]) if egg else _of_wheel(last), address=_plain(text))
+
+
+def _plain(address: str) -> str:
+    """The address as `direct_url.json` has it: without the VCS, the revision and the fragment (PEP 610)."""
+    without = re.sub(r"^[a-z]+\+", "", address.partition("#")[0])
+    scheme, separator, rest = without.partition("://")
+    host, slash, path = rest.partition("/")
+    return scheme + separator + host + slash + (path.partition("@")[0] if without != address else path)
+
+
+def _name_of(path: Path) -> str:
+    if path.is_file():
+        return _of_wheel(path.name)
+    import tomllib
+
+    try:
+        name = tomllib.loads((path / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""  # the build backend knows; the installer will say what is wrong with it
+    return canonical(name) if isinstance(name, str) else ""
+
+
+def _of_wheel(file: str) -> str:
+    return canonical(file.partition("-")[0]) if file.endswith(".whl") else ""

@@ -1,0 +1,339 @@
+"""`deep plugins install` and `uninstall`, by the real pip on an environment of their own, without an index."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deep_cli.failure import Failure
+from deep_cli.installer import conflict
+from deep_cli.wanted import parse
+
+from tests.environments import Distribution, Finished, plugin
+from tests.local_wheels import write_wheel
+
+SUN = plugin("sun")
+MOON = plugin("moon")
+COMMAND = "import click\n\n@click.command()\ndef command():\n    click.echo('sunny')\n"
+
+
+class Shop:
+    """The command `deep`, with a folder of wheels in the place of an index."""
+
+    def __init__(self, deep: Any, folder: Path) -> None:
+        self.deep, self.folder = deep, folder
+        folder.mkdir()
+
+    def offer(self, *distributions: Distribution) -> list[Path]:
+        return [write_wheel(distribution, self.folder) for distribution in distributions]
+
+    def __call__(self, *arguments: str | Path, env: dict[str, str] | None = None) -> Finished:
+        offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder), "PIP_CONFIG_FILE": "/dev/null"}
+        return self.deep("plugins", *arguments, env={**offline, **(env or {})})
+
+    @property
+    def statuses(self) -> dict[str, str]:
+        return {p["name"]: p["status"] for p in json.loads(self("list", "--json").ok().out)["plugins"]}
+
+    @property
+    def record(self) -> Path:
+        return self.deep.environment.home / ".local" / "share" / "deep" / "installed.json"
+
+    @property
+    def recorded(self) -> list[dict[str, Any]]:
+        data = json.loads(self.record.read_text("utf-8"))
+        assert data["schema"] == 1
+        return data["installed"]
+
+
+@pytest.fixture
+def shop(make_deep: Any, tmp_path: Path) -> Shop:
+    return Shop(make_deep(), tmp_path / "shop")
+
+
+# -- what was installed is told ----------------------------------------------------------------------------------------
+
+
+def test_a_name_is_installed_told_recorded_and_uninstalled_again(shop: Shop) -> None:
+    shop.offer(SUN)
+    out = shop("install", "acme-sun").ok().out
+    assert "Installed acme-sun 1.0" in out
+    assert "plugin sun 1.0 (acme-sun) is active: deep_prompt_sections" in out
+    assert shop.statuses == {"cli": "active", "sun": "active"}
+    environment = str((shop.deep.environment.root / "env").resolve())
+    entry = {"environment": environment, "name": "acme-sun", "requirement": "acme-sun", "editable": False}
+    assert shop.recorded == [{**entry, "version": "1.0"}]
+    assert stat.S_IMODE(shop.record.stat().st_mode) == 0o600
+    assert [path.name for path in shop.record.parent.iterdir()] == ["installed.json"]
+
+    assert shop("uninstall", "sun", "--yes").ok().out == "Uninstalled acme-sun.\n"
+    assert shop.statuses == {"cli": "active"}
+    assert shop.recorded == []
+
+
+def test_a_path_is_taken_from_the_current_folder_and_recorded_whole(shop: Shop) -> None:
+    (wheel,) = shop.offer(SUN)
+    wheel.rename(shop.deep.work / wheel.name)
+    shop("install", wheel.name).ok()
+    assert shop.recorded[0]["requirement"] == str((shop.deep.work / wheel.name).resolve())
+    assert shop.recorded[0]["name"] == "acme-sun"
+
+
+def test_a_folder_can_be_installed_as_a_link(shop: Shop) -> None:
+    project = shop.deep.work / "sun project"
+    (project / "src").mkdir(parents=True)
+    (project / "src" / "acme_sun.py").write_text(SUN.files["acme_sun.py"], "utf-8")
+    (project / "pyproject.toml").write_text(
+        "[build-system]\nrequires = []\nbuild-backend = 'hatchling.build'\n"
+        "[project]\nname = 'acme-sun'\nversion = '1.0'\ndependencies = ['deep-core>=0.1,<1']\n"
+        "[project.entry-points.deep]\nsun = 'acme_sun'\n"
+        "[tool.hatch.build.targets.wheel]\nsources = ['src']\nonly-include = ['src']\n",
+        "utf-8",
+    )
+    out = shop("install", "-e", "./sun project", env={"PIP_NO_BUILD_ISOLATION": "0"}).ok().out
+    assert "plugin sun 1.0 (acme-sun) is active" in out
+    (listed,) = [p for p in json.loads(shop("list", "--json").ok().out)["plugins"] if p["name"] == "sun"]
+    assert (listed["editable"], listed["path"]) == (True, str(project.resolve()))
+    assert shop.recorded[0]["editable"] is True
+
+
+def test_an_address_is_installed_and_named_by_what_it_was(shop: Shop) -> None:
+    (wheel,) = shop.offer(SUN)
+    assert "Installed acme-sun 1.0" in shop("install", wheel.as_uri()).ok().out
+    assert shop.recorded[0]["requirement"] == wheel.as_uri()
+
+
+def test_several_come_together_or_not_at_all(shop: Shop) -> None:
+    shop.offer(SUN)
+    done = shop("install", "acme-sun", "acme-moon")
+    assert done.code == 1
+    assert "acme-sun, acme-moon was not installed: " in done.err
+    assert "acme-moon" in done.err
+    assert shop.statuses == {"cli": "active"}
+    shop.offer(MOON)
+    shop("install", "acme-sun", "acme-moon").ok()
+    assert shop.statuses == {"cli": "active", "moon": "active", "sun": "active"}
+    assert [entry["name"] for entry in shop.recorded] == ["acme-sun", "acme-moon"]
+
+
+def test_what_is_there_already_is_said_to_be_and_upgraded_when_asked(shop: Shop) -> None:
+    shop.offer(SUN)
+    shop("install", "acme-sun").ok()
+    shop.offer(plugin("sun", version="1.1"))
+    assert "acme-sun 1.0 is installed already" in shop("install", "acme-sun").ok().out
+    assert "Installed acme-sun 1.1" in shop("install", "-U", "acme-sun").ok().out
+    assert [entry["version"] for entry in shop.recorded] == ["1.1"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("1 / 0", "is failed: ZeroDivisionError"),
+        ("import os; os._exit(3)", "ends the process (exit code 3) while it is imported"),
+        ('from deep_core import MissingExtra\nraise MissingExtra("acme-sun[hot]")', "is needs-extra"),
+    ],
+)
+def test_a_plugin_that_does_not_load_is_installed_and_told_with_why(shop: Shop, code: str, said: str) -> None:
+    shop.offer(plugin("sun", text=code))
+    done = shop("install", "acme-sun")
+    assert done.code == 1
+    assert said in done.out
+    assert [entry["name"] for entry in shop.recorded] == ["acme-sun"]
+
+
+def test_a_plugin_that_the_user_has_disabled_is_told_to_be(shop: Shop) -> None:
+    shop.offer(SUN)
+    assert "is disabled: " in shop("install", "acme-sun", env={"DEEP_PLUGINS_DISABLE": "sun"}).ok().out
+
+
+def test_nothing_that_was_installed_is_imported_by_the_installing_process(shop: Shop) -> None:
+    mark = shop.deep.work / "mark"
+    code = f"import sys\nwith open({str(mark)!r}, 'a') as f: f.write(' '.join(sys.orig_argv) + '\\n')\n"
+    shop.offer(plugin("sun", text=code))
+    shop("install", "acme-sun")
+    lines = mark.read_text("utf-8").splitlines()
+    assert lines
+    assert all("deep_cli.probe" in line for line in lines)
+
+
+def test_what_brings_no_plugin_is_told_with_the_way_back_and_not_recorded(shop: Shop) -> None:
+    shop.offer(Distribution("acme-nothing", files={"acme_nothing.py": ""}))
+    done = shop("install", "acme-nothing")
+    assert done.code == 1
+    assert "It brings no plugin: no entry point in the group 'deep'" in done.out
+    assert f"{shop.deep.environment.python} -m pip uninstall acme-nothing" in done.out
+    assert not shop.record.exists()
+
+
+def test_what_brings_a_command_alone_is_welcome(shop: Shop) -> None:
+    shop.offer(Distribution("acme-c", files={"acme_c.py": COMMAND}, commands={"sunny": "acme_c:command"}))
+    assert "command deep sunny" in shop("install", "acme-c").ok().out
+    assert shop("uninstall", "acme-c", "--yes").ok().out == "Uninstalled acme-c.\n"
+
+
+def test_a_distribution_of_distributions_brings_their_plugins(shop: Shop) -> None:
+    shop.offer(SUN, MOON, Distribution("acme-all", requires=("acme-sun", "acme-moon")))
+    for _ in range(2):  # the second time nothing is new
+        out = shop("install", "acme-all").ok().out
+        assert "plugin moon 1.0 (acme-moon) is active" in out
+        assert "plugin sun 1.0 (acme-sun) is active" in out
+
+
+# -- deep-core stays ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("requires", "needs"),
+    [
+        ("deep-core>=2,<3", "needs deep-core<3 and >=2, and deep-core 0.1.0 is installed"),
+        ("deep-core<0.1", "needs deep-core<0.1, and deep-core 0.1.0 is installed"),
+        ("pydantic-ai-slim<2", "needs pydantic-ai-slim<2, and pydantic-ai-slim 2."),
+    ],
+)
+def test_a_plugin_that_needs_another_kernel_is_a_conflict_that_says_which(
+    shop: Shop, requires: str, needs: str
+) -> None:
+    shop.offer(plugin("old", requires=(requires,)), Distribution("deep-core", version="2.0"))
+    done = shop("install", "acme-old")
+    assert (done.code, done.out) == (1, "")
+    assert f"acme-old was not installed: acme-old 1.0 {needs}" in done.err
+    assert "nothing was changed" in done.err
+    assert shop.statuses == {"cli": "active"}
+    assert not (shop.deep.environment.site / "deep_core-2.0.dist-info").exists()
+
+
+def test_a_newer_kernel_that_is_offered_is_not_taken(shop: Shop) -> None:
+    shop.offer(plugin("sun", requires=("deep-core",)), Distribution("deep-core", version="0.9"))
+    shop("install", "--upgrade", "acme-sun").ok()
+    assert not (shop.deep.environment.site / "deep_core-0.9.dist-info").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        (
+            "    acme-x 1.0 depends on deep-core<3 and >=2\n    The user requested (constraint) deep-core==0.1.0\n",
+            "acme-x 1.0 needs deep-core<3 and >=2, and deep-core 0.1.0 is installed",
+        ),
+        (
+            "  cause: Because all versions of acme-x depend on deep-core>=2,<3 and deep-core==0.1.0, we can conclude",
+            "acme-x needs deep-core>=2,<3, and deep-core 0.1.0 is installed",
+        ),
+        (
+            "Because all versions of acme-x depend on deep-core<0.1 and all versions of deep-cli depend on "
+            "deep-core==0.1.0, we can conclude that",
+            "acme-x needs deep-core<0.1, and deep-core 0.1.0 is installed",
+        ),
+        (
+            "Because all versions of acme-x depend on pydantic-ai-slim<2.60 and deep-core==0.1.0 depends on "
+            "pydantic-ai-slim==2.68.0, we can conclude",
+            "acme-x needs pydantic-ai-slim<2.60, and pydantic-ai-slim 2.68.0 is installed",
+        ),
+        ("ERROR: No matching distribution found for acme-x", ""),
+    ],
+)
+def test_the_conflict_is_read_from_what_pip_and_uv_print(output: str, said: str) -> None:
+    assert conflict(output, {"deep-core": "0.1.0", "pydantic-ai-slim": "2.68.0"}) == said
+
+
+# -- what is typed -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("todo", "deep plugins install deep-todo"),
+        ("./nowhere", "there is no such file or folder"),
+        (".", "holds no distribution: it has no pyproject.toml"),
+        ("not a name", "no name, path or address"),
+        ("--index-url=x", "no option of deep plugins install"),
+    ],
+)
+def test_what_cannot_be_installed_is_told_before_anything_runs(typed: str, said: str) -> None:
+    with pytest.raises(Failure, match=said) as raised:
+        parse([typed])
+    assert raised.value.exit_code == 2
+
+
+def test_a_folder_of_that_name_does_not_stand_for_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "acme-sun").mkdir()
+    (tmp_path / "acme-sun" / "pyproject.toml").write_text("[project]\nname = 'other'\n")
+    monkeypatch.chdir(tmp_path)
+    by_name, by_path = parse(["acme-sun[x]>=1", "./acme-sun[x]"])
+    assert (by_name.text, by_name.name, by_name.address) == ("acme-sun[x]>=1", "acme-sun", "")
+    assert (by_path.text, by_path.name) == (f"{tmp_path.resolve() / 'acme-sun'}[x]", "other")
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "address"),
+    [
+        ("https://host/a/acme_sun-1.0-py3-none-any.whl", "acme-sun", "https://host/a/acme_sun-1.0-py3-none-any.whl"),
+        ("git+https://host/sun.git@main#egg=acme-sun", "acme-sun", "https://host/sun.git"),
+        ("git+ssh://git@host/sun.git@v1", "", "ssh://git@host/sun.git"),
+        ("Acme.Sun @ git+https://host/sun.git@main", "acme-sun", "https://host/sun.git"),
+    ],
+)
+def test_addresses_are_compared_as_installers_write_them_down(typed: str, name: str, address: str) -> None:
+    (wanted,) = parse([typed])
+    assert (wanted.text, wanted.name, wanted.address) == (typed, name, address)
+
+
+def test_nothing_typed_is_a_usage_error(shop: Shop) -> None:
+    done = shop("install")
+    assert (done.code, "nothing to install" in done.err) == (2, True)
+
+
+def test_a_projects_pip_and_configuration_are_not_used(shop: Shop) -> None:
+    (shop.deep.work / "pip.py").write_text("import pathlib; pathlib.Path(__file__).with_name('RAN').touch()\n")
+    (shop.deep.work / "setup.cfg").write_text("[install]\nprefix = /nowhere\n")
+    shop.offer(SUN)
+    done = shop.deep.environment.run(
+        shop.deep.environment.python, "-m", "deep_cli", "plugins", "install", "acme-sun",
+        env={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shop.folder), "PIP_CONFIG_FILE": "/dev/null"},
+    )  # fmt: skip
+    assert "Installed acme-sun" in done.ok().out
+    assert not (shop.deep.work / "RAN").exists()
+
+
+# -- what may be in the way --------------------------------------------------------------------------------------------
+
+
+def test_a_record_that_cannot_be_written_does_not_undo_an_installation(shop: Shop) -> None:
+    shop.record.parent.parent.mkdir(parents=True)
+    shop.record.parent.write_text("a file where the folder should be")
+    shop.offer(SUN)
+    out = shop("install", "acme-sun").ok().out
+    assert "It was not recorded" in out
+    assert shop.statuses == {"cli": "active", "sun": "active"}
+    assert "It is still recorded" in shop("uninstall", "sun", "--yes").ok().out
+    assert shop.statuses == {"cli": "active"}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema": 2, "installed": []}', '{"schema": 1, "installed": [{}]}'])
+def test_a_record_that_cannot_be_read_is_not_written_over(shop: Shop, text: str) -> None:
+    shop.record.parent.mkdir(parents=True)
+    shop.record.write_text(text)
+    shop.offer(SUN)
+    assert "installed.json" in shop("install", "acme-sun").ok().out
+    assert shop.record.read_text() == text
+
+
+def test_a_wrong_configuration_hinders_neither_installing_nor_uninstalling(shop: Shop) -> None:
+    shop.deep.config("[plugins]\nrequire = ['sun']\n")
+    shop.offer(SUN)
+    assert "plugin sun 1.0 (acme-sun) is active" in shop("install", "acme-sun").ok().out
+    shop.deep.config("[plugin]\n")
+    done = shop("uninstall", "sun", "--yes")
+    assert done.ok().out == "Uninstalled acme-sun.\n"
+
+
+def test_a_broken_distribution_among_the_others_hinders_nothing(shop: Shop) -> None:
+    site = shop.deep.environment.site
+    (site / "gone-1.0.dist-info").mkdir()
+    (site / "odd.dist-info").mkdir()
+    (site / "odd.dist-info" / "direct_url.json").write_text("[")
+    (wheel,) = shop.offer(SUN)
+    assert "Installed acme-sun" in shop("install", wheel.as_uri() + "#sha256=").out

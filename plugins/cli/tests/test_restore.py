@@ -1,0 +1,109 @@
+"""`deep plugins restore`: what was installed comes back after the environment was made anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.environments import plugin
+from tests.local_wheels import write_wheel
+
+SUN, MOON, STAR = plugin("sun"), plugin("moon"), plugin("star")
+
+
+@pytest.fixture
+def run(make_deep: Any, tmp_path: Path) -> Any:
+    """`deep plugins …` with a folder of wheels in the place of an index; `run.deep` is the command `deep`."""
+    deep, shop = make_deep(), tmp_path / "shop"
+
+    def plugins(*arguments: str) -> Any:
+        env = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shop), "PIP_CONFIG_FILE": "/dev/null"}
+        return deep("plugins", *arguments, env=env)
+
+    for distribution in (SUN, MOON, STAR):
+        write_wheel(distribution, shop)
+    plugins.deep, plugins.shop = deep, shop  # type: ignore[attr-defined]
+    return plugins
+
+
+def active(run: Any) -> set[str]:
+    return {p["name"] for p in json.loads(run("list", "--json").ok().out)["plugins"]} - {"cli"}
+
+
+def test_what_is_gone_comes_back_and_what_is_there_is_left_alone(run: Any) -> None:
+    run("install", "acme-sun", "acme-moon").ok()
+    run.deep.environment.uninstall(SUN)  # as an environment that was made anew: nobody asked deep
+    assert active(run) == {"moon"}
+    out = run("restore").ok().out
+    assert "acme-moon is there." in out
+    assert "Installed acme-sun 1.0" in out
+    assert active(run) == {"moon", "sun"}
+    assert run("restore").ok().out == "acme-moon is there.\nacme-sun is there.\n"
+
+
+def test_one_that_fails_stops_no_other_and_is_told(run: Any) -> None:
+    run("install", "acme-moon").ok()
+    run("install", "acme-star").ok()
+    run("install", "acme-sun").ok()
+    for distribution in (SUN, MOON, STAR):
+        run.deep.environment.uninstall(distribution)
+    (run.shop / "acme_star-1.0-py3-none-any.whl").unlink()
+    done = run("restore")
+    assert done.code == 1
+    assert active(run) == {"moon", "sun"}
+    (line,) = [line for line in done.out.splitlines() if line.startswith("acme-star: ")]
+    assert "was not installed" in line
+    # It stays recorded: the next time it may work.
+    write_wheel(STAR, run.shop)
+    run("restore").ok()
+    assert active(run) == {"moon", "star", "sun"}
+
+
+def test_a_path_that_is_gone_is_told(run: Any) -> None:
+    run("install", str(run.shop / "acme_sun-1.0-py3-none-any.whl")).ok()
+    run.deep.environment.uninstall(SUN)
+    (run.shop / "acme_sun-1.0-py3-none-any.whl").unlink()
+    done = run("restore")
+    assert done.code == 1
+    assert "acme-sun: " in done.out
+    assert "there is no such file or folder" in done.out
+
+
+def test_another_version_than_was_asked_for_is_not_there(run: Any) -> None:
+    run("install", "acme-sun<2").ok()
+    run.deep.environment.uninstall(SUN)
+    run.deep.environment.install(plugin("sun", version="2.0"))
+    assert "Installed acme-sun 1.0" in run("restore").ok().out
+
+
+def test_the_record_of_another_environment_is_restored_when_named(run: Any, tmp_path: Path) -> None:
+    run("install", "acme-sun").ok()
+    run.deep.environment.uninstall(SUN)
+    file = run.deep.environment.home / ".local" / "share" / "deep" / "installed.json"
+    old = str(tmp_path / "old environment")
+    data = json.loads(file.read_text())
+    data["installed"][0]["environment"] = old
+    file.write_text(json.dumps(data))
+    done = run("restore")
+    assert done.code == 1
+    assert f"deep plugins restore --from {old}" in done.err.replace("'", "")
+    run("restore", "--from", old).ok()
+    assert active(run) == {"sun"}
+    here = str((run.deep.environment.root / "env").resolve())
+    assert [entry["environment"] for entry in json.loads(file.read_text())["installed"]] == [old, here]
+
+
+def test_nothing_recorded_is_told(run: Any) -> None:
+    done = run("restore")
+    assert (done.code, done.out) == (1, "")
+    assert "installed.json has nothing of " in done.err
+
+
+def test_what_was_uninstalled_by_other_means_is_forgotten_when_uninstalled_here(run: Any) -> None:
+    run("install", "acme-sun").ok()
+    run.deep.environment.uninstall(SUN)
+    assert "is not recorded any more" in run("uninstall", "acme-sun", "--yes").ok().out
+    assert run("restore").code == 1
