@@ -13,7 +13,7 @@ else
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: demo test test-wheels lint format docs bench clean
+.PHONY: demo test test-wheels lint format docs bench bench-peers clean
 
 demo: $(VENV)/.run
 	@$(BIN)/deep demo
@@ -37,6 +37,13 @@ format: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
 	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+# Installs the peers of benchmarks/peers.txt from the index, each into an environment of its own.
+bench-peers: $(VENV)/.dev
+	$(BIN)/python -m benchmarks --peers
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "deep needs Python 3.11 or newer: make PYTHON=python3.12")'
