@@ -150,7 +150,7 @@ class History:
         parts: list[UserPromptPart] = []
         for section in self.sections:
             name = f"{section.plugin}.{section.value.name}"
-            text = await self._text(replace(ctx, messages=[*messages]) if again else ctx, section, offered)
+            text = await self._text(replace(ctx, messages=[*messages]) if again else ctx, section, offered, said.clean)
             if text is None or (not text and name not in said.revisions):
                 continue
             revision = sha256(text.encode()).hexdigest()[:8]
@@ -162,7 +162,11 @@ class History:
         return ModelRequest(parts=parts, run_id=ctx.run_id, conversation_id=ctx.conversation_id)
 
     async def _text(
-        self, ctx: RunContext[Any], section: Contribution[PromptSection], offered: frozenset[str]
+        self,
+        ctx: RunContext[Any],
+        section: Contribution[PromptSection],
+        offered: frozenset[str],
+        clean: dict[str, tuple[str, str]],
     ) -> str | None:
         """The current text, "" for nothing to say, None where it cannot be told (what was last sent stays)."""
         rule = section.value
@@ -177,8 +181,9 @@ class History:
         except Exception as error:
             self.incidents.record(section.plugin, f"section {rule.name}", error, "what was last sent stays")
             return None
-        name, text = f"{section.plugin}.{rule.name}", text or ""
-        clean = session(ctx).state[LIVE].clean
+        if not text:
+            return ""
+        name = f"{section.plugin}.{rule.name}"
         if name not in clean or clean[name][0] != text:
             clean[name] = (text, sanitised(text))
         return clean[name][1]
