@@ -21,7 +21,7 @@ class Documented(BaseModel):
     from start to first request, for texts that only a schema shows. Here they are read when a schema is made.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # most are never given any value
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -206,6 +206,10 @@ class Request:
             data.update({key: getattr(given, key) for key in given.model_fields_set})
         elif given is not None:
             data.update(given)
+        if not data and not model.__pydantic_decorators__.model_validators:
+            return (
+                model.model_construct()
+            )  # defaults alone: a validator for each model would cost more than all of this
         try:
             return model.model_validate(data)
         except ValidationError as error:
