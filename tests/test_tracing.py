@@ -17,7 +17,7 @@ from pydantic_ai import FunctionToolset, ModelRetry
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from deep_core import Deny, PluginError, PromptSection, create_default_deps
-from tests.plugins_by_hand import kernel_of, plugin, scripted
+from tests.plugins_by_hand import kernel_of, plugin, run, scripted
 from tests.stubs import Call
 
 
@@ -47,7 +47,7 @@ def test_a_trace_tells_whose_code_ran_and_what_came_of_it() -> None:
         agent = kernel.create_agent(
             scripted(Call("forecast", {"city": "Atlantis"}), Call("forecast", {"city": "Oslo"}))
         )
-        agent.run_sync("go", deps=create_default_deps(kernel=kernel))
+        run(agent, deps=create_default_deps(kernel=kernel))
     told = [(step.plugin, step.kind, step.name, step.outcome) for step in trace.steps]
     assert ("weather", "hook", "deep_toolsets", "ok") in told
     assert ("weather", "section", "now", "ok") in told
@@ -70,7 +70,7 @@ def test_what_one_plugin_calls_of_another_is_nested() -> None:
     kernel = kernel_of(plugin("a", toolsets=[toolset]))
     agent = kernel.create_agent(scripted(Call("outer")))
     with kernel.trace() as trace:
-        agent.run_sync("go", deps=create_default_deps(kernel=kernel))
+        run(agent, deps=create_default_deps(kernel=kernel))
     (step,) = [step for step in trace.steps if step.kind == "tool"]
     assert [(inner.plugin, inner.name) for inner in step.steps] == [("inner", "inner")]
     assert step.milliseconds >= step.steps[0].milliseconds
@@ -101,7 +101,7 @@ def test_what_raises_and_what_never_ran_can_be_told_apart() -> None:
     kernel = kernel_of(plugin("guard", check_call=lambda call, context: Deny("never")), weather())
     agent = kernel.create_agent(scripted(Call("forecast", {"city": "Oslo"})))
     with kernel.trace() as trace:
-        agent.run_sync("go", deps=create_default_deps(kernel=kernel))
+        run(agent, deps=create_default_deps(kernel=kernel))
     assert ("weather", "tool", "forecast") not in outcomes(trace.steps)
 
 
@@ -112,7 +112,7 @@ def test_spans_of_opentelemetry_carry_the_plugins_name() -> None:
     kernel = kernel_of(weather())
     agent = kernel.create_agent(scripted(Call("forecast", {"city": "Oslo"})))
     agent.instrument = InstrumentationSettings(tracer_provider=provider)
-    agent.run_sync("go", deps=create_default_deps(kernel=kernel))
+    run(agent, deps=create_default_deps(kernel=kernel))
     spans = {span.name: span for span in exporter.get_finished_spans()}
     ours = spans["weather: tool forecast"]
     assert dict(ours.attributes or {}) == {"deep.plugin": "weather", "deep.kind": "tool", "deep.name": "forecast"}
@@ -125,13 +125,13 @@ def test_spans_of_opentelemetry_carry_the_plugins_name() -> None:
 def test_deep_trace_prints_to_stderr(tmp_path: Path) -> None:
     program = "from deep_core import Kernel; Kernel().create_agent('test'); print('made')"
 
-    def run(value: str) -> subprocess.CompletedProcess[str]:
+    def started(value: str) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "DEEP_TRACE": value, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
         return subprocess.run([sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True)
 
-    traced = run("1")
+    traced = started("1")
     assert traced.stdout == "made\n"
     assert "ms  todo: import deep_todo" in traced.stderr
     assert "ms  filesystem: hook deep_toolsets" in traced.stderr
     for off in ("", "0"):
-        assert run(off).stderr == ""
+        assert started(off).stderr == ""
