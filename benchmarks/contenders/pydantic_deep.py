@@ -1,0 +1,23 @@
+"""pydantic-deep: its default agent on Pydantic AI's own local workspace, one to a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_ai.models import Model
+from pydantic_ai.workspaces import LocalWorkspaceBackend
+from pydantic_deep import create_deep_agent, create_default_deps  # type: ignore[import-not-found]
+
+from benchmarks.contenders.pydantic_ai_contender import PydanticAIContender
+
+__all__ = ["CONTENDER"]
+
+
+def build(model: Model) -> Any:
+    """An agent as `create_deep_agent` makes it; it does not ask the model for its window."""
+    return create_deep_agent(model, context_manager_max_tokens=model.context_window)
+
+
+CONTENDER = PydanticAIContender(
+    build, lambda root: create_default_deps(), options=lambda root: {"workspace": LocalWorkspaceBackend(root)}
+)

@@ -1,0 +1,236 @@
+"""Child processes in alternation, and what is made of their numbers: medians, spreads, ratios.
+
+Every contender runs in a process of its own, with its own interpreter, so that no heap, cache or garbage collector is
+shared, and a peer can be measured that does not install beside us. They take turns: while one works, the others wait.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "Child",
+    "Contender",
+    "Figure",
+    "Goal",
+    "Spread",
+    "alternate",
+    "figure",
+    "lockstep",
+    "only",
+    "ordered",
+    "own",
+    "scratch",
+    "variables",
+]
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+KEPT = ("PATH", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Who is measured: a name for the table, its module below `benchmarks.contenders`, the interpreter it runs in."""
+
+    name: str
+    module: str
+    python: str = sys.executable
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Values of the rounds: their median, least, greatest and number."""
+
+    median: float
+    low: float
+    high: float
+    rounds: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(statistics.median(values), min(values), max(values), len(values))
+
+    def show(self, digits: int) -> str:
+        """The median, with the spread where there is one."""
+        number = f"{self.median:,.{digits}f}"
+        return number if self.low == self.high else f"{number} ({self.low:,.{digits}f}-{self.high:,.{digits}f})"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """At most (or at least) so much, of the value or of the ratio to the floor.
+
+    Attributes:
+        limit: the number.
+        of: what is compared with it.
+        least: the value must be at least the limit.
+        gate: a goal whose miss keeps the work open; for others the distance is published.
+    """
+
+    limit: float
+    of: str = "value"
+    least: bool = False
+    gate: bool = False
+
+    def met(self, number: float) -> bool:
+        return number >= self.limit if self.least else number <= self.limit
+
+    def __str__(self) -> str:
+        unit = " x floor" if self.of == "ratio" else ""
+        return f"{'>=' if self.least else '<='} {self.limit:,g}{unit}"
+
+
+@dataclass
+class Figure:
+    """One line of the page: what was measured, of whom, against which goal.
+
+    Attributes:
+        name: what.
+        unit: of the values.
+        values: contender -> spread.
+        goal: for ours.
+        ratios: contender -> spread of the ratios to the floor, each of two values that were taken side by side.
+        digits: after the decimal point.
+        note: how to read it.
+        table: a column of the first table, else a line of the second.
+    """
+
+    name: str
+    unit: str
+    values: Mapping[str, Spread]
+    goal: Goal | None = None
+    ratios: Mapping[str, Spread] = field(default_factory=dict[str, Spread])
+    digits: int = 1
+    note: str = ""
+    table: bool = False
+
+    @property
+    def met(self) -> bool | None:
+        """Whether ours reaches the goal; None without a goal."""
+        if self.goal is None or "ours" not in self.values:
+            return None
+        return self.goal.met((self.ratios if self.goal.of == "ratio" else self.values)["ours"].median)
+
+
+def figure(name: str, unit: str, rounds: Sequence[Mapping[str, float]], goal: Goal | None = None, **how: Any) -> Figure:
+    """A figure from rounds of one value for each contender; ratios are of values of the same round."""
+    names = list(rounds[0])
+    values = {who: Spread.of([each[who] for each in rounds]) for who in names}
+    ratios: dict[str, Spread] = {}
+    if "floor" in names and all(each["floor"] > 0 for each in rounds):
+        ratios = {who: Spread.of([each[who] / each["floor"] for each in rounds]) for who in names if who != "floor"}
+    return Figure(name, unit, values, goal, ratios, **how)
+
+
+def variables(home: Path) -> dict[str, str]:
+    """The environment of what is measured: no key, no setting of ours, byte code written, a home of its own."""
+    kept = {key: os.environ[key] for key in KEPT if key in os.environ}
+    return {**kept, "HOME": str(home), "PYTHONPATH": str(REPOSITORY), "PYDANTIC_AI_NO_BANNER": "1"}
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory that is gone afterwards."""
+    path = Path(tempfile.mkdtemp(prefix="deep-bench-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+class Child:
+    """A process that runs `benchmarks.rows.<row>.child(contender, answer, **parameters)`.
+
+    `child` calls `answer(value)`, which comes back when it is asked again: in between it waits and uses no time.
+    """
+
+    def __init__(self, contender: Contender, row: str, home: Path, **parameters: Any) -> None:
+        self.name = contender.name
+        command = [contender.python, "-m", "benchmarks.child", row, contender.module, json.dumps(parameters)]
+        self._process = subprocess.Popen(
+            command, cwd=home, env=variables(home), stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+        )
+
+    def ask(self) -> Any:
+        """Let it work until its next answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended with exit code {self._process.wait()}; its error is above")
+        return json.loads(line)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def own(contenders: Sequence[Contender]) -> list[Contender]:
+    """The floor and ours, for rows that were not written for peers."""
+    return [contender for contender in contenders if contender.name in ("floor", "ours")]
+
+
+def ordered(contenders: Sequence[Any], number: int) -> Sequence[Any]:
+    """Forwards and backwards by turns, so that nobody always follows the same one."""
+    return contenders if number % 2 else contenders[::-1]
+
+
+def alternate(contenders: Sequence[Contender], row: str, rounds: int, **parameters: Any) -> list[dict[str, Any]]:
+    """Rounds in which every contender answers once, in a fresh process.
+
+    One more round goes first and is dropped, since it writes the byte code and fills the disk's cache; a single round
+    is for what is counted and the same each time.
+    """
+    out: list[dict[str, Any]] = []
+    warming = rounds > 1
+    with scratch() as home:
+        for number in range(rounds + warming):
+            answers: dict[str, Any] = {}
+            for contender in ordered(contenders, number):
+                with Child(contender, row, home, **parameters) as child:
+                    answers[contender.name] = child.ask()
+            out.append({contender.name: answers[contender.name] for contender in contenders})
+    return out[warming:]
+
+
+def lockstep(
+    contenders: Sequence[Contender], row: str, rounds: int, slices: int, **parameters: Any
+) -> list[dict[str, Any]]:
+    """Rounds of `slices` answers, each contender giving one in turn; a round's values are the means of its slices.
+
+    Slices are tens of milliseconds long: a disturbance of the machine hits all contenders, so that ratios are steadier
+    than values. Processes live through all rounds; the first warms them up and is dropped.
+    """
+    out: list[dict[str, Any]] = []
+    with scratch() as home, ExitStack() as stack:
+        children = [stack.enter_context(Child(contender, row, home, **parameters)) for contender in contenders]
+        for number in range(rounds + 1):
+            totals = {child.name: dict[str, float]() for child in children}
+            for index in range(slices):
+                for child in ordered(children, number + index):
+                    for key, value in child.ask().items():
+                        totals[child.name][key] = totals[child.name].get(key, 0.0) + value / slices
+            out.append(totals)
+    return out[1:]
+
+
+def only(rounds: Sequence[Mapping[str, Mapping[str, float]]], key: str) -> list[dict[str, float]]:
+    """One of the values that each contender answered with."""
+    return [{who: values[key] for who, values in each.items()} for each in rounds]

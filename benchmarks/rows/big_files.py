@@ -1,0 +1,99 @@
+"""Big files: a page far into a log of 178 MB, a single line of 50 MB, a search through 100,000 files beside ripgrep."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders import load
+from benchmarks.measure import Child, Contender, Figure, Goal, figure, only, ordered, own, scratch
+
+__all__ = ["child", "measure"]
+
+ROUNDS = 5
+LOG_LINES, LOG_LINE = (
+    1_780_000,
+    "2026-01-01T00:00:00 worker {:07} did its work and all was well, as it was before, it said\n",
+)
+LONG_LINE = 50_000_000
+FILES, NEEDLE = 100_000, "needle-42"
+
+
+def measure(contenders: Sequence[Contender]) -> list[Figure]:
+    """Each read in a fresh process; the files are made once."""
+    with scratch() as root:
+        _make_files(root)
+        calls: dict[str, tuple[str, dict[str, Any]]] = {
+            "20 lines at line 1,000,000 of 178 MB": (
+                "read_file",
+                {"path": "big.log", "offset": 1_000_000, "limit": 20},
+            ),
+            "a line of 50 MB": ("read_file", {"path": "line.txt"}),
+        }
+        out: list[Figure] = []
+        for name, (tool, args) in calls.items():
+            taken = _rounds(own(contenders), root, tool, args)
+            out.append(figure(name, "ms", only(taken, "ms"), Goal(150, gate=True), digits=0))
+            out.append(figure(f"{name}, peak memory", "MB more", only(taken, "mb"), Goal(10, gate=True)))
+            out.append(figure(f"{name}, shown", "chars", only(taken, "chars"), digits=0))
+        return [*out, *_grep([c for c in contenders if c.name == "ours"], root)]
+
+
+def _make_files(root: Path) -> None:
+    with (root / "big.log").open("w") as file:
+        for first in range(0, LOG_LINES, 10_000):
+            file.writelines(LOG_LINE.format(number) for number in range(first, first + 10_000))
+    (root / "line.txt").write_text("x" * LONG_LINE)
+    for number in range(FILES):
+        folder = root / "tree" / f"{number // 1000:03}"
+        if number % 1000 == 0:
+            folder.mkdir(parents=True)
+        text = f"file {number}\n" * 20 + (f"{NEEDLE}\n" if number % 1000 == 42 else "")
+        (folder / f"f{number}.txt").write_text(text)
+
+
+def _rounds(contenders: Sequence[Contender], root: Path, tool: str, args: Any) -> list[dict[str, dict[str, float]]]:
+    taken: list[dict[str, dict[str, float]]] = []
+    with scratch() as home:
+        for number in range(ROUNDS + 1):
+            answers: dict[str, dict[str, float]] = {}
+            for contender in ordered(contenders, number):
+                with Child(contender, "big_files", home, root=str(root), tool=tool, args=args) as process:
+                    answers[contender.name] = process.ask()
+            taken.append({contender.name: answers[contender.name] for contender in contenders})
+    return taken[1:]
+
+
+def _grep(ours: Sequence[Contender], root: Path) -> list[Figure]:
+    """Beside ripgrep on the same tree, warm; nothing where ripgrep is not installed."""
+    program = shutil.which("rg")
+    if program is None or not ours:
+        return []
+    args = {"pattern": NEEDLE, "path": "tree", "output_mode": "files_with_matches"}
+    taken = _rounds(ours, root, "grep", args)
+    command = [program, "--hidden", "--no-ignore", "--files-with-matches", NEEDLE, os.fspath(root / "tree")]
+    for each in taken:
+        began = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, check=True)
+        assert done.stdout.count(b"\n") == FILES // 1000
+        each["floor"] = {"ms": (time.perf_counter() - began) * 1000}
+    note = "the floor of this line is ripgrep itself, as a process"
+    goal = Goal(1.3, of="ratio", gate=True)
+    return [figure("grep in 100,000 files", "ms", only(taken, "ms"), goal, digits=0, note=note)]
+
+
+def child(module: str, answer: Callable[[Any], None], *, root: str, tool: str, args: dict[str, Any]) -> None:
+    """A small call to warm up, then the one that is measured."""
+    contender = load(module)
+    place = Path(root).resolve()
+    asyncio.run(contender.one_call(place, "ls", {"path": "."}))
+    seen = asyncio.run(contender.one_call(place, tool, args))
+    if tool == "grep":
+        assert seen.text.count("f") >= 50, seen.text
+    answer({"ms": seen.ms, "mb": seen.mb, "chars": len(seen.text)})

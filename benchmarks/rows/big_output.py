@@ -1,0 +1,41 @@
+"""Big outputs: what the conversation holds of a tool result of 5 MB, and whether all of it can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from benchmarks.contenders import load
+from benchmarks.measure import Contender, Figure, Goal, alternate, figure, only, own
+
+__all__ = ["child", "measure"]
+
+CHARS = 5_000_000
+
+
+def measure(contenders: Sequence[Contender]) -> list[Figure]:
+    """Characters in the conversation; 1 where a file of the workspace holds the whole result, byte for byte."""
+    taken = alternate(own(contenders), "big_output", 1)
+    note = "1: a file of the workspace is equal to the result, by its hash"
+    return [
+        figure("a tool result of 5 MB, in context", "chars", only(taken, "chars"), Goal(2_000), digits=0),
+        figure("a tool result of 5 MB, kept", "1 or 0", only(taken, "kept"), Goal(1, least=True), digits=0, note=note),
+    ]
+
+
+def report() -> str:
+    """Write the report."""
+    return "".join(f"line {number:>9}: nothing to report\n" for number in range(CHARS // 35))
+
+
+def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
+    """One call of an application's tool."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory).resolve()
+        seen = asyncio.run(load(module).one_call(root, "report", {}, [report]))
+        wanted = sha256(report().encode()).digest()
+        kept = any(sha256(file.read_bytes()).digest() == wanted for file in root.rglob("*") if file.is_file())
+    answer({"chars": len(seen.text), "kept": kept})

@@ -1,0 +1,104 @@
+"""Prompt-cache stability at the provider's wire: which share of a request's bytes the next request begins with.
+
+50 turns of one conversation, todos changing each third turn and an upload coming each tenth, over five runs; between
+runs the session is dumped, and loaded by a new kernel that finds its plugins in the opposite order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Contender, Figure, Goal, alternate, figure
+
+__all__ = ["child", "measure"]
+
+RUNS, TURNS = 5, 10
+FEATURES = ("backends", "filesystem", "todo", "subagents", "skills", "summarization", "uploads")
+
+
+def measure(contenders: Sequence[Contender]) -> list[Figure]:
+    """Percent; 100 is a conversation of which no byte is paid twice."""
+    ours = [contender for contender in contenders if contender.name == "ours"]
+    out: list[Figure] = []
+    for provider in ("openai", "anthropic"):
+        taken = alternate(ours, "cache_stability", 1, provider=provider)
+        name = f"prompt-cache stability, {provider}"
+        out.append(figure(name, "% of bytes", taken, Goal(100, least=True, gate=True), digits=2))
+    return out
+
+
+def child(module: str, answer: Callable[[float], None], *, provider: str) -> None:
+    """One conversation over a stub of the provider."""
+    from tests import stubs
+
+    stub_type = {"openai": stubs.OpenAIStub, "anthropic": stubs.AnthropicStub}[provider]
+    model_of = {"openai": stubs.openai_model, "anthropic": stubs.anthropic_model}[provider]
+    with stub_type(stubs.Script(*(turn for run in range(RUNS) for turn in _turns(run)))) as stub:
+        asyncio.run(_converse(lambda: model_of(stub)))
+    assert len(stub.requests) == RUNS * (TURNS + 1)
+    answer(share([cached_text(body) for body in stub.requests]))
+
+
+def _turns(run: int) -> Iterator[Any]:
+    from tests.stubs import Call, Turn
+
+    for turn in range(TURNS):
+        number = run * TURNS + turn
+        calls = [Call("write_file", {"path": f"n{number}.md", "content": f"Note {number}\n" * 20}), Call("ls", {})]
+        if number % 3 == 0:
+            todos = [{"content": f"Step {n}", "status": "pending", "active_form": f"Doing {n}"} for n in range(number)]
+            calls.append(Call("write_todos", {"todos": todos}))
+        yield Turn(calls=tuple(calls))
+    yield Turn(f"Run {run} is done.")
+
+
+async def _converse(model: Callable[[], Any]) -> None:
+    from deep_backends import local_backend
+    from deep_uploads import upload_file
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    from deep_core import Kernel, create_default_deps
+
+    plugins = [import_module(f"deep_{name}") for name in FEATURES]
+    backend = local_backend(Path.cwd())
+    text, history = "", b"[]"
+    for run in range(RUNS):
+        with Kernel(plugins=plugins[:: -1 if run % 2 else 1], discover=False) as kernel:
+            deps = kernel.load_deps(text, backend=backend) if text else create_default_deps(backend, kernel=kernel)
+            await upload_file(deps, f"data-{run}.csv", b"a,b\n1,2\n" * (run + 1))
+            agent = kernel.create_agent(model())
+            past = ModelMessagesTypeAdapter.validate_json(history)
+            result = await agent.run(f"Part {run}.", deps=deps, message_history=past)
+            text, history = deps.dump(), result.all_messages_json()
+
+
+def cached_text(body: Mapping[str, Any]) -> bytes:
+    """What a provider keys its cache on: tools, system and messages, in this order; cache markers are no text."""
+    parts = [body.get("tools"), body.get("system"), *body["messages"]]
+    return b"\n".join(json.dumps(_unmarked(part), ensure_ascii=False).encode() for part in parts)
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unmarked(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _unmarked(item) for key, item in value.items() if key != "cache_control"}
+    return value
+
+
+def share(requests: Sequence[bytes]) -> float:
+    """Percent of the bytes of all requests but the last with which the following request begins."""
+    kept = sum(_common(before, after) for before, after in pairwise(requests))
+    return 100 * kept / sum(map(len, requests[:-1]))
+
+
+def _common(before: bytes, after: bytes) -> int:
+    """Bytes from the beginning in which both agree."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((index for index, (one, other) in pairs if one != other), min(len(before), len(after)))

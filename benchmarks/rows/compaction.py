@@ -1,0 +1,39 @@
+"""Compaction: how many summaries 120 turns in a window of 60,000 tokens take."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.contenders import load
+from benchmarks.measure import Contender, Figure, Goal, alternate, figure, only
+from benchmarks.work import check, prepare
+
+__all__ = ["child", "measure"]
+
+TURNS, WINDOW = 120, 60_000
+UNABLE = ("floor", "harness:FILES", "harness:CODER")
+"""Those that do not compact as they are measured here."""
+
+
+def measure(contenders: Sequence[Contender]) -> list[Figure]:
+    """Summary calls, and the largest request in percent of the window (estimated, four characters a token)."""
+    able = [contender for contender in contenders if contender.module not in UNABLE]
+    taken = alternate(able, "compaction", 1)
+    note = "of the largest request; above 100 the provider would have refused it"
+    return [
+        figure("compaction: summary calls in 120 turns", "calls", only(taken, "calls"), Goal(4, gate=True), digits=0),
+        figure("compaction: fullest window", "% of 60 k tokens", only(taken, "fullest"), digits=0, note=note),
+    ]
+
+
+def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
+    """The work, in a window that it overflows more than twice."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory).resolve()
+        prepare(root, TURNS)
+        calls, chars = asyncio.run(load(module).compact(root, TURNS, WINDOW))
+        check(root, TURNS)
+    answer({"calls": calls, "fullest": 100 * chars / 4 / WINDOW})

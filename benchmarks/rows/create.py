@@ -1,0 +1,35 @@
+"""Making an agent: the first one of a process, and the ones after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from benchmarks.contenders import load
+from benchmarks.measure import Contender, Figure, Goal, alternate, figure, only
+
+__all__ = ["child", "measure"]
+
+ROUNDS, AGAIN = 7, 20
+
+
+def measure(contenders: Sequence[Contender]) -> list[Figure]:
+    """Milliseconds of CPU, everything imported."""
+    taken = alternate(contenders, "create", ROUNDS)
+    note = "the first of a process: ours finds and imports its plugins here"
+    return [
+        figure("create", "ms CPU", only(taken, "again"), Goal(8), table=True),
+        figure("create, first", "ms CPU", only(taken, "first"), note=note),
+    ]
+
+
+def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
+    """One agent, then twenty."""
+    contender = load(module)
+    began = time.process_time()
+    contender.create()
+    first = time.process_time() - began
+    began = time.process_time()
+    for _ in range(AGAIN):
+        contender.create()
+    answer({"first": first * 1000, "again": (time.process_time() - began) / AGAIN * 1000})

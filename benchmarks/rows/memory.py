@@ -1,0 +1,64 @@
+"""Memory: what a session leaves behind when it is over, and what one that waits for its user takes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders import load
+from benchmarks.measure import Contender, Figure, Goal, alternate, figure, only, own
+from benchmarks.work import prepare
+
+__all__ = ["child", "measure"]
+
+TURNS, HELD, IDLE = 20, 40, 1_000
+
+
+def measure(contenders: Sequence[Contender]) -> list[Figure]:
+    """Resident memory, in MB a session."""
+    taken = alternate(own(contenders), "memory", 1)
+    return [
+        figure(
+            "a finished session of 20 turns, held", "MB", only(taken, "held"), Goal(0.35), digits=3,
+            note="its deps and its messages, which hold 90 KB of text",
+        ),
+        figure("a finished session, dropped", "MB", only(taken, "dropped"), digits=3, note="what stays behind"),
+        figure("an idle session of 1,000", "MB", only(taken, "idle"), Goal(0.3), digits=3, note="after one turn"),
+    ]  # fmt: skip
+
+
+def resident() -> float:
+    """MB of this process that are in memory now."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+
+def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
+    """Sessions on one agent, one after the other."""
+    contender = load(module)
+
+    def grown(count: int, turns: int, hold: bool) -> float:
+        held: list[Any] = []
+        with tempfile.TemporaryDirectory() as directory:
+            root = Path(directory).resolve()
+
+            async def sessions() -> None:
+                for number in range(count):
+                    place = root / f"s{number}"
+                    place.mkdir()
+                    prepare(place, turns)
+                    ended = await contender.session_of(place, turns)
+                    if hold:
+                        held.append(ended)
+
+            before = resident()
+            asyncio.run(sessions())
+            return (resident() - before) / count
+
+    grown(20, TURNS, hold=False)
+    dropped = grown(HELD, TURNS, hold=False)
+    answer({"dropped": dropped, "held": grown(HELD, TURNS, hold=True), "idle": grown(IDLE, 1, hold=True)})

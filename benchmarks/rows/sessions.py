@@ -1,0 +1,44 @@
+"""Many sessions on one agent: 40 side by side, 20 turns each."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.contenders import load
+from benchmarks.measure import Contender, Figure, Goal, figure, lockstep, only
+from benchmarks.work import check, prepare
+
+__all__ = ["child", "measure"]
+
+SESSIONS, TURNS, ROUNDS = 40, 20, 5
+
+
+def measure(contenders: Sequence[Contender]) -> list[Figure]:
+    """Turns a second, of the clock and of CPU."""
+    taken = lockstep(contenders, "sessions", ROUNDS, 1)
+    goal = Goal(0.8, of="ratio", least=True)
+    return [
+        figure("40 sessions x 20 turns", "turns/s", only(taken, "wall"), goal, digits=0, table=True),
+        figure("40 sessions x 20 turns, CPU", "turns per CPU s", only(taken, "cpu"), digits=0),
+    ]
+
+
+def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
+    """All sessions, again and again."""
+    contender = load(module)
+    while True:
+        with tempfile.TemporaryDirectory() as directory:
+            roots = [Path(directory).resolve() / f"s{number}" for number in range(SESSIONS)]
+            for root in roots:
+                root.mkdir()
+                prepare(root, TURNS)
+            began, cpu = time.perf_counter(), time.process_time()
+            asyncio.run(contender.many(roots, TURNS))
+            lasted, spent = time.perf_counter() - began, time.process_time() - cpu
+            for root in roots:
+                check(root, TURNS)
+        answer({"wall": SESSIONS * TURNS / lasted, "cpu": SESSIONS * TURNS / spent})

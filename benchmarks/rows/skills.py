@@ -1,0 +1,77 @@
+"""Hundreds of skills: how long the first request waits for them, cold and warm, and what they add to it."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Child, Contender, Figure, Goal, figure, only, scratch
+
+__all__ = ["child", "measure"]
+
+ROUNDS = 5
+WORDS = ("invoice", "deploy", "graph", "kernel", "migrate", "audit", "resume", "translate")
+
+
+def measure(contenders: Sequence[Contender]) -> list[Figure]:
+    """Against the same agent without a skill; cold: an index that does not exist; warm: a fresh process with it."""
+    (ours,) = [contender for contender in contenders if contender.name == "ours"]
+    out: list[Figure] = []
+    for count in (402, 1_006):
+        taken: list[dict[str, dict[str, float]]] = []
+        for _ in range(ROUNDS):
+            with scratch() as home:
+                _write(home / "skills", count)
+                cold, warm = (_first(ours, home) for _ in range(2))
+                taken.append({"cold": cold, "ours": warm})
+        title = f"{count:,} skills, "
+        out.append(figure(title + "discovery", "ms", only(taken, "ms"), Goal(100), digits=0, note="ours: warm"))
+        tokens = [{"ours": each["ours"]["tokens"]} for each in taken]
+        out.append(figure(title + "tokens in a request", "tokens", tokens, Goal(2_000), digits=0))
+    return out
+
+
+def _first(ours: Contender, home: Path) -> dict[str, float]:
+    with Child(ours, "skills", home) as process:
+        return process.ask()
+
+
+def _write(root: Path, count: int) -> None:
+    for number in range(count):
+        name = f"{WORDS[number % len(WORDS)]}-{number:04}"
+        (root / name).mkdir(parents=True)
+        text = f"Handles {name}. " + "Use it when the user asks for such a thing. " * 6
+        (root / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: {text}\n---\n" + "Do it.\n" * 200)
+
+
+def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
+    """The first request of an agent with the skills, less that of one without."""
+    from deep_backends import memory_backend
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    from deep_core import create_deep_agent, create_default_deps
+
+    chars = 0
+
+    async def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        nonlocal chars
+        texts = [str(part.content) for message in messages for part in message.parts if hasattr(part, "content")]
+        chars = len(info.instructions or "") + sum(map(len, texts))
+        return ModelResponse(parts=[TextPart("done")])
+
+    def first_request(directories: list[str]) -> tuple[float, int]:
+        agent: Any = create_deep_agent(FunctionModel(respond), skills={"directories": directories})
+        began = time.perf_counter()
+        asyncio.run(agent.run("Hello.", deps=create_default_deps(backend=memory_backend())))
+        return (time.perf_counter() - began) * 1000, chars
+
+    with tempfile.TemporaryDirectory() as empty:
+        first_request([empty])
+        ms, without = first_request([empty])
+    more_ms, more = first_request([str(Path.cwd() / "skills")])
+    answer({"ms": more_ms - ms, "tokens": (more - without) / 4})
