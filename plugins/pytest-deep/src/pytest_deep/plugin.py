@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,17 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """A plugin that is left out is an error for a test that named it, and so is everything else that would be told."""
     if "deep_kernel" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.filterwarnings("error::deep_core.errors.PluginWarning"), append=False)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Import what conformance needs before the first test runs.
+
+    pytest parses these modules to rewrite their assertions. Later, a garbage collection in the middle of that may log
+    the traceback of somebody's forgotten task, for which Python 3.11 parses too, and then fails with a SystemError.
+    """
+    if any("bench" in getattr(item, "fixturenames", ()) for item in session.items):
+        for name in ("behaviour", "bench", "described", "holdings", "importing", "making", "stepping"):
+            importlib.import_module(f"pytest_deep.{name}")
 
 
 @pytest.fixture
