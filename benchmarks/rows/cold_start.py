@@ -14,9 +14,9 @@ __all__ = ["measure"]
 
 ROUNDS = 15
 CODE = """
-from benchmarks.contenders.{module} import CONTENDER
+from benchmarks.contenders import load
 from pathlib import Path
-seen = CONTENDER.first_request(Path.cwd())
+seen = load({module!r}).first_request(Path.cwd())
 import json
 print(json.dumps(seen[2:]))
 """
