@@ -80,8 +80,13 @@ def brought_by_deep_all() -> list[str]:
 
 
 def readers_environment(home: Path) -> dict[str, str]:
-    """An environment with what deep-all brings, `deep` on the path, an empty home, and nobody's key or settings."""
-    out = {k: v for k, v in os.environ.items() if not k.startswith(("DEEP_", "XDG_")) and "API_KEY" not in k}
+    """An environment with what deep-all brings, `deep` on the path, an empty home, and nobody's key or settings.
+
+    CI is not set: pytest, for one, prints more where it is.
+    """
+    others = ("DEEP_", "XDG_", "PYTEST_")
+    in_ci = ("CI", "BUILD_NUMBER")
+    out = {k: v for k, v in os.environ.items() if not k.startswith(others) and "API_KEY" not in k and k not in in_ci}
     out["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), out["PATH"]])
     allowed = ",".join(brought_by_deep_all())
     return out | {"HOME": str(home), "NO_PROXY": "*", "PYTHONUTF8": "1", "DEEP_PLUGINS_ALLOW": allowed}

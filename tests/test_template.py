@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import keyword
 import re
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ from deep_cli.main import BUILT_IN
 from deep_cli.plugin_names import CLASHES, plugin_problem
 from deep_cli.template import complete, questions, render
 from hatchling.builders.wheel import WheelBuilder
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import deep_core
@@ -137,9 +138,14 @@ def test_no_mark_of_the_template_is_left_and_every_text_ends_in_one_line_break()
 
 
 @given(st.from_regex(NAME, fullmatch=True))
+@example("in")
+@example("int")
+@example("self")
+@example("pytest")
+@example("context")
 def test_every_name_that_the_contract_allows_makes_a_plugin(name: str) -> None:
     if plugin_problem(name, BUILT_IN):
-        assert name in {*RESERVED_NAMES, *CLASHES, *BUILT_IN}
+        assert name in {*RESERVED_NAMES, *CLASHES, *BUILT_IN, *keyword.kwlist}
         return
     files = render(answers(name, KINDS))
     project = tomllib.loads(files["pyproject.toml"])["project"]
@@ -188,6 +194,7 @@ def test_the_hook_for_cookiecutter_knows_the_names_that_are_reserved(capsys: pyt
     [
         ({"plugin": "Weather"}, "must be lower-case letters"),
         ({"plugin": "tools"}, "'tools' is reserved"),
+        ({"plugin": "in"}, "'in' is reserved"),
         ({"plugin": "explain"}, "deep explain is a command already"),
         ({"module": "json"}, "'json' must be a name"),
         ({"distribution": "-x"}, "'-x' must be letters"),

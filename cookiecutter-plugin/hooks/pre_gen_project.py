@@ -58,7 +58,7 @@ texts = {
 problems = []
 if not PLUGIN.fullmatch(plugin):
     problems.append(f"plugin: {plugin!r} must be lower-case letters, digits and _, at most 40, a letter first")
-if plugin in RESERVED:
+if plugin in RESERVED or keyword.iskeyword(plugin):
     problems.append(f"plugin: {plugin!r} is reserved; take another name")
 if command and plugin in COMMANDS:
     problems.append(f"plugin: deep {plugin} is a command already; take another name, or leave the command out")

@@ -121,6 +121,7 @@ def test_a_kind_that_is_not_there_is_an_error_with_those_that_are(deep: Any) -> 
         (["Weather-Report"], "a letter first. Try: weather_report\n"),
         (["tools"], "deep: PLUGIN: 'tools' is reserved: it is a parameter of create_deep_agent"),
         (["tools"], "Try: my_tools\n"),
+        (["in"], "deep: PLUGIN: 'in' is a word of Python: nobody could write create_deep_agent(in=…). Try: my_in\n"),
         (["explain", "--with", "command"], "'explain' would hide the command deep explain. Try: my_explain\n"),
         (["weather", "--module", "json"], "deep: --module: 'json' is another module's name. Try: deep_json_plugin\n"),
         (["weather", "--module", "acme-weather"], "--module: 'acme-weather' must be letters, digits and _"),

@@ -26,9 +26,11 @@ def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
     from deep_core.contributions import NAME
     from deep_core.kernel import RESERVED_NAMES
 
-    reserved = {*RESERVED_NAMES, *CLASHES}
+    reserved = {*RESERVED_NAMES, *CLASHES, *keyword.kwlist}
     if not NAME.fullmatch(name):
         why = f"must be lower-case letters, digits and _, at most {LONGEST}, a letter first"
+    elif keyword.iskeyword(name):
+        why = f"is a word of Python: nobody could write create_deep_agent({name}=…)"
     elif name in reserved:
         why = "is reserved: it is a parameter of create_deep_agent, or would clash in the code"
     elif name in taken:
