@@ -32,7 +32,7 @@ from .gate import DeepBase, InnerGate, NativeTools
 from .history import History
 from .policy import Policy
 from .state import session
-from .tools import Toolbox
+from .tools import RunToolsets, Toolbox
 from .workspace import Workspaces
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ class DeepCapability(DeepBase):
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Gate every function tool of the run once more, inside what other capabilities wrap around them."""
+        toolset = RunToolsets.of(toolset, self.parts.toolbox)
         return InnerGate(toolset, self.parts.policy, self.parts.owners)
 
     @property

@@ -6,16 +6,13 @@ that somebody (the model, say) put into the working directory cannot become a pl
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, Literal, cast
-from urllib.parse import unquote, urlsplit
 
 from .metadata import canonical, read_entry_points, read_metadata
 
@@ -122,33 +119,23 @@ def scan(directories: Sequence[str] | None = None, *, group: str = GROUP) -> lis
             paths.setdefault(name, path)  # the first on the path shadows the later, as for import
     found: list[Candidate] = []
     for path in paths.values():
-        if _declares(path, group):
-            found.extend(_candidates(path, paths, group))
+        found.extend(_candidates(path, paths, group))
     return sorted(found, key=lambda c: (c.record.name, c.record.distribution or ""))
 
 
 def _dist_infos(directory: str) -> Iterator[tuple[str, str]]:
     try:
-        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".dist-info"))
     except OSError:
         return
-    for entry in entries:
-        if entry.name.endswith(".dist-info"):
-            yield canonical(entry.name.removesuffix(".dist-info").partition("-")[0]), entry.path
-
-
-def _declares(dist_info: str, group: str) -> bool:
-    # A plain look into the text first: parsing the metadata of a thousand distributions costs 100 ms.
-    try:
-        with open(os.path.join(dist_info, "entry_points.txt"), "rb") as file:
-            return re.search(rb"^\[\s*" + re.escape(group.encode()) + rb"\s*\]", file.read(), re.M) is not None
-    except OSError:
-        return False
+    for name in names:
+        yield canonical(name.removesuffix(".dist-info").partition("-")[0]), os.path.join(directory, name)
 
 
 def _candidates(path: str, installed: dict[str, str], group: str) -> list[Candidate]:
     try:
-        return list(_read(path, installed, group))
+        points = read_entry_points(path, group)
+        return _read(path, points, installed) if points else []
     except Exception as error:  # noqa: BLE001 - whatever one distribution's metadata does, the others are untouched
         name, _, version = os.path.basename(path).removesuffix(".dist-info").partition("-")
         record = PluginRecord(
@@ -159,12 +146,12 @@ def _candidates(path: str, installed: dict[str, str], group: str) -> list[Candid
         return [Candidate(record, "", Path(path), "", (), (), (), listed=False)]
 
 
-def _read(path: str, installed: dict[str, str], group: str) -> Iterator[Candidate]:
+def _read(path: str, points: Sequence[tuple[str, str]], installed: dict[str, str]) -> list[Candidate]:
     metadata = read_metadata(path)
     site_directory = os.path.dirname(os.path.realpath(path))
     editable = _editable_root(_text(os.path.join(path, "direct_url.json")))
-    for name, value in read_entry_points(path, group):
-        yield Candidate(
+    return [
+        Candidate(
             record=PluginRecord(
                 name=name,
                 distribution=metadata.name,
@@ -180,6 +167,8 @@ def _read(path: str, installed: dict[str, str], group: str) -> Iterator[Candidat
             roots=(editable, site_directory) if editable else (site_directory,),
             listed=editable is None,
         )
+        for name, value in points
+    ]
 
 
 def _text(path: str) -> str | None:
@@ -193,6 +182,9 @@ def _text(path: str) -> str | None:
 def _editable_root(direct_url: str | None) -> str | None:
     if not direct_url:
         return None
+    import json
+    from urllib.parse import unquote, urlsplit
+
     try:
         raw: object = json.loads(direct_url)
     except ValueError:

@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Metadata", "accepts", "canonical", "read_entry_points", "read_metadata"]
+__all__ = ["NAME", "Metadata", "accepts", "canonical", "read_entry_points", "read_metadata"]
 
+NAME = re.compile(r"^[a-z][a-z0-9_]{0,39}$")
+"""A plugin's, section's and slot's name (contract, section 3)."""
+
+_SEPARATORS = re.compile(r"[-_.]+")
 _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) *(?:\[[A-Za-z0-9._, -]*\])? *"
     r"(?P<range>(?:(?:>=|<=|==|!=|<|>) *\d+(?:\.\d+)* *(?:, *(?=[><=!]))?)*)(?:; *(?P<marker>.*))?"
@@ -42,7 +46,7 @@ class Metadata:
 
 def canonical(name: str) -> str:
     """A distribution's name in its one spelling (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return _SEPARATORS.sub("-", name).lower()
 
 
 def read_metadata(dist_info: str) -> Metadata:
@@ -107,16 +111,21 @@ def _requirement(text: str) -> tuple[str, str] | None:
 
 
 def read_entry_points(dist_info: str, group: str) -> list[tuple[str, str]]:
-    """The (name, value) pairs of a group in entry_points.txt.
+    """The (name, value) pairs of a group in entry_points.txt; none where there is no such file or section.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: a line is no entry, or the file is not UTF-8.
+        ValueError: the section is there, and a line of the file is no entry, or the file is not UTF-8.
     """
-    with open(os.path.join(dist_info, "entry_points.txt"), encoding="utf-8") as file:
-        text = file.read()
+    # A thousand distributions are asked, and few have the section: no buffer, no decoding, no pattern before that.
+    try:
+        with open(os.path.join(dist_info, "entry_points.txt"), "rb", buffering=0) as file:
+            content = file.read()
+    except OSError:
+        return []
+    if f"\n[{group}]".encode() not in b"\n" + content:
+        return []
     section, found = "", list[tuple[str, str]]()
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in enumerate(content.decode("utf-8").splitlines(), 1):
         line = raw.strip()
         if not line or line[0] in "#;":
             continue

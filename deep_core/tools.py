@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from pydantic_ai import ToolDefinition
 from pydantic_ai._utils import gather
 from pydantic_ai.tools import RunContext, Tool
-from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, WrapperToolset
+from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from .approvals import calls_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .policy import Policy
     from .tracing import Tracer
 
-__all__ = ["RESERVED", "PluginToolset", "ToolRules", "Toolbox", "static_definitions", "subject_of"]
+__all__ = ["RESERVED", "PluginToolset", "RunToolsets", "ToolRules", "Toolbox", "static_definitions", "subject_of"]
 
 RESERVED = ("search_tools", "load_capability", "final_result")
 """Tool names that Pydantic AI takes for itself as soon as a deferred tool, capability or an output model exists."""
@@ -236,8 +236,9 @@ class PluginToolset(WrapperToolset[Any]):
         seen = self._seen.get(name)
         if seen is None or seen[0] != definition:
             attributed = self.rules.attribute(self.plugin, definition)
-            if attributed.toolset_id is None:
-                attributed = replace(attributed, toolset_id=self.wrapped.id)  # else stamped anew at each listing
+            # Else both are stamped anew at each listing.
+            toolset, capability = attributed.toolset_id or self.wrapped.id, attributed.capability_id or "deep"
+            attributed = replace(attributed, toolset_id=toolset, capability_id=capability)
             self._seen[name] = seen = (definition, attributed)
             self._final[seen[1].name] = seen[1]
         return seen[1]
@@ -283,12 +284,70 @@ def static_definitions(toolset: AbstractToolset[Any]) -> list[ToolDefinition] | 
 
 
 @dataclass
-class Toolbox(CombinedToolset[Any]):
-    """All plugins' toolsets as one; a clash names both plugins and the ways out.
+class InARow(CombinedToolset[Any]):
+    """Toolsets as one, of which those that answer without waiting are asked in a row.
 
-    What needs no I/O is asked in a row, not in tasks of its own as `CombinedToolset` does it: with five plugins these
-    tasks took as long as everything else the kernel does in a turn (docs/decisions/0010).
+    `CombinedToolset` asks each in a task of its own: with five plugins these tasks took as long as everything else the
+    kernel does in a turn (docs/decisions/0010).
     """
+
+    async def for_run(self, ctx: RunContext[Any]) -> Self:
+        """This run's own."""
+        return replace(self, toolsets=await self._asked(lambda toolset: toolset.for_run(ctx)))
+
+    async def for_run_step(self, ctx: RunContext[Any]) -> Self:
+        """Itself, where no toolset changes from step to step."""
+        toolsets = await self._asked(lambda toolset: toolset.for_run_step(ctx))
+        same = all(new is old for new, old in zip(toolsets, self.toolsets, strict=True))
+        return self if same else replace(self, toolsets=toolsets)
+
+    async def _asked(self, ask: Callable[[AbstractToolset[Any]], Awaitable[T]]) -> list[T]:
+        """One answer of each toolset; those that may wait for something are asked at once."""
+        waiting = [toolset for toolset in self.toolsets if not _settled(toolset)]
+        late = iter(await gather(*map(ask, waiting)) if waiting else ())
+        return [await ask(toolset) if _settled(toolset) else next(late) for toolset in self.toolsets]
+
+    def _instruction_children(self) -> Sequence[AbstractToolset[Any]]:
+        return [toolset for toolset in self.toolsets if not (_settled(toolset) and _is_silent(toolset))]
+
+
+@dataclass
+class RunToolsets(InARow):
+    """All function toolsets of a run. One that is alone in having tools is asked directly, and called directly."""
+
+    @classmethod
+    def of(cls, prepared: AbstractToolset[Any], toolbox: Toolbox) -> AbstractToolset[Any]:
+        """What a run is about to use, with these in the place of Pydantic AI's own combination.
+
+        Args:
+            prepared: what Pydantic AI made of all toolsets; given back as it is where it is made otherwise.
+            toolbox: the plugins' own, which name their capability by themselves: what wraps it to say so is left out.
+        """
+        if type(prepared) is not PreparedToolset or type(prepared.wrapped) is not CombinedToolset:
+            return prepared
+        flat: list[AbstractToolset[Any]] = []
+        for toolset in prepared.wrapped.toolsets:
+            flat += toolset.toolsets if type(toolset) is CombinedToolset else [toolset]
+        own = [toolbox if isinstance(t, WrapperToolset) and t.wrapped is toolbox else t for t in flat]
+        return replace(prepared, wrapped=cls(own))
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """All tools."""
+        some = [toolset for toolset in self.toolsets if not _is_empty(toolset)]
+        return await (some[0].get_tools(ctx) if len(some) == 1 else super().get_tools(ctx))
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Have the toolset that listed the tool call it."""
+        if hasattr(tool, "source_toolset"):  # listed among others
+            return await super().call_tool(name, tool_args, ctx, tool)
+        return await tool.toolset.call_tool(name, tool_args, ctx, tool)
+
+
+@dataclass
+class Toolbox(InARow):
+    """All plugins' toolsets as one; a clash names both plugins and the ways out."""
 
     def claims(self) -> list[Claim]:
         """The names of the offered tools that are known without I/O."""
@@ -310,22 +369,6 @@ class Toolbox(CombinedToolset[Any]):
             out.extend(d for d in definitions or () if offered(toolset, d))
         return out, complete
 
-    async def for_run(self, ctx: RunContext[Any]) -> Toolbox:
-        """This run's own."""
-        return replace(self, toolsets=await self._asked(lambda toolset: toolset.for_run(ctx)))
-
-    async def for_run_step(self, ctx: RunContext[Any]) -> Toolbox:
-        """Itself, where no toolset changes from step to step."""
-        toolsets = await self._asked(lambda toolset: toolset.for_run_step(ctx))
-        same = all(new is old for new, old in zip(toolsets, self.toolsets, strict=True))
-        return self if same else replace(self, toolsets=toolsets)
-
-    async def _asked(self, ask: Callable[[AbstractToolset[Any]], Awaitable[T]]) -> list[T]:
-        """One answer of each toolset; those that may wait for something are asked at once."""
-        waiting = [toolset for toolset in self.toolsets if not _settled(toolset)]
-        late = iter(await gather(*map(ask, waiting)) if waiting else ())
-        return [await ask(toolset) if _settled(toolset) else next(late) for toolset in self.toolsets]
-
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """All tools, by final name.
 
@@ -345,18 +388,20 @@ class Toolbox(CombinedToolset[Any]):
         """Have the toolset that listed the tool call it."""
         return await tool.toolset.call_tool(name, tool_args, ctx, tool)
 
-    def _instruction_children(self) -> Sequence[AbstractToolset[Any]]:
-        # Pydantic AI makes a task for each at every request; most have nothing to say.
-        return [toolset for toolset in self.toolsets if not (_settled(toolset) and _is_silent(toolset))]
-
 
 def _settled(toolset: AbstractToolset[Any]) -> bool:
     """Whether a toolset answers without waiting: nothing but functions, all known."""
-    return isinstance(toolset, PluginToolset) and type(toolset.wrapped) is FunctionToolset
+    own = toolset.wrapped if isinstance(toolset, PluginToolset) else toolset
+    return isinstance(own, FunctionToolset) and type(own).get_tools is FunctionToolset.get_tools
+
+
+def _is_empty(toolset: AbstractToolset[Any]) -> bool:
+    return _settled(toolset) and isinstance(toolset, FunctionToolset) and not toolset.tools
 
 
 def _is_silent(toolset: AbstractToolset[Any]) -> bool:
-    return not getattr(cast("PluginToolset", toolset).wrapped, "_instructions", True)
+    own = cast("Any", toolset.wrapped if isinstance(toolset, PluginToolset) else toolset)
+    return not getattr(own, "_instructions", True)
 
 
 def offered(toolset: PluginToolset, definition: ToolDefinition) -> bool:
