@@ -22,8 +22,6 @@ if TYPE_CHECKING:
         Deny,
         Processor,
         PromptSection,
-        SkillLoader,
-        SkillMeta,
         StateSlot,
         ToolCall,
         Without,
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from .kernel import Kernel, create_deep_agent
     from .markers import hookimpl, hookspec
     from .plugin_options import PluginOptions
+    from .skills import SkillLoader, SkillMeta
     from .state import DeepAgentDeps, SessionState, create_default_deps
     from .tracing import Trace
     from .workspace import BackendProtocol, SandboxProtocol
@@ -87,7 +86,7 @@ __getattr__, __dir__ = lazy_exports(__name__, {
     "context": ["AgentContext", "agent_context"],
     "contributions": [
         "Allow", "Ask", "BackendFactory", "Contribution", "Deny", "Processor", "PromptSection",
-        "SkillLoader", "SkillMeta", "StateSlot", "ToolCall", "Without",
+        "StateSlot", "ToolCall", "Without",
     ],
     "errors": ["ConfigError", "MissingExtra", "PluginError", "PluginWarning"],
     "events": ["RunEvent"],
@@ -97,6 +96,7 @@ __getattr__, __dir__ = lazy_exports(__name__, {
     "kernel": ["Kernel", "create_deep_agent"],
     "markers": ["hookimpl", "hookspec"],
     "plugin_options": ["PluginOptions"],
+    "skills": ["SkillLoader", "SkillMeta"],
     "state": ["DeepAgentDeps", "SessionState", "create_default_deps"],
     "tracing": ["Trace"],
     "workspace": ["BackendProtocol", "SandboxProtocol"],

@@ -26,7 +26,7 @@ APPROVALS: StateSlot[dict[str, str]] = StateSlot("deep_approvals", dict[str, str
 REMEMBERED = 200
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RunCalls:
     """What one run needs to tell an approved call from a forged or changed one.
 

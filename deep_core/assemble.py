@@ -17,7 +17,6 @@ from .capability import DeepCapability, Parts
 from .context import AgentContext
 from .contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
 from .errors import PluginError, clash_message, suggest
-from .events import RunEvent
 from .expressions import ToolExpression, as_expression
 from .gate import NativeTools, PolicyCapability, approves, vet
 from .hosting import Hosted, hostable
@@ -31,6 +30,7 @@ from .workspace import Workspaces
 if TYPE_CHECKING:
     from pydantic_ai.workspaces import WorkspaceBackend
 
+    from .events import RunEvent
     from .kernel import Kernel
 
 __all__ = ["assemble"]

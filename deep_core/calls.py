@@ -49,7 +49,7 @@ class Incident:
         return f"plugin {self.plugin}, {self.where}: {self.error} ({self.effect})"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Incidents:
     """The last hundred incidents of a kernel; `strict` raises instead."""
 

@@ -19,15 +19,6 @@ from .approvals import copied, unanswered
 from .calls import Incidents
 from .context import AgentContext
 from .contributions import Contribution, Processor, PromptSection, ToolCall
-from .events import (
-    ApprovalEvent,
-    CompactionEvent,
-    RequestEvent,
-    RunEndEvent,
-    RunEvent,
-    RunStartEvent,
-    ToolEvent,
-)
 from .gate import DeepBase, InnerGate, NativeTools
 from .history import History
 from .policy import Policy
@@ -39,6 +30,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestContext, ModelResolutionContext
     from pydantic_ai.run import AgentRunResult
 
+    from .events import RunEvent
     from .kernel import Kernel
 
 __all__ = ["DeepCapability", "Parts"]
@@ -46,7 +38,7 @@ __all__ = ["DeepCapability", "Parts"]
 _TOOL = re.compile(r"\{tool:([A-Za-z0-9_.-]+)\}")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Parts:
     """Everything that was collected for one agent.
 
@@ -142,6 +134,8 @@ class DeepCapability(DeepBase):
         session(ctx).state.bind(self.parts.kernel)
         if self.parts.emit is None:
             return await handler()
+        from .events import RunEndEvent, RunStartEvent
+
         await self.parts.emit(RunStartEvent(**_run(ctx)))
         error: BaseException | None = None
         try:
@@ -156,6 +150,8 @@ class DeepCapability(DeepBase):
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
         """Tell listeners which calls a person denied: nothing of these comes by here again."""
         if self.parts.emit is not None and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
+            from .events import ApprovalEvent
+
             pending = unanswered(ctx.messages)
             for call_id, said in node.deferred_tool_results.approvals.items():
                 if call_id in pending and (said is False or isinstance(said, ToolDenied)):
@@ -204,6 +200,8 @@ class DeepCapability(DeepBase):
     ) -> ModelResponse:
         """Tell listeners what was used."""
         if self.parts.emit is not None:
+            from .events import RequestEvent
+
             usage = response.usage
             await self.parts.emit(
                 RequestEvent(
@@ -228,6 +226,8 @@ class DeepCapability(DeepBase):
         emit = self.parts.emit
         if emit is None:
             return await handler(args)
+        from .events import ToolEvent
+
         about: dict[str, Any] = {
             **_run(ctx),
             "tool": tool_def.name,
@@ -272,6 +272,8 @@ class DeepCapability(DeepBase):
     async def decided(self, ctx: RunContext[Any], call: ToolCall, decision: str, reason: str) -> None:
         """Tell listeners what the policy decided about a call."""
         if self.parts.emit is not None:
+            from .events import ApprovalEvent
+
             about: dict[str, Any] = {"tool": call.tool, "plugin": call.plugin, "call_id": call.call_id}
             await self.parts.emit(ApprovalEvent(**_run(ctx), **about, decision=decision, reason=reason))  # type: ignore[arg-type]
 
@@ -279,6 +281,8 @@ class DeepCapability(DeepBase):
         self, ctx: RunContext[Any], processor: Contribution[Processor], before: int, after: int, error: str | None
     ) -> None:
         if self.parts.emit is not None:
+            from .events import CompactionEvent
+
             event = CompactionEvent(
                 **_run(ctx),
                 plugin=processor.plugin,

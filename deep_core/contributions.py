@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+from .metadata import NAME
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
@@ -23,8 +24,6 @@ __all__ = [
     "Deny",
     "Processor",
     "PromptSection",
-    "SkillLoader",
-    "SkillMeta",
     "StateSlot",
     "ToolCall",
     "Verdict",
@@ -32,8 +31,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-NAME = re.compile(r"^[a-z][a-z0-9_]{0,39}$")
-"""A plugin's, section's and slot's name (contract, section 3)."""
 
 BackendFactory: TypeAlias = "Callable[[AgentContext], WorkspaceBackend]"
 """Makes one session's backend. Called once a session, without I/O: a backend connects on first use."""
@@ -46,8 +43,7 @@ def _check_name(kind: str, name: str) -> None:
         raise ValueError(f"{kind} name {name!r} must be lower-case letters, digits and _ (at most 40), a letter first")
 
 
-@dataclass(frozen=True)
-class Contribution(Generic[T]):
+class Contribution(NamedTuple, Generic[T]):
     """One contributed value and the plugin it came from."""
 
     plugin: str
@@ -176,39 +172,6 @@ class Processor:
 
 
 @dataclass(frozen=True)
-class SkillMeta:
-    """What is known of a skill before it is loaded (agentskills.io frontmatter, and where it was found)."""
-
-    name: str
-    description: str
-    source: str
-    path: str
-    license: str | None = None
-    compatibility: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
-    allowed_tools: tuple[str, ...] = ()
-
-
-@runtime_checkable
-class SkillLoader(Protocol):
-    """A source of skills. Precedence by `source`: project > user > package."""
-
-    source: str
-
-    async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
-        """The skills, from frontmatter alone."""
-        ...
-
-    async def read(self, ctx: RunContext[Any], name: str) -> str:
-        """The instructions of one skill. Raises KeyError for an unknown one."""
-        ...
-
-    async def resource(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
-        """A file of the skill. Raises KeyError, or FileNotFoundError; never leaves the skill's directory."""
-        ...
-
-
-@dataclass(frozen=True)
 class ToolCall:
     """One call as policy sees it.
 
@@ -232,31 +195,29 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
-class Allow:
+class _Said:
+    reason: str = ""
+
+
+class Allow(_Said):
     """No objection to the call."""
 
-    reason: str = ""
 
-
-@dataclass(frozen=True)
-class Ask:
+class Ask(_Said):
     """A person decides about the call."""
 
-    reason: str = ""
 
-
-@dataclass(frozen=True)
-class Deny:
+class Deny(_Said):
     """The call is refused; the model reads the reason."""
 
-    reason: str = "denied by policy"
+    def __init__(self, reason: str = "denied by policy") -> None:
+        super().__init__(reason)
 
 
 Verdict: TypeAlias = Allow | Ask | Deny
 
 
-@dataclass(frozen=True)
-class Without:
+class Without(NamedTuple):
     """In `plugins=[…]` of an agent: leave this plugin out."""
 
     plugin: str

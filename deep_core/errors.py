@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import warnings
@@ -66,6 +65,8 @@ def warn(message: str) -> None:
 
 def suggest(word: str, known: Iterable[str]) -> str:
     """`" Did you mean 'x'?"` for the nearest of `known`, or an empty string."""
+    import difflib  # only a mistake needs it
+
     near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     return f" Did you mean {near[0]!r}?" if near else ""
 

@@ -16,8 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -28,8 +27,7 @@ MAX_NESTING = 50  # how many `(` and `~` may be open at one place (E7); it bound
 _OR, _AND, _UNARY = 1, 2, 3  # how tightly a written form binds
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSubject:
+class ToolSubject(NamedTuple):
     """What an expression sees of one tool: its final name, then the original one where it differs; either matches."""
 
     names: tuple[str, ...]
@@ -107,8 +105,17 @@ class ToolExpression:
     def __bool__(self) -> bool:
         raise TypeError("a tool expression is neither true nor false: use & | ~, not and, or, not; ask `is None`")
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
+
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable")  # dataclasses guard their own fields only
+        raise AttributeError(f"{type(self).__name__} is immutable")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable")
 
     __str__ = to_dsl
 
@@ -155,12 +162,13 @@ def _check(owner: ToolExpression, value: object) -> None:
         raise ValueError(f'{type(owner).__name__} needs a non-empty string; every tool is ~name:"", none is name:""')
 
 
-@dataclass(frozen=True, repr=False)
 class _Named(ToolExpression):
+    __match_args__ = ("name",)
     name: str
 
-    def __post_init__(self) -> None:
-        _check(self, self.name)
+    def __init__(self, name: str) -> None:
+        _check(self, name)
+        vars(self)["name"] = name
 
 
 class Tag(_Named):
@@ -175,14 +183,15 @@ class FromPlugin(_Named):
     """Tools that this plugin contributed. Raises `ValueError` for the empty string."""
 
 
-@dataclass(frozen=True, repr=False)
 class Prefix(ToolExpression):
     """Tools one of whose names starts with this. Raises `ValueError` for the empty string: it would be every tool."""
 
+    __match_args__ = ("prefix",)
     prefix: str
 
-    def __post_init__(self) -> None:
-        _check(self, self.prefix)
+    def __init__(self, prefix: str) -> None:
+        _check(self, prefix)
+        vars(self)["prefix"] = prefix
 
 
 _Atom: TypeAlias = Tag | ToolName | FromPlugin | Prefix
@@ -191,28 +200,28 @@ NOTHING: ToolExpression = ToolName("")
 """Selects no tool and is written `name:""`; what an empty list of names means. `~NOTHING` selects every tool."""
 
 
-@dataclass(frozen=True, repr=False)
 class Not(ToolExpression):
     """Every tool that the operand does not select."""
 
+    __match_args__ = ("operand",)
     operand: ToolExpression
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_nesting", self._settle((self.operand,), 1))
+    def __init__(self, operand: ToolExpression) -> None:
+        vars(self).update(_nesting=self._settle((operand,), 1), operand=operand)
 
 
-@dataclass(frozen=True, repr=False, init=False)
 class _Join(ToolExpression):
+    __match_args__ = ("operands",)
     operands: tuple[ToolExpression, ...]
 
     def __init__(self, *operands: ToolExpression) -> None:
-        object.__setattr__(self, "_nesting", self._settle(operands, 0))
+        nesting = self._settle(operands, 0)
         flat: list[ToolExpression] = []
         for operand in operands:
             flat.extend(operand.operands if isinstance(operand, _Join) and type(operand) is type(self) else (operand,))
         if len(flat) < 2:
             raise ValueError(f"{type(self).__name__} joins two or more expressions, not {len(flat)}")
-        object.__setattr__(self, "operands", tuple(flat))
+        vars(self).update(_nesting=nesting, operands=tuple(flat))
 
 
 class And(_Join):
@@ -421,8 +430,7 @@ def as_expression(value: ToolExpression | str | Sequence[str] | AbstractSet[str]
     return _any(atoms or [NOTHING])
 
 
-@dataclass(frozen=True, slots=True)
-class UnmatchedAtom:
+class UnmatchedAtom(NamedTuple):
     """An atom that no tool matches, whether it stands under an odd number of `~`, and the problem in words."""
 
     atom: ToolExpression

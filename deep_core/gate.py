@@ -43,7 +43,7 @@ class DeepBase(AbstractCapability[Any]):
     """What the kernel's capability `deep` is, for `vet`: no plugin's capability stands behind it."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class NativeTools:
     """Which of the provider's own tools are sent: their calls run where no gate is, so somebody must have named them.
 
@@ -66,7 +66,7 @@ class NativeTools:
             request.model_request_parameters = replace(parameters, native_tools=kept)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class InnerGate(WrapperToolset[Any]):
     """All function tools of a run, inside what other capabilities wrap around them: attributed, and gated again."""
 
@@ -98,7 +98,7 @@ class InnerGate(WrapperToolset[Any]):
         return await self.wrapped.call_tool(name, tool_args, ctx, tool)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ShownToolset(WrapperToolset[Any]):
     """What the filter leaves of a run's function tools."""
 
@@ -115,7 +115,7 @@ class ShownToolset(WrapperToolset[Any]):
         return {name: tool for (name, tool), mine in zip(tools.items(), own, strict=True) if self.policy.shows(mine)}
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class PolicyCapability(AbstractCapability[Any]):
     """The outer gate: first in the chain, around every other capability."""
 

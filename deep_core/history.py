@@ -38,7 +38,7 @@ without a system role (Anthropic's) add a note on such messages to the prefix, t
 _MARKER = re.compile(r'<context id="([a-z0-9_.]+)" rev="([0-9a-f]{8})">\n.*\n</context>', re.S)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class LiveSent:
     """The revision of what this run has last said for each live section, by `plugin.section`."""
 
@@ -61,7 +61,7 @@ def sanitised(text: str) -> str:
     return text.strip()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class History:
     """The processors and live sections of one agent.
 

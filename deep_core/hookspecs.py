@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset
 
     from .context import AgentContext
-    from .contributions import BackendFactory, Processor, PromptSection, SkillLoader, StateSlot, ToolCall, Verdict
+    from .contributions import BackendFactory, Processor, PromptSection, StateSlot, ToolCall, Verdict
     from .events import RunEvent
     from .plugin_options import PluginOptions
+    from .skills import SkillLoader
     from .state import DeepAgentDeps
 
 
@@ -202,7 +203,7 @@ def deep_history_processors(context: AgentContext) -> Iterable[Processor]:  # py
     """
 
 
-@hookspec(policy="collect", item="deep_core.contributions:SkillLoader")
+@hookspec(policy="collect", item="deep_core.skills:SkillLoader")
 def deep_skill_loaders(context: AgentContext) -> Iterable[SkillLoader]:  # pyright: ignore[reportReturnType]
     """Skill loaders: sources of skills.
 

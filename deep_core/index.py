@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from .metadata import canonical, read_entry_points, read_metadata
 
@@ -63,8 +63,7 @@ class PluginRecord:
         self.status, self.reason, self.error = status, reason, error
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One entry point of group `deep`, with what its distribution's metadata says.
 
     Attributes:

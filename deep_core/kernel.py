@@ -6,19 +6,17 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from . import __version__
 from .calls import Caller, Incident, Incidents
-from .config import Config, load_config
 from .contributions import StateSlot
 from .errors import ConfigError, MissingExtra, PluginError, clash_message, suggest, warn
-from .index import Candidate, PluginRecord, scan
-from .load import Lists, by_hand, explain_failure, gate, load, named
-from .outcomes import recall, remember
+from .index import PluginRecord
+from .load import explain_failure, load
+from .outcomes import remember
 from .registry import Registry
+from .survey import ConfigSource, Survey, by_hand, named, survey
 from .tracing import Trace, Tracer
 
 if TYPE_CHECKING:
@@ -47,68 +45,6 @@ __all__ = ["Kernel", "Survey", "create_deep_agent", "default_kernel", "survey"]
 
 SESSION_NAMES = ("app", "backend", "clone_for_subagent", "depth", "dump", "load", "session_id", "state")
 """Fields and methods of `DeepAgentDeps`: no slot or session method can have these names."""
-ConfigSource = str | os.PathLike[str] | Mapping[str, Any]
-
-RESERVED_NAMES = {
-    *("model", "instructions", "output_type", "tools", "toolsets", "history_processors", "capabilities", "backend"),
-    *("interrupt_on", "tool_filter", "plugins", "config", "kernel", "strict", "name", "model_settings", "retries"),
-    *("approvers", "native_tools", "app", "depth", "system_prompt", "deps_type", "description", "metadata"),
-    *("validation_context", "defer_model_check", "end_strategy", "tool_timeout", "max_concurrency"),
-}
-"""Names that a plugin cannot have: they are parameters of `create_deep_agent`, or of `pydantic_ai.Agent`."""
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What there is before anything is imported.
-
-    Attributes:
-        candidates: every plugin with its status.
-        config: the configuration.
-        warnings: what to tell the user once.
-    """
-
-    candidates: tuple[Candidate, ...]
-    config: Config
-    lists: Lists
-    warnings: tuple[str, ...]
-
-    @property
-    def records(self) -> tuple[PluginRecord, ...]:
-        """The plugins' records, by name."""
-        return tuple(candidate.record for candidate in self.candidates)
-
-
-def survey(
-    *,
-    plugins: Sequence[object] = (),
-    discover: bool = True,
-    allow: Iterable[str] | None = None,
-    disable: Iterable[str] = (),
-    require: Iterable[str] = (),
-    config: ConfigSource | None = None,
-    remembered: bool = True,
-) -> Survey:
-    """Find the plugins and decide which may load, importing none.
-
-    Args:
-        plugins: modules and objects given by hand.
-        discover: whether installed plugins, configuration files and the environment are looked for.
-        allow: a closed list; None means what the configuration says.
-        disable: left out, besides what the configuration says.
-        require: must be active, besides what the configuration says.
-        config: a file or mapping that code names.
-        remembered: whether an active plugin is shown with the outcome of its last load.
-    """
-    settings = load_config(config, files=discover)
-    found = scan() if discover else []
-    hand = [by_hand(plugin) for plugin in plugins]
-    lists = Lists.of(settings, allow=allow, disable=disable, require=require)
-    candidates = sorted([*found, *hand], key=lambda c: (c.record.name, c.record.distribution or ""))
-    messages = gate(candidates, lists, settings, __version__, RESERVED_NAMES)
-    if remembered:
-        recall(candidates)
-    return Survey(tuple(candidates), settings, lists, tuple(messages))
 
 
 class Kernel:

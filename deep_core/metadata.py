@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["NAME", "Metadata", "accepts", "canonical", "read_entry_points", "read_metadata"]
 
@@ -18,17 +17,17 @@ NAME = re.compile(r"^[a-z][a-z0-9_]{0,39}$")
 """A plugin's, section's and slot's name (contract, section 3)."""
 
 _SEPARATORS = re.compile(r"[-_.]+")
-_REQUIREMENT = re.compile(
+# The others are compiled when they are used, which `re` remembers: most who import this module read no metadata.
+_REQUIREMENT = (
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) *(?:\[[A-Za-z0-9._, -]*\])? *"
     r"(?P<range>(?:(?:>=|<=|==|!=|<|>) *\d+(?:\.\d+)* *(?:, *(?=[><=!]))?)*)(?:; *(?P<marker>.*))?"
 )
-_EXTRA = re.compile(r"""extra *== *(?P<quote>['"])[A-Za-z0-9._-]+(?P=quote)""")
-_CLAUSE = re.compile(r"(>=|<=|==|!=|<|>) *(\d+(?:\.\d+)*)")
-_RELEASE = re.compile(r"\d+(?:\.\d+)*")
+_EXTRA = r"""extra *== *(?P<quote>['"])[A-Za-z0-9._-]+(?P=quote)"""
+_CLAUSE = r"(>=|<=|==|!=|<|>) *(\d+(?:\.\d+)*)"
+_RELEASE = r"\d+(?:\.\d+)*"
 
 
-@dataclass(frozen=True)
-class Metadata:
+class Metadata(NamedTuple):
     """What the index needs of one distribution.
 
     Attributes:
@@ -93,9 +92,9 @@ def _headers(lines: Iterator[str] | Any) -> Iterator[tuple[str, str]]:
 
 def _requirement(text: str) -> tuple[str, str] | None:
     """(name, range) of a requirement that holds here without extras; None for others, and for what is none."""
-    plain = _REQUIREMENT.fullmatch(text)
+    plain = re.fullmatch(_REQUIREMENT, text)
     marker = plain["marker"] if plain else None
-    if marker is not None and _EXTRA.fullmatch(marker.strip()):
+    if marker is not None and re.fullmatch(_EXTRA, marker.strip()):
         return None
     if plain is not None and marker is None:
         return canonical(plain["name"]), plain["range"].strip()
@@ -146,8 +145,8 @@ def accepts(specifier: str, version: str) -> bool:
     Raises:
         ValueError: the range is none.
     """
-    clauses = [_CLAUSE.fullmatch(clause.strip()) for clause in specifier.split(",") if clause.strip()]
-    if not _RELEASE.fullmatch(version) or None in clauses:
+    clauses = [re.fullmatch(_CLAUSE, clause.strip()) for clause in specifier.split(",") if clause.strip()]
+    if not re.fullmatch(_RELEASE, version) or None in clauses:
         from packaging.specifiers import SpecifierSet
 
         return SpecifierSet(specifier).contains(version, prereleases=True)

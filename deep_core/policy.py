@@ -33,7 +33,7 @@ passed: ContextVar[tuple[object, str, str, str] | None] = ContextVar("deep_polic
 """(policy, call id, plugin:tool, digest of the arguments) that the outer gate let through in this task."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Policy:
     """The rules of one agent, and the decision on a call.
 

@@ -53,7 +53,7 @@ def tags_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(tags) or DEFAULT_TAGS
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class ToolRules:
     """What the configuration says of one plugin's tools.
 
@@ -96,7 +96,7 @@ def _holds(rule: ToolExpression | bool | None, subject: ToolSubject) -> bool:
     return rule.matches(subject) if isinstance(rule, ToolExpression) else bool(rule)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Listing:
     """What a toolset lists: its tools by final name, their definitions, and the definitions of hidden ones too."""
 
@@ -120,7 +120,7 @@ def _with_tools(toolset: FunctionToolset[Any], tools: dict[str, Tool[Any]]) -> F
     return other
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class PluginToolset(WrapperToolset[Any]):
     """One toolset of one plugin (or of the application, `app`), attributed and gated.
 
@@ -283,7 +283,6 @@ def static_definitions(toolset: AbstractToolset[Any]) -> list[ToolDefinition] | 
     return None
 
 
-@dataclass
 class InARow(CombinedToolset[Any]):
     """Toolsets as one, of which those that answer without waiting are asked in a row.
 
@@ -311,7 +310,6 @@ class InARow(CombinedToolset[Any]):
         return [toolset for toolset in self.toolsets if not (_settled(toolset) and _is_silent(toolset))]
 
 
-@dataclass
 class RunToolsets(InARow):
     """All function toolsets of a run. One that is alone in having tools is asked directly, and called directly."""
 
@@ -345,7 +343,6 @@ class RunToolsets(InARow):
         return await tool.toolset.call_tool(name, tool_args, ctx, tool)
 
 
-@dataclass
 class Toolbox(InARow):
     """All plugins' toolsets as one; a clash names both plugins and the ways out."""
 

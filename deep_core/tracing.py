@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["Trace", "Traced", "Tracer"]
 
 
-@dataclass
+@dataclass(eq=False)
 class Traced:
     """One step of one plugin.
 
@@ -47,7 +47,7 @@ class Traced:
         return {**vars(self), "steps": [step.to_json() for step in self.steps]}
 
 
-@dataclass
+@dataclass(eq=False)
 class Trace:
     """What was traced, in the order in which it ended.
 

@@ -1,0 +1,255 @@
+"""Survey: which plugins there are and which of them may load, told from metadata and configuration before any import.
+
+Listing plugins needs this much of the kernel and no more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from . import __version__
+from .config import Config, load_config
+from .errors import ConfigError, PluginError, suggest
+from .index import Candidate, PluginRecord, scan
+from .metadata import NAME, accepts, canonical
+from .outcomes import recall
+
+__all__ = ["ConfigSource", "Lists", "Survey", "by_hand", "gate", "named", "survey"]
+
+ConfigSource = str | os.PathLike[str] | Mapping[str, Any]
+
+RESERVED_NAMES = {
+    *("model", "instructions", "output_type", "tools", "toolsets", "history_processors", "capabilities", "backend"),
+    *("interrupt_on", "tool_filter", "plugins", "config", "kernel", "strict", "name", "model_settings", "retries"),
+    *("approvers", "native_tools", "app", "depth", "system_prompt", "deps_type", "description", "metadata"),
+    *("validation_context", "defer_model_check", "end_strategy", "tool_timeout", "max_concurrency"),
+}
+"""Names that a plugin cannot have: they are parameters of `create_deep_agent`, or of `pydantic_ai.Agent`."""
+
+
+class Lists(NamedTuple):
+    """The effective lists: (entry, source) pairs; entries are plugin or distribution names."""
+
+    allow: tuple[tuple[str, str], ...] | None
+    disable: tuple[tuple[str, str], ...]
+    require: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(
+        cls, config: Config, *, allow: Iterable[str] | None, disable: Iterable[str], require: Iterable[str]
+    ) -> Lists:
+        """What code says, joined with what the configuration says. For `allow` code wins."""
+        listed = config.plugin_list("allow") if allow is None else tuple((name, "code") for name in allow)
+        return cls(
+            allow=listed,
+            disable=tuple((n, "code") for n in disable) + (config.plugin_list("disable") or ()),
+            require=tuple((n, "code") for n in require) + (config.plugin_list("require") or ()),
+        )
+
+
+class Survey(NamedTuple):
+    """What there is before anything is imported.
+
+    Attributes:
+        candidates: every plugin with its status.
+        config: the configuration.
+        warnings: what to tell the user once.
+    """
+
+    candidates: tuple[Candidate, ...]
+    config: Config
+    lists: Lists
+    warnings: tuple[str, ...]
+
+    @property
+    def records(self) -> tuple[PluginRecord, ...]:
+        """The plugins' records, by name."""
+        return tuple(candidate.record for candidate in self.candidates)
+
+
+def survey(
+    *,
+    plugins: Sequence[object] = (),
+    discover: bool = True,
+    allow: Iterable[str] | None = None,
+    disable: Iterable[str] = (),
+    require: Iterable[str] = (),
+    config: ConfigSource | None = None,
+    remembered: bool = True,
+) -> Survey:
+    """Find the plugins and decide which may load, importing none.
+
+    Args:
+        plugins: modules and objects given by hand.
+        discover: whether installed plugins, configuration files and the environment are looked for.
+        allow: a closed list; None means what the configuration says.
+        disable: left out, besides what the configuration says.
+        require: must be active, besides what the configuration says.
+        config: a file or mapping that code names.
+        remembered: whether an active plugin is shown with the outcome of its last load.
+    """
+    settings = load_config(config, files=discover)
+    found = scan() if discover else []
+    hand = [by_hand(plugin) for plugin in plugins]
+    lists = Lists.of(settings, allow=allow, disable=disable, require=require)
+    candidates = sorted([*found, *hand], key=lambda c: (c.record.name, c.record.distribution or ""))
+    messages = gate(candidates, lists, settings, __version__, RESERVED_NAMES)
+    if remembered:
+        recall(candidates)
+    return Survey(tuple(candidates), settings, lists, tuple(messages))
+
+
+def by_hand(given: object, names: Iterable[str] = ()) -> Candidate:
+    """A candidate for a module or object that the application gave.
+
+    Its name is the module's last part without `deep_`, or the class's name in snake case.
+    """
+    if isinstance(given, ModuleType):
+        name, path = given.__name__.rpartition(".")[2].removeprefix("deep_"), getattr(given, "__file__", None) or ""
+    else:
+        kind = given if isinstance(given, type) else type(given)
+        name, path = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower(), kind.__module__
+    if not NAME.fullmatch(name):
+        raise PluginError(f"a plugin given by hand cannot be called {name!r}; {NAME.pattern} is what a name looks like")
+    record = PluginRecord(name=name, distribution=None, version="", path=path)
+    return Candidate(record, "", Path(), "", (), (), (), listed=False)
+
+
+def gate(
+    candidates: Sequence[Candidate], lists: Lists, config: Config, version: str, reserved: Iterable[str]
+) -> list[str]:
+    """Give every candidate its status before import. Returns warnings.
+
+    Args:
+        candidates: what the index found; their records are changed.
+        lists: allow, disable, require.
+        config: for `[plugins.x] enabled`.
+        version: deep-core's own.
+        reserved: names that a plugin cannot have (the parameters of `create_deep_agent`).
+
+    Raises:
+        ConfigError: an unknown name in `allow` or `require`.
+    """
+    warnings = _check_lists(candidates, lists, config)
+    reserved = set(reserved)
+    for candidate in candidates:
+        _gate_one(candidate, lists, config, version, reserved)
+    _gate_doubles(candidates)
+    _gate_requirements(candidates)
+    return warnings
+
+
+def named(record: PluginRecord, entries: Iterable[tuple[str, str]]) -> str | None:
+    """The source of the first entry that names the plugin or its distribution (in any spelling), or None."""
+    for entry, source in entries:
+        if entry == record.name or (record.distribution and _same_distribution(entry, record.distribution)):
+            return source
+    return None
+
+
+def _same_distribution(a: str, b: str) -> bool:
+    return canonical(a) == canonical(b)
+
+
+def _check_lists(candidates: Sequence[Candidate], lists: Lists, config: Config) -> list[str]:
+    known = {c.record.name for c in candidates} | {c.record.distribution or "" for c in candidates}
+    known |= {c.record.distribution.replace("_", "-").lower() for c in candidates if c.record.distribution}
+    for what, entries in (("allow", lists.allow or ()), ("require", lists.require)):
+        for entry, source in entries:
+            if not any(named(c.record, [(entry, source)]) for c in candidates):
+                raise ConfigError(
+                    f"{source}: plugins.{what} names {entry!r}, which is not installed.{suggest(entry, known)}"
+                )
+    warnings = [
+        f"{source}: plugins.disable names {entry!r}, which is not installed.{suggest(entry, known)}"
+        for entry, source in lists.disable
+        if not any(named(c.record, [(entry, source)]) for c in candidates)
+    ]
+    names = {c.record.name for c in candidates}
+    warnings += [
+        f"{source}: [plugins.{name}] is for a plugin that is not installed.{suggest(name, names)}"
+        for name, source in config.plugin_names().items()
+        if name not in names
+    ]
+    return warnings
+
+
+def _gate_one(candidate: Candidate, lists: Lists, config: Config, version: str, reserved: set[str]) -> None:
+    record = candidate.record
+    if record.status != "active":
+        return  # its metadata could not be read
+    if not NAME.fullmatch(record.name) or record.name in reserved:
+        why = "is a parameter of create_deep_agent" if record.name in reserved else f"does not match {NAME.pattern}"
+        record.fail("failed", f"its name {why}; its author must rename the entry point")
+        return
+    if source := named(record, lists.disable):
+        record.fail("disabled", f"disabled in {source}; to enable it, take it out of plugins.disable there")
+        return
+    settings = config.plugin(record.name)
+    if not settings.enabled:
+        where = settings.sources["enabled"]
+        record.fail("disabled", f"disabled in {where}: [plugins.{record.name}] enabled = false")
+        return
+    if lists.allow is not None and record.distribution is not None and not named(record, lists.allow):
+        sources = {source for _, source in lists.allow} or {"code"}
+        record.fail(
+            "blocked", f"not on the allow list of {', '.join(sorted(sources))}; add {record.name!r} to plugins.allow"
+        )
+        return
+    if candidate.core_range and not accepts(candidate.core_range, version):
+        record.fail(
+            "incompatible",
+            f"needs deep-core {candidate.core_range}, this is {version}: "
+            f"pip install 'deep-core{candidate.core_range}', or another version of {record.distribution}",
+        )
+
+
+def _gate_doubles(candidates: Sequence[Candidate]) -> None:
+    by_name: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        if candidate.record.status == "active":
+            by_name.setdefault(candidate.record.name, []).append(candidate)
+    for name, doubles in by_name.items():
+        if len(doubles) < 2:
+            continue
+        who = "\n".join(f"  {c.record.label}" for c in doubles)
+        ways = [c.record.distribution for c in doubles if c.record.distribution]
+        way = (
+            f"plugins.disable = [{ways[0]!r}], or pip uninstall {ways[0]}" if ways else "give one of them, or rename it"
+        )
+        for candidate in doubles:
+            candidate.record.fail(
+                "failed",
+                f"{len(doubles)} distributions have a plugin {name!r}:\n{who}\nchoose one: {way}",
+            )
+
+
+def _gate_requirements(candidates: Sequence[Candidate]) -> None:
+    changed = True
+    while changed:  # a plugin left out here may be another one's requirement
+        changed = False
+        for candidate in candidates:
+            record = candidate.record
+            problem = _unmet(candidate, candidates) if record.status == "active" else None
+            if problem:
+                record.fail("needs-plugin", problem)
+                changed = True
+
+
+def _unmet(candidate: Candidate, candidates: Sequence[Candidate]) -> str | None:
+    for name in candidate.missing:
+        if name.startswith("deep-"):
+            return f"requires {name}, which is not installed: pip install {name}"
+    for name in candidate.requires:
+        providers = [
+            c.record for c in candidates if c.record.distribution and _same_distribution(name, c.record.distribution)
+        ]
+        if providers and not any(record.status in ("active", "failed", "needs-extra") for record in providers):
+            first = providers[0]
+            return f"requires {name}, which is {first.status}: {first.reason}"
+    return None
