@@ -11,9 +11,9 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 from .errors import ConfigError, suggest, warn
 
@@ -27,8 +27,7 @@ PROJECT_AGENT = ("tool_filter", "interrupt_on", "tools_policy")
 """What an untrusted project may say of the agent; each can only narrow (`restrict`)."""
 
 
-@dataclass(frozen=True)
-class ConfigLayer:
+class ConfigLayer(NamedTuple):
     """One source of settings.
 
     Attributes:
@@ -44,8 +43,7 @@ class ConfigLayer:
     path: Path | None = None
 
 
-@dataclass(frozen=True)
-class PluginSettings:
+class PluginSettings(NamedTuple):
     """`[plugins.<name>]`, merged from every layer; `sources` tells where each key came from."""
 
     enabled: bool = True
@@ -55,9 +53,9 @@ class PluginSettings:
     approve: str | bool | None = None
     defer: str | bool | None = None
     replaces: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    untrusted_options: Mapping[str, str] = field(default_factory=dict[str, str])
-    sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    options: Mapping[str, Any] = MappingProxyType({})
+    untrusted_options: Mapping[str, str] = MappingProxyType({})
+    sources: Mapping[str, str] = MappingProxyType({})
 
     def order_in(self, hook: str) -> int:
         """The order for one hook: `order = 10`, or `order.history_processors = 10`; 0 where nothing is said."""
@@ -66,8 +64,7 @@ class PluginSettings:
         return self.order.get(hook.removeprefix("deep_"), 0)
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """All layers, strongest first, already restricted to what each may say."""
 
     layers: tuple[ConfigLayer, ...] = ()

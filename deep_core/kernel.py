@@ -16,7 +16,7 @@ from .index import PluginRecord
 from .load import explain_failure, load
 from .outcomes import remember
 from .registry import Registry
-from .survey import ConfigSource, Survey, by_hand, named, survey
+from .survey import RESERVED_NAMES, ConfigSource, Survey, by_hand, named, survey
 from .tracing import Trace, Tracer
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Output = TypeVar("Output", default=str)
 
-__all__ = ["Kernel", "Survey", "create_deep_agent", "default_kernel", "survey"]
+__all__ = ["RESERVED_NAMES", "Kernel", "Survey", "create_deep_agent", "default_kernel", "survey"]
 
 SESSION_NAMES = ("app", "backend", "clone_for_subagent", "depth", "dump", "load", "session_id", "state")
 """Fields and methods of `DeepAgentDeps`: no slot or session method can have these names."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 __all__ = ["HookOrder", "HookPolicy", "Policy", "hookimpl", "hookspec"]
 
@@ -12,8 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Policy = Literal["collect", "first", "notify", "deny", "one"]
 
 
-@dataclass(frozen=True)
-class HookOrder:
+class HookOrder(NamedTuple):
     """What an author says of one implementation: which hook owner it is for, and whom it goes before and after."""
 
     of: str | None = None
@@ -21,8 +19,7 @@ class HookOrder:
     after: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class HookPolicy:
+class HookPolicy(NamedTuple):
     """How a hook is called: what is made of its results and of an exception.
 
     Attributes:

@@ -19,7 +19,7 @@ from .index import Candidate, PluginRecord, scan
 from .metadata import NAME, accepts, canonical
 from .outcomes import recall
 
-__all__ = ["ConfigSource", "Lists", "Survey", "by_hand", "gate", "named", "survey"]
+__all__ = ["RESERVED_NAMES", "ConfigSource", "Lists", "Survey", "by_hand", "gate", "named", "survey"]
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any]
 

@@ -53,7 +53,14 @@ def _fill(environment: Environment, installed: int) -> None:
     Path(metadata, "METADATA").write_text("Metadata-Version: 2.1\nName: deep-core\nVersion: 0.1.0\n")
     environment.install(*(Distribution.of_project(folder) for folder in PLUGINS))
     rest = installed - len(PLUGINS) - 1
-    environment.install(*(Distribution(f"library-{number}", requires=()) for number in range(rest)))
+    others = [Distribution(f"library-{number}", requires=()) for number in range(rest)]
+    environment.install(*others)
+    for number, other in enumerate(others):
+        points = environment.site / other.dist_info / "entry_points.txt"
+        if number % 4:
+            points.unlink()
+        else:  # about as many as in a real environment have a command
+            points.write_text(f"[console_scripts]\nlibrary-{number} = library_{number}:main\n")
 
 
 def _seconds(command: Sequence[str], environment: Environment) -> float:

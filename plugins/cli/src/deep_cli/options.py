@@ -1,7 +1,6 @@
 """What `[plugins.cli] options` accepts."""
 
-from __future__ import annotations
-
+# No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue, ValidationError
@@ -30,7 +29,7 @@ class CliOptions(PluginOptions):
     """The most characters that `--file` attaches, all files together."""
 
 
-def cli_options(config: Config) -> CliOptions:
+def cli_options(config: "Config") -> CliOptions:
     """The options in effect. They are read from the configuration, so they hold while the plugin is disabled too.
 
     Raises:

@@ -12,21 +12,21 @@ __all__ = ["MASK", "looks_secret", "one_line", "plain", "redact", "redacted"]
 MASK = "***"
 
 # C0 but tab and newline, DEL, C1; line and paragraph separators; bidirectional controls, which reorder what is read.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_SECRET_NAME = re.compile(
+_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]"
+# Compiled when there is something to hide, which `re` remembers: most commands show none of it.
+_TELLTALE = (
     # `token` has no plural here: `max_tokens` is a number that people want to see.
     r"(?:^|[_\-.])(?:(?:api_?)?keys?|token|secrets?|passw(?:or)?ds?|passphrase|credentials?|auth|authorization|cookie"
-    r"|dsn)(?:$|[_\-.])",
-    re.IGNORECASE,
+    r"|dsn)(?:$|[_\-.])"
 )
-_USERINFO = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*://)[^/\s@]*:[^/\s@]*@", re.IGNORECASE)
+_USERINFO = r"(?P<scheme>[a-z][a-z0-9+.\-]*://)[^/\s@]*:[^/\s@]*@"
 SHORTEST = 6
 """Characters: a shorter value of a secret variable is not looked for in texts, or every `x` would be masked."""
 
 
 def plain(text: str) -> str:
     """The text with every control character made visible (`\\x1b`), so that it cannot move or hide what is shown."""
-    return _CONTROL.sub(_visible, text)
+    return text if text.isprintable() else re.sub(_CONTROL, _visible, text)
 
 
 def _visible(match: re.Match[str]) -> str:
@@ -42,7 +42,7 @@ def one_line(text: str, width: int = 100) -> str:
 
 def looks_secret(name: str) -> bool:
     """Whether a variable or an option of this name holds a secret: `OPENAI_API_KEY`, `db.password`, `token`."""
-    return _SECRET_NAME.search(name) is not None
+    return re.search(_TELLTALE, name, re.IGNORECASE) is not None
 
 
 def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
@@ -52,10 +52,12 @@ def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
         text: anything that is about to be shown.
         environ: whose values are secret; None means `os.environ`.
     """
+    if not text:
+        return text
     for name, value in (os.environ if environ is None else environ).items():
         if len(value) >= SHORTEST and looks_secret(name):
             text = text.replace(value, MASK)
-    return _USERINFO.sub(rf"\g<scheme>{MASK}@", text)
+    return re.sub(_USERINFO, rf"\g<scheme>{MASK}@", text, flags=re.IGNORECASE)
 
 
 def redacted(value: Any) -> Any:

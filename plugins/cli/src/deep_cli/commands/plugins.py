@@ -42,7 +42,7 @@ def list_plugins(ctx: click.Context, as_json: bool) -> None:
     import warnings
 
     from deep_core import PluginWarning
-    from deep_core.kernel import survey
+    from deep_core.survey import survey
 
     found = survey()
     for message in found.warnings:

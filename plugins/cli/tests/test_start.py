@@ -1,0 +1,134 @@
+"""The start of the command: what is answered before click, what a list opens and imports. Counts, no seconds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deep_cli.main import main
+from deep_cli.screen import plain, redact
+
+from tests.environments import Distribution
+
+OPENED = """
+import os, sys
+seen = []
+wanted = {{"open", "os.listdir", "os.scandir"}}
+sys.addaudithook(lambda event, values: seen.append((event, str(values[0]))) if event in wanted else None)
+sys.argv = ["deep", *{arguments!r}]
+from deep_cli.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+answer([[event, path] for event, path in seen if ".dist-info" in path or path == {site!r}])
+"""
+
+
+def opened(deep: Any, *arguments: str) -> list[tuple[str, str]]:
+    """What was opened of the distributions, by event and name below the site directory, in order."""
+    site = deep.environment.site.resolve()
+    found = deep.environment.ask(OPENED.format(arguments=list(arguments), site=str(site)))
+    return [(event, Path(path).relative_to(site).as_posix()) for event, path in found]
+
+
+def test_the_version_is_the_one_that_the_parser_tells(
+    deep: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as parsed:
+        main(["--version"])
+    assert not parsed.value.code
+    assert deep("--version").ok().out == capsys.readouterr().out
+
+
+def test_the_version_is_told_without_click(deep: Any) -> None:
+    new = deep.environment.ask(
+        "import sys; sys.argv = ['deep', '--version']\n"
+        "from deep_cli.__main__ import main\n"
+        "main()\n"
+        "answer(sorted(sys.modules))"
+    )
+    assert not {"click", "dataclasses", "inspect", "pathlib", "deep_cli.main"} & set(new)
+
+
+def test_a_version_among_other_words_is_left_to_the_parser(deep: Any) -> None:
+    assert deep("--verbose", "--version").ok().out == deep("--version").ok().out
+    for arguments in (("--version", "--nonsense"), ("--versions",)):
+        assert deep(*arguments).code == 2
+
+
+def test_a_list_looks_once_at_a_distribution_and_reads_the_metadata_of_plugins_only(make_deep: Any) -> None:
+    deep = make_deep(others=(Distribution("acme-sun", {"sun": "acme_sun"}), Distribution("acme-none")))
+    bare = deep.environment.site / "acme_bare-1.0.dist-info"
+    bare.mkdir()
+    (bare / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-bare\nVersion: 1.0\n", encoding="utf-8")
+    found = opened(deep, "plugins", "list")
+    assert found.count(("os.listdir", ".")) <= 2  # once by the import system
+    names = [name for event, name in found if event == "open"]
+    assert len(names) == len(set(names)), names
+    assert {name for name in names if name.startswith("acme_sun")} == {
+        f"acme_sun-1.0.dist-info/{file}" for file in ("METADATA", "direct_url.json", "entry_points.txt")
+    }
+    for other in ("acme_none", "acme_bare"):
+        assert {name for name in names if name.startswith(other)} == {f"{other}-1.0.dist-info/entry_points.txt"}
+    assert "os.scandir" not in {event for event, _ in found}
+
+
+def test_a_list_imports_what_tells_a_status_and_nothing_of_what_loads(deep: Any) -> None:
+    new = set(
+        deep.environment.ask(
+            "import sys; sys.argv = ['deep', 'plugins', 'list']\n"
+            "from deep_cli.__main__ import main\n"
+            "try:\n"
+            "    main()\n"
+            "except SystemExit as end:\n"
+            "    assert not end.code\n"
+            "answer(sorted(sys.modules))"
+        )
+    )
+    assert "deep_core.survey" in new
+    assert not {"pluggy", "packaging", "tomllib", "email", "zipfile", "hashlib", "difflib"} & new
+    assert not {f"deep_core.{name}" for name in ("kernel", "load", "calls", "registry", "tracing")} & new
+
+
+@pytest.mark.parametrize(
+    ("points", "listed"),
+    [
+        (b"[deep]\nsun = acme_sun\n", True),
+        (b"[console_scripts]\nx = a:b\n\n[deep]\r\nsun = acme_sun\r\n", True),
+        (b"[deep]\nsun\n", True),  # broken: shown, with what is wrong
+        (b"[deep]\nsun = acme_sun\n\xff\n", True),
+        (b"[deep]\n", False),
+        (b"[deep.commands]\nsun = acme_sun\n", False),
+        (b"[console_scripts]\nsun = acme_sun:main [deep]\n\xff\n", False),
+        (b"", False),
+        (None, False),
+    ],
+)
+def test_what_counts_as_a_plugin(make_deep: Any, points: bytes | None, listed: bool) -> None:
+    deep = make_deep(others=(Distribution("acme-sun", {"sun": "acme_sun"}),))
+    file = deep.environment.site / "acme_sun-1.0.dist-info" / "entry_points.txt"
+    if points is None:
+        file.unlink()
+    else:
+        file.write_bytes(points)
+    plugins = json.loads(deep("plugins", "list", "--json").ok().out)["plugins"]
+    assert {plugin["distribution"] for plugin in plugins} == {"deep-cli", *(["acme-sun"] if listed else [])}
+
+
+def test_every_control_character_is_made_visible_and_no_other_is_touched() -> None:
+    hidden = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, 0x200E, 0x200F, 0xFEFF]
+    hidden += [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+    shown = {*hidden} - {ord("\t"), ord("\n")}
+    for code in range(sys.maxunicode + 1):
+        text = f"a{chr(code)}b"
+        assert (plain(text) != text) == (code in shown), hex(code)
+
+
+def test_secrets_are_masked_and_an_empty_text_stays_empty() -> None:
+    environ = {"ACME_TOKEN": "canary-1", "ACME_PLACE": "canary-2"}
+    assert redact("canary-1 canary-2 https://me:pw@host", environ) == "*** canary-2 https://***@host"
+    assert redact("", environ) == ""
