@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import another_process
 
 README = Path(__file__).parent.parent / "README.md"
 PROGRAMS = [
@@ -20,7 +20,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("program", PROGRAMS, ids=["local", "memory", "composite"])
 def test_an_example_runs_and_prints_what_it_says(program: str, tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = another_process.run(program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for said in re.findall(r"print\(.*# (.*)", program):
         assert said in done.stdout.splitlines()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deep_skills import ActiveSkill
 from deep_skills.allowed import covers, narrowed
-from deep_skills.slot import ActiveSkill
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults

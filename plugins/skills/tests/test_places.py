@@ -39,6 +39,23 @@ def test_project_and_user_directories(project: Path, home: Path, skill: Write) -
         assert {item.meta.source for item in found} == {source}
 
 
+def test_a_loader_knows_at_a_look_that_it_has_nothing(
+    project: Path, home: Path, skill: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, users = DirectoryLoader("project", project_roots), DirectoryLoader("user", user_roots)
+    assert (ours.is_empty(), users.is_empty()) == (True, True)
+    skill(project / ".agents/skills", "a")
+    assert (ours.is_empty(), users.is_empty()) == (False, True)
+    skill(home / ".config/deep/skills", "b")
+    assert (ours.is_empty(), users.is_empty()) == (False, False)
+    assert not package_loader("no_such_package.skills").is_empty(), "it has a problem to tell"
+    gone = project / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert not ours.is_empty(), "the search fails, and that is told"
+
+
 def test_folders_of_folders_but_not_hidden_ones_nor_below_a_skill(tmp_path: Path, skill: Write) -> None:
     skill(tmp_path / "team/web", "deep")
     skill(tmp_path, "flat")

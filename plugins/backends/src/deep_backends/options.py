@@ -1,7 +1,6 @@
 """What `[plugins.backends] options` accepts."""
 
-from __future__ import annotations
-
+# No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
 from pathlib import Path
 from typing import Annotated, Literal
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from .access import SupportsGuardedWrite, SupportsRangeRead
     from .options import FilesystemOptions
-    from .seen import FILES, Seen
+    from .seen import Seen
+    from .slot import FILES
     from .toolset import create_filesystem_toolset
 
 __all__ = [
@@ -33,7 +34,8 @@ __getattr__, __dir__ = lazy_exports(
     {
         "access": ["SupportsGuardedWrite", "SupportsRangeRead"],
         "options": ["FilesystemOptions"],
-        "seen": ["FILES", "Seen"],
+        "seen": ["Seen"],
+        "slot": ["FILES"],
         "toolset": ["create_filesystem_toolset"],
     },
 )
@@ -50,7 +52,7 @@ def deep_options() -> type[FilesystemOptions]:
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
     """The slot with what the agent last saw of each file."""
-    from .seen import FILES
+    from .slot import FILES
 
     return [FILES]
 

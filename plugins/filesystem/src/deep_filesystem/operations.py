@@ -26,7 +26,8 @@ from .options import FilesystemOptions
 from .reading import read_page
 from .ripgrep import can_try, search_by_ripgrep
 from .search import FileMatches, SearchRequest, search_by_walk
-from .seen import FILES, Seen
+from .seen import Seen
+from .slot import FILES
 from .walk import TooMany, walk
 from .writing import edit_in_place, write_in_place
 

@@ -1,7 +1,6 @@
 """What can be set for the file tools."""
 
-from __future__ import annotations
-
+# No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
 from pydantic import Field
 
 from deep_core import PluginOptions

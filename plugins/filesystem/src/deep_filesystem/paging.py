@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from .codec import Codec
 
@@ -44,8 +44,7 @@ class PastEnd(ValueError):
         self.lines = lines
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line to show.
 
     Attributes:
@@ -59,8 +58,7 @@ class Line:
     cut: int | None = None
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """Some lines of a file.
 
     Attributes:
@@ -78,8 +76,7 @@ class Page:
     final_newline: bool
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Some characters of a file, by byte.
 
     Attributes:

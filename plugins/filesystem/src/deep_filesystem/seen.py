@@ -7,12 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from deep_core import StateSlot
-
 if TYPE_CHECKING:
     from .edit import Span
 
-__all__ = ["FILES", "Seen", "digest"]
+__all__ = ["Seen", "digest"]
 
 MAX_PAGES = 64
 """Pages of a large file that are remembered; older ones are no longer compared."""
@@ -73,14 +71,6 @@ class Seen:
         if self.sha256:
             return digest(data) != self.sha256
         return any(digest(data[start:end]) != sha256 for start, end, sha256 in self.pages)
-
-
-def _files() -> dict[str, Seen]:
-    return {}
-
-
-FILES: StateSlot[dict[str, Seen]] = StateSlot(name="files", type=dict[str, Seen], default=_files)
-"""The slot: real path -> what was last seen there. A subagent starts with an empty one: it has seen nothing."""
 
 
 def digest(data: bytes) -> str:

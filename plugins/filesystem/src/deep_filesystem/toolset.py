@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.workspaces import SupportsCommands
 
 from .options import FilesystemOptions
+from .schemas import RESULT, SCHEMAS, validator
 
 if TYPE_CHECKING:
     from .operations import Operations
@@ -19,7 +21,10 @@ __all__ = ["FileTools", "build_toolset", "create_filesystem_toolset"]
 
 
 class FileTools:
-    """The tools' signatures; `operations.py` does the work. Holds options only: what a session saw is in its state."""
+    """The tools' signatures; `operations.py` does the work.
+
+    Holds options only: what a session saw is in its state. A changed signature is changed in `schemas.py` too.
+    """
 
     def __init__(self, options: FilesystemOptions) -> None:
         self.options = options
@@ -78,48 +83,46 @@ def build_toolset(options: FilesystemOptions, *, id: str = "filesystem") -> Func
     """
     tools = FileTools(options)
     ask = options.require_write_approval
-    read, write = {"tags": ["read"]}, {"tags": ["write"]}
-    offered: list[Tool[Any]] = [
-        Tool(tools.ls, description="List a directory.", metadata=read),
-        Tool(
+    read, write = ["read"], ["write"]
+    offered = [
+        _tool(tools.ls, "List a directory.", read),
+        _tool(
             tools.read_file,
-            description="Read numbered lines, after `offset` skipped ones; `byte` reads on inside a long line.",
-            metadata=read,
+            "Read numbered lines, after `offset` skipped ones; `byte` reads on inside a long line.",
+            read,
         ),
-        Tool(
-            tools.write_file,
-            description="Create a file, or replace one you have read in full.",
-            metadata=write,
-            requires_approval=ask,
-        ),
-        Tool(
+        _tool(tools.write_file, "Create a file, or replace one you have read in full.", write, ask=ask),
+        _tool(
             tools.edit_file,
-            description="Replace old_string (exact, unique, no line numbers) in a file you have read.",
-            metadata=write,
-            requires_approval=ask,
+            "Replace old_string (exact, unique, no line numbers) in a file you have read.",
+            write,
+            ask=ask,
         ),
-        Tool(
-            tools.glob,
-            description="Find files. *.py: in path itself; **/*.py: at any depth.",
-            metadata=read,
-        ),
-        Tool(
-            tools.grep,
-            description="Search lines by regex. glob: only such files, e.g. *.py",
-            metadata=read,
-        ),
+        _tool(tools.glob, "Find files. *.py: in path itself; **/*.py: at any depth.", read),
+        _tool(tools.grep, "Search lines by regex. glob: only such files, e.g. *.py", read),
     ]
     if options.include_execute:
-        offered.append(
-            Tool(
-                tools.execute,
-                description="Run a shell command (timeout: seconds).",
-                metadata={"tags": ["execute", "write", "network", "destructive"]},
-                requires_approval=options.require_execute_approval,
-                prepare=_where_commands_run,
-            )
+        execute = _tool(
+            tools.execute,
+            "Run a shell command (timeout: seconds).",
+            ["execute", "write", "network", "destructive"],
+            ask=options.require_execute_approval,
         )
+        execute.prepare = _where_commands_run
+        offered.append(execute)
     return FunctionToolset(offered, id=id)
+
+
+def _tool(
+    function: Callable[..., Awaitable[str]], description: str, tags: list[str], *, ask: bool = False
+) -> Tool[Any]:
+    name = function.__name__
+    tool = Tool[Any].from_schema(function, name, description, SCHEMAS[name], takes_ctx=True)
+    tool.function_schema.validator = validator(name)
+    tool.function_schema.return_schema = RESULT
+    tool.metadata = {"tags": tags}
+    tool.requires_approval = ask
+    return tool
 
 
 def create_filesystem_toolset(

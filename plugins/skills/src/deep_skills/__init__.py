@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.toolsets import AbstractToolset
 
     from deep_core import AgentContext, PromptSection, SkillLoader, StateSlot
 
+    from .active import ActiveSkill
     from .backend import BackendLoader, backend_loader
     from .by_hand import (
         Skill,
@@ -27,10 +30,9 @@ if TYPE_CHECKING:
         parse_skill_md,
     )
     from .directories import DirectoryLoader, directory_loader, package_loader
-    from .library import Library
     from .options import SkillsOptions
     from .problem import BadSkill, Problem
-    from .slot import SKILLS, ActiveSkill
+    from .slot import SKILLS
 
 __all__ = [
     "SKILLS",
@@ -56,6 +58,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "active": ["ActiveSkill"],
         "backend": ["BackendLoader", "backend_loader"],
         "by_hand": [
             "Skill",
@@ -70,7 +73,7 @@ __getattr__, __dir__ = lazy_exports(
         "directories": ["DirectoryLoader", "directory_loader", "package_loader"],
         "options": ["SkillsOptions"],
         "problem": ["BadSkill", "Problem"],
-        "slot": ["SKILLS", "ActiveSkill"],
+        "slot": ["SKILLS"],
     },
 )
 
@@ -97,7 +100,7 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
     from .options import SkillsOptions
     from .toolset import build_toolset
 
-    return [build_toolset(_library(context, logs=False), context.options(SkillsOptions))]
+    return [build_toolset(_loaders(context), context.options(SkillsOptions))]
 
 
 @hookimpl
@@ -127,12 +130,11 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     from deep_core import PromptSection
 
     from .options import SkillsOptions
-    from .presence import restate
-    from .section import catalog_section
+    from .section import catalog_section, restate
 
-    limit = context.options(SkillsOptions).catalog_chars
+    catalog = catalog_section(_loaders(context), context.logger, context.options(SkillsOptions).catalog_chars)
     return [
-        PromptSection.live("catalog", catalog_section(_library(context, logs=True), limit), needs=["load_skill"]),
+        PromptSection.live("catalog", catalog, needs=["load_skill"]),
         PromptSection.live("active", restate, needs=["load_skill"]),
     ]
 
@@ -149,9 +151,6 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     return [AllowedTools(asks=context.asks)]
 
 
-def _library(context: AgentContext, *, logs: bool) -> Library:
-    """The loaders of every plugin. Asked for when a session needs them: they are collected after the toolsets."""
-    from .library import Library
-
-    logger = context.logger if logs else None
-    return Library(lambda: [item.value for item in context.collect("deep_skill_loaders")], logger)
+def _loaders(context: AgentContext) -> Callable[[], list[SkillLoader]]:
+    """Those of every plugin. Asked for when a session needs them: they are collected after the toolsets."""
+    return lambda: [item.value for item in context.collect("deep_skill_loaders")]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from deep_core import Ask, ToolCall
 
 if TYPE_CHECKING:
-    from .slot import ActiveSkill
+    from .active import ActiveSkill
 
 __all__ = ["covers", "narrowed"]
 

@@ -12,8 +12,8 @@ from anyio import to_thread
 from deep_core import SkillMeta
 
 from .catalog import catalog_text
-from .directories import DirectoryLoader, project_roots, user_roots
-from .discovery import FILE_NAMES, Found, Root, find_skills
+from .directories import DirectoryLoader, Root, project_roots, user_roots
+from .discovery import FILE_NAMES, Found, find_skills
 from .fields import Value, parse_leniently
 from .index import SkillIndex
 from .options import SkillsOptions
@@ -217,7 +217,9 @@ def create_skills_toolset(
         directories: see `discover_skills`. None, without `skills`: the project's and the user's.
         skills: made or discovered beforehand; they stand before those of `directories`.
     """
-    from .toolset import build_toolset, library_of
+    import logging
+
+    from .toolset import build_toolset
 
     loaders: list[Any] = [] if skills is None else [_GivenSkills(skills)]
     if directories is not None:
@@ -225,4 +227,4 @@ def create_skills_toolset(
         loaders.append(DirectoryLoader("project", lambda: roots))
     elif skills is None:
         loaders += [DirectoryLoader("project", project_roots), DirectoryLoader("user", user_roots)]
-    return build_toolset(library_of(loaders), SkillsOptions(), id=id)
+    return build_toolset(lambda: loaders, SkillsOptions(), logger=logging.getLogger("deep.skills"), id=id)

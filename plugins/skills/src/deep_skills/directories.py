@@ -6,30 +6,45 @@ import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anyio import to_thread
 
-from .discovery import Found, Root, Scan, find_skills
 from .index import SkillIndex
-from .loader_kinds import Listing
-from .problem import BadSkill, Problem
-from .record import body_of
-from .resources import MOST_BYTES, list_resources, read_resource
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
 
     from deep_core import SkillMeta
 
-__all__ = ["DirectoryLoader", "directory_loader", "package_loader", "project_roots", "user_roots"]
+    from .discovery import Found, Scan
+    from .loader_kinds import Listing
+    from .problem import Problem
+
+__all__ = ["DirectoryLoader", "Root", "directory_loader", "package_loader", "project_roots", "user_roots"]
 
 FOLDERS = (".deep/skills", ".agents/skills", ".claude/skills")
 """Where skills are kept in a project; the last two, in the home directory too."""
 
 
+class Root(NamedTuple):
+    """A directory to search.
+
+    Attributes:
+        path: may be relative, to the current directory; `~` is expanded.
+        within: symbolic links may lead anywhere below this directory; None: below `path` only.
+        recursive: look below folders that are no skill themselves, too.
+    """
+
+    path: str
+    within: str | None = None
+    recursive: bool = True
+
+
 class DirectoryLoader:
     """Skills in directories. Holds no session: what it remembers are files.
+
+    What reads skills is loaded only where there is a directory: most agents have no skills in most places.
 
     Attributes:
         source: `project`, `user` or `package`.
@@ -52,10 +67,19 @@ class DirectoryLoader:
 
     def scan(self) -> Scan:
         """Search now, in this thread."""
+        from .discovery import find_skills
+
         return find_skills(self._roots(), self.source, strict=self._strict, index=self._index)
 
     def _is_anything_there(self) -> bool:
         return any(os.path.isdir(os.path.expanduser(root.path)) for root in self._roots())
+
+    def is_empty(self) -> bool:
+        """Whether none of the directories exists, and nothing is wrong with that; a look at each."""
+        try:
+            return not self._is_anything_there() and not self._trouble()
+        except OSError:
+            return False  # no working directory, say: `listing` fails in the same way, and that is told
 
     async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
         """The skills, from frontmatter alone."""
@@ -63,6 +87,8 @@ class DirectoryLoader:
 
     async def listing(self, ctx: RunContext[Any]) -> Listing:
         """The skills and what is wrong with others."""
+        from .loader_kinds import Listing
+
         # Most agents have no skills in most places: a look costs less than the way into a thread.
         if not self._is_anything_there():
             return Listing(problems=tuple(self._trouble()))
@@ -79,6 +105,10 @@ class DirectoryLoader:
         return await to_thread.run_sync(self._read, name)
 
     def _read(self, name: str) -> str:
+        from .problem import BadSkill, Problem
+        from .record import body_of
+        from .resources import read_resource
+
         found = self._find(name)
         data = read_resource(found.folder, os.path.relpath(found.file, found.folder))
         try:
@@ -88,10 +118,14 @@ class DirectoryLoader:
 
     async def resource(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
         """A file of the skill. See `read_resource`; raises KeyError for an unknown skill."""
+        from .resources import MOST_BYTES, read_resource
+
         return await to_thread.run_sync(lambda: read_resource(self._find(name).folder, path, MOST_BYTES))
 
     async def resources(self, ctx: RunContext[Any], name: str) -> Sequence[str]:
         """The skill's files."""
+        from .resources import list_resources
+
         return await to_thread.run_sync(lambda: list_resources(self._find(name).folder))
 
     def _find(self, name: str) -> Found:
@@ -160,6 +194,8 @@ def package_loader(package: str, *, strict: bool = False, index: SkillIndex | No
     def trouble() -> list[Problem]:
         if locate():
             return []
+        from .problem import Problem
+
         return [Problem(package, 0, "no such directory in an installed package (nor in a zip file); no skills", True)]
 
     return DirectoryLoader(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from deep_core import SkillMeta
 
+from .directories import Root
 from .index import SkillIndex, Stamp, stamp_of
 from .problem import Problem
 from .reading import TooLong, read_head
@@ -23,21 +24,6 @@ MOST_FOLDERS = 10_000
 SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 FILE_NAMES = ("SKILL.md", "skill.md")
 """The standard's name; the reference validator accepts the second one too."""
-
-
-@dataclass(frozen=True)
-class Root:
-    """A directory to search.
-
-    Attributes:
-        path: may be relative, to the current directory; `~` is expanded.
-        within: symbolic links may lead anywhere below this directory; None: below `path` only.
-        recursive: look below folders that are no skill themselves, too.
-    """
-
-    path: str
-    within: str | None = None
-    recursive: bool = True
 
 
 @dataclass(frozen=True)

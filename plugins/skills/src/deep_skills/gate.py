@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired
 
-from deep_core import ToolCall
-
-from .allowed import narrowed
 from .slot import SKILLS
 
 if TYPE_CHECKING:
@@ -54,6 +51,10 @@ class AllowedTools(AbstractCapability[Any]):
             return await handler(args)
         active = ctx.deps.state[SKILLS]
         if active:
+            from deep_core import ToolCall
+
+            from .allowed import narrowed
+
             about = tool_def.metadata or {}
             described = ToolCall(
                 tool=tool_def.name,

@@ -8,11 +8,11 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from .record import Record
+if TYPE_CHECKING:
+    from .record import Record
 
 __all__ = ["SkillIndex", "Stamp", "stamp_of"]
 
@@ -21,7 +21,6 @@ FORMAT = 1
 
 Stamp: TypeAlias = "tuple[int, int, int]"
 """(modified in ns, changed in ns, bytes): the change time catches an edit that sets the modification time back."""
-_NAMES = tuple(field.name for field in fields(Record))
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -94,7 +93,7 @@ def _same(a: Mapping[str, tuple[Stamp, Record]], b: Mapping[str, tuple[Stamp, Re
 
 
 def _compact(record: Record) -> dict[str, Any]:
-    return {key: value for key, value in asdict(record).items() if value}
+    return {key: value for key, value in vars(record).items() if value}
 
 
 def _record(data: dict[str, Any]) -> Record:
@@ -103,8 +102,10 @@ def _record(data: dict[str, Any]) -> Record:
     Raises:
         TypeError, ValueError: it is not what `_compact` writes.
     """
+    from .record import Record  # of no use where there are no skills
+
     data = {**data}
-    if not data.keys() <= set(_NAMES):
+    if not data.keys() <= Record.__dataclass_fields__.keys():
         raise ValueError("unknown keys")
     for key in ("name", "description", "license", "compatibility"):
         if not isinstance(data.get(key, ""), str):

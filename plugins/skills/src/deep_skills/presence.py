@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .slot import SKILLS, ActiveSkill
-
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.messages import ModelMessage
 
-__all__ = ["RESTATED_CHARS", "heading", "is_present", "restate"]
+    from .active import ActiveSkill
+
+__all__ = ["RESTATED_CHARS", "heading", "is_present", "restated"]
 
 RESTATED_CHARS = 6_000
 """Characters of a skill's instructions that are said again after a compaction."""
@@ -39,11 +39,8 @@ def is_present(skill: ActiveSkill, messages: Sequence[ModelMessage]) -> bool:
     return isinstance(last, ModelResponse) and any(call.tool_call_id == skill.call_id for call in last.tool_calls)
 
 
-def restate(ctx: RunContext[Any]) -> str | None:
-    """The live section `active`: instructions that are in use and no longer in the conversation."""
-    active: Mapping[str, ActiveSkill] = ctx.deps.state[SKILLS]
-    if not active:
-        return None
+def restated(active: Mapping[str, ActiveSkill], ctx: RunContext[Any]) -> str | None:
+    """The instructions in use that are no longer in the conversation; None where there are none."""
     if ctx.prompt is not None:
         for skill in active.values():
             skill.narrows = skill.narrows and skill.run_id == ctx.run_id

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import FunctionToolset, RunContext, Tool
-from pydantic_ai.exceptions import ToolFailed, UserError
 from pydantic_core import SchemaValidator, core_schema
 
-from .catalog import list_text
-from .library import Library, Offered, View
 from .options import SkillsOptions
-from .presence import RESTATED_CHARS, heading, is_present
-from .problem import one_line
-from .resources import EscapesSkill
-from .slot import SKILLS, ActiveSkill
 
 if TYPE_CHECKING:
-    from deep_core import SessionState, SkillLoader
+    import logging
+
+    from deep_core import SkillLoader
+
+    from .operations import Operations
 
 __all__ = ["build_toolset"]
-
-NAMED = 20
-"""Names of resources, or of near skills, in one answer."""
-RESOURCE_LINES = 100
 
 LIST_DESCRIPTION = "Find skills by words, or list all."
 LOAD_DESCRIPTION = "Read a skill's instructions, before the task it is for."
@@ -46,9 +37,49 @@ READ_SCHEMA: dict[str, Any] = {
 }
 
 
-def build_toolset(library: Library, options: SkillsOptions, *, id: str = "skills") -> FunctionToolset[Any]:
-    """The toolset over a library. Nothing of a session is in it: what is in use is in `ctx.deps.state`."""
-    tools = _SkillTools(library, options)
+class SkillTools:
+    """The tools' signatures; `operations.py` does the work, and is not loaded before a tool is called."""
+
+    def __init__(
+        self, loaders: Callable[[], Sequence[SkillLoader]], options: SkillsOptions, logger: logging.Logger | None
+    ) -> None:
+        self._loaders = loaders
+        self._options = options
+        self._logger = logger
+
+    @cached_property
+    def _operations(self) -> Operations:
+        from .library import Library
+        from .operations import Operations
+
+        return Operations(Library(self._loaders, self._logger), self._options)
+
+    async def list_skills(self, ctx: RunContext[Any], **arguments: Any) -> str:
+        return await self._operations.list_skills(ctx, arguments)
+
+    async def load_skill(self, ctx: RunContext[Any], **arguments: Any) -> str:
+        return await self._operations.load_skill(ctx, arguments)
+
+    async def read_skill_resource(self, ctx: RunContext[Any], **arguments: Any) -> str:
+        return await self._operations.read_skill_resource(ctx, arguments)
+
+
+def build_toolset(
+    loaders: Callable[[], Sequence[SkillLoader]],
+    options: SkillsOptions,
+    *,
+    logger: logging.Logger | None = None,
+    id: str = "skills",
+) -> FunctionToolset[Any]:
+    """The toolset over some loaders. Nothing of a session is in it: what is in use is in `ctx.deps.state`.
+
+    Args:
+        loaders: asked each time: while hooks are being called, not all loaders are known yet.
+        options: of the agent.
+        logger: told of each problem, the first time it is seen; None where the catalogue tells.
+        id: of the toolset.
+    """
+    tools = SkillTools(loaders, options, logger)
     return FunctionToolset(
         [
             _tool(tools.list_skills, LIST_DESCRIPTION, LIST_SCHEMA),
@@ -59,171 +90,9 @@ def build_toolset(library: Library, options: SkillsOptions, *, id: str = "skills
     )
 
 
-def library_of(loaders: Sequence[SkillLoader]) -> Library:
-    """A library outside a kernel."""
-    return Library(lambda: loaders, logging.getLogger("deep.skills"))
-
-
 def _tool(function: Callable[..., Awaitable[str]], description: str, schema: dict[str, Any]) -> Tool[Any]:
     # The schema that is shown is terse; any object is let in, and wrong arguments get an answer that says more.
     tool = Tool[Any].from_schema(function, function.__name__, description, schema, takes_ctx=True)
     tool.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
     tool.metadata = {"tags": ["read"]}
     return tool
-
-
-class _SkillTools:
-    def __init__(self, library: Library, options: SkillsOptions) -> None:
-        self.library = library
-        self.options = options
-
-    async def list_skills(self, ctx: RunContext[Any], **arguments: Any) -> str:
-        return list_text(await self.library.view(ctx), _text(arguments, "query", ""), self.options.list_chars)
-
-    async def load_skill(self, ctx: RunContext[Any], **arguments: Any) -> str:
-        state = _state(ctx)
-        offered = _find(await self.library.view(ctx), _text(arguments, "skill_name"))
-        meta, offset = offered.meta, _number(arguments, "offset")
-        try:
-            body = await offered.loader.read(ctx, meta.name)
-        except (KeyError, OSError, ValueError, RuntimeError) as error:
-            raise ToolFailed(f"Skill {one_line(meta.name)!r} cannot be read: {_reason(error)}") from error
-        if offset:
-            return _page(body, offset, self.options.page_chars)
-        # From here to the new state nothing is awaited: of two calls side by side one gets the instructions.
-        digest = hashlib.sha256(body.encode(errors="surrogatepass")).hexdigest()
-        before = state[SKILLS].get(meta.name)
-        same = before is not None and (before.digest, before.path) == (digest, meta.path)
-        if before is not None and same and is_present(before, ctx.messages):
-            before.run_id, before.narrows = ctx.run_id or "", True
-            return f"Skill {meta.name!r} is in use already: its instructions are above in this conversation."
-        loaded = ActiveSkill(
-            name=meta.name,
-            source=meta.source,
-            path=meta.path,
-            digest=digest,
-            instructions=body[:RESTATED_CHARS],
-            allowed_tools=meta.allowed_tools,
-            call_id=ctx.tool_call_id or "",
-            run_id=ctx.run_id or "",
-        )
-        # A new mapping: whoever reads the old one in another thread never sees it change.
-        state[SKILLS] = {**state[SKILLS], meta.name: loaded}
-        return await self._loaded(ctx, offered, body)
-
-    async def _loaded(self, ctx: RunContext[Any], offered: Offered, body: str) -> str:
-        meta = offered.meta
-        about = {
-            "Version": meta.metadata.get("version"),
-            "Directory": meta.path,
-            "Needs": meta.compatibility,
-            "Allowed tools": " ".join(meta.allowed_tools),
-        }
-        lines = [heading(meta.name), *(f"{key}: {one_line(value)}" for key, value in about.items() if value)]
-        lines += ["", "## Instructions", "", _page(body, 0, self.options.page_chars) or "(none)"]
-        try:
-            resources = await self.library.resources(offered, ctx)
-        except (KeyError, OSError, ValueError, RuntimeError) as error:
-            resources = [f"(cannot be listed: {_reason(error)})"]
-        if resources:
-            lines += ["", "## Resources (read_skill_resource; scripts: run by path)", ""]
-            lines += [f"- {path}" for path in resources[:RESOURCE_LINES]]
-            if len(resources) > RESOURCE_LINES:
-                lines.append(f"- and {len(resources) - RESOURCE_LINES} more")
-        return "\n".join(lines)
-
-    async def read_skill_resource(self, ctx: RunContext[Any], **arguments: Any) -> str:
-        offered = _find(await self.library.view(ctx), _text(arguments, "skill_name"))
-        name, path = offered.meta.name, _text(arguments, "resource_name")
-        try:
-            data = await offered.loader.resource(ctx, name, path)
-        except EscapesSkill as error:
-            raise ToolFailed(f"{error}.") from error
-        except (FileNotFoundError, KeyError, IsADirectoryError, NotADirectoryError) as error:
-            raise ToolFailed(await self._missing(ctx, offered, path, error)) from error
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ToolFailed(f"{one_line(path, 200)} of {name!r} cannot be read: {_reason(error)}") from error
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            text = None
-        if text is None or "\0" in text:
-            return f"{one_line(path, 200)} is not text ({len(data):,} bytes). It lies in {one_line(offered.meta.path)}."
-        return _page(text, _number(arguments, "offset"), self.options.page_chars) or "(an empty file)"
-
-    async def _missing(self, ctx: RunContext[Any], offered: Offered, path: str, error: Exception) -> str:
-        what = "is a folder" if isinstance(error, IsADirectoryError) else "is not there"
-        try:
-            known = list(await self.library.resources(offered, ctx))
-        except (KeyError, OSError, ValueError, RuntimeError):
-            known = []
-        near = get_close_matches(path, known, n=3)
-        shown = near or known[:NAMED]
-        more = f" and {len(known) - NAMED} more" if not near and len(known) > NAMED else ""
-        hint = (
-            f" Did you mean {', '.join(near)}?" if near else f" There are: {', '.join(shown)}{more}." if shown else ""
-        )
-        return f"Skill {offered.meta.name!r}: {one_line(path, 200)} {what}.{hint}"
-
-
-def _find(view: View, name: str) -> Offered:
-    offered = view.skills.get(name) or view.skills.get(one_line(name))
-    if offered is not None:
-        return offered
-    lower = {known.casefold(): known for known in view.skills}
-    if name.strip().casefold() in lower:
-        return view.skills[lower[name.strip().casefold()]]
-    near = get_close_matches(name, list(view.skills), n=3)
-    if near:
-        hint = f" Did you mean {', '.join(near)}?"
-    elif not view.skills:
-        hint = " There are no skills."
-    else:
-        names = list(view.skills)
-        more = f" and {len(names) - NAMED} more (list_skills)" if len(names) > NAMED else ""
-        hint = f" There are: {', '.join(names[:NAMED])}{more}."
-    raise ToolFailed(f"No skill {one_line(name, 80)!r}.{hint}")
-
-
-def _page(text: str, offset: int, most: int) -> str:
-    page = text[offset : offset + most]
-    if offset and not page:
-        return f"(offset {offset} is beyond the end: {len(text)} characters)"
-    left = len(text) - offset - len(page)
-    return f"{page}\n… ({left} more characters: offset={offset + len(page)})" if left > 0 else page
-
-
-def _text(arguments: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    value = arguments.get(key, default)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, str) or (default is None and not value.strip()):
-        raise ToolFailed(f"{key} is missing or not text.")
-    return value
-
-
-def _number(arguments: Mapping[str, Any], key: str) -> int:
-    value = arguments.get(key) or 0
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        raise ToolFailed(f"{key} counts characters, such as 30000.") from None
-    if number < 0:
-        raise ToolFailed(f"{key} counts characters from the beginning: it cannot be negative.")
-    return number
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return one_line(str(error), 300) or type(error).__name__
-
-
-def _state(ctx: RunContext[Any]) -> SessionState:
-    state = getattr(ctx.deps, "state", None)
-    if state is None:
-        raise UserError(
-            "The skill tools keep what is in use in `deps.state`, and this run's deps have none. "
-            "Pass `deps=deep_core.create_default_deps()`, with your own object as `app=...`."
-        )
-    return cast("SessionState", state)

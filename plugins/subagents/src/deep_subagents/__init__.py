@@ -80,13 +80,16 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
 @hookimpl
 def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     """Forgets subagents that nobody waits for any more, and holds a subagent to its own number of requests."""
-    from .capabilities import ForgetPaused, RequestBudget
     from .options import SubagentsOptions
 
     options = context.options(SubagentsOptions)
     out: list[AbstractCapability[Any]] = []
     if context.depth < options.max_depth:
+        from .forgetting import ForgetPaused
+
         out.append(ForgetPaused())
     if context.depth > 0 and options.request_limit is not None:
+        from .budget import RequestBudget
+
         out.append(RequestBudget(limit=options.request_limit))
     return out

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT", "sections_of", "types_of"]
 
-DEFAULT = SubAgentConfig(
+# Constants of ours: a validator that nothing else needs would be made for them.
+DEFAULT = SubAgentConfig.model_construct(
     name=GENERAL_PURPOSE,
     description="Any task of several steps.",
     instructions="You work on one task for another agent, on your own: nobody answers questions.",

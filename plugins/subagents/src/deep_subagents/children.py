@@ -16,9 +16,10 @@ from pydantic_core import to_json
 from deep_core import DeepAgentDeps, SessionState
 
 from .approvals import answers, waiting_metadata
-from .capabilities import RequestBudget
+from .budget import RequestBudget
 from .options import SubagentsOptions
-from .slots import PAUSED, PausedChild
+from .paused import PausedChild
+from .slots import PAUSED
 
 if TYPE_CHECKING:
     import logging

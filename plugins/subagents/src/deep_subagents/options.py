@@ -1,7 +1,6 @@
 """What can be set for subagents, and what a type of subagent is."""
 
-from __future__ import annotations
-
+# No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
 from collections.abc import Sequence
 from typing import Any
 

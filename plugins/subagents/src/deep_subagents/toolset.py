@@ -2,128 +2,32 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import Agent, FunctionToolset, RunContext, Tool, ToolDefinition
-from pydantic_ai.agent import AbstractAgent
-from pydantic_ai.exceptions import ToolFailed, UserError
 from pydantic_core import SchemaValidator, core_schema
 
-from deep_core import DeepAgentDeps, PluginError
-
-from .approvals import DECISIONS
 from .catalogue import DEFAULT
-from .children import Child
 from .options import GENERAL_PURPOSE, SubAgentConfig, SubagentsOptions
-from .slots import PAUSED, SUBAGENTS
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from deep_core import AgentContext, Kernel
+    from deep_core import AgentContext, DeepAgentDeps
+
+    from .delegation import Delegation, Factory
 
 __all__ = ["build_toolset", "create_subagent_toolset", "factory_of"]
-
-Factory: TypeAlias = "Callable[[SubAgentConfig, DeepAgentDeps[Any]], Agent[Any, Any]]"
-"""Makes the agent of a type; the deps are those of the caller."""
 
 DESCRIPTION = (
     "Give a subagent a task. It sees nothing of this conversation: say all it needs and what to report. "
     "Several at once run in parallel."
 )
 REPORT = "Your last message is all that your caller gets: what you found or did, and what is left to do."
-
-
-class Delegation:
-    """What `task` of one agent works with. Nothing of a session is in it."""
-
-    def __init__(
-        self, options: SubagentsOptions, types: Mapping[str, SubAgentConfig], make: Factory, logger: logging.Logger
-    ) -> None:
-        self._options = options
-        self._types = types
-        self._make = make
-        self._logger = logger
-        self._made: dict[tuple[str, int, Kernel], Agent[Any, Any]] = {}
-        self._lock = threading.Lock()  # one agent serves several event loops
-
-    async def task(self, ctx: RunContext[DeepAgentDeps[Any]], arguments: Mapping[str, Any]) -> str:
-        """Start a subagent, or go on with one that waited."""
-        deps = _session(ctx)
-        description, name = self._read(arguments, deps)
-        child = self._child(name, deps)
-        call_id = ctx.tool_call_id or ""
-        paused = deps.state[PAUSED].get(call_id) if ctx.tool_call_approved else None
-        if paused is not None and (paused.subagent_type, paused.description) != (name, description):
-            paused = None  # the person changed the task itself: that is another one
-        if paused is None and _decisions(ctx.tool_call_metadata):
-            raise ToolFailed(
-                f"Subagent {name!r} cannot go on: the session has nothing of it (it was not stored, or has gone on "
-                "already). Start it anew if the task is still to be done."
-            )
-        try:
-            report = await (child.start(ctx, description) if paused is None else child.resume(ctx, paused))
-        except ToolFailed:
-            deps.state[PAUSED].pop(call_id, None)
-            raise
-        deps.state[PAUSED].pop(call_id, None)
-        return report
-
-    def hidden(self, deps: object) -> bool:
-        """Whether a session is so deep that it starts no subagents."""
-        return getattr(deps, "depth", 0) >= self._options.max_depth
-
-    def _read(self, arguments: Mapping[str, Any], deps: DeepAgentDeps[Any]) -> tuple[str, str]:
-        description = arguments.get("description")
-        if not isinstance(description, str) or not description.strip():
-            raise ToolFailed("description is missing: say what the subagent is to do, as a text.")
-        name = arguments.get("subagent_type") or GENERAL_PURPOSE
-        known = [*dict.fromkeys([*deps.state[SUBAGENTS], *self._types])]
-        if not isinstance(name, str) or name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ToolFailed(f"There is no subagent type {name!r}.{hint} Types: {', '.join(known) or 'none'}.")
-        return description, name
-
-    def _child(self, name: str, deps: DeepAgentDeps[Any]) -> Child:
-        prepared: AbstractAgent[Any, Any] | None = deps.state[SUBAGENTS].get(name)
-        if prepared is not None:
-            if not isinstance(cast("object", prepared), AbstractAgent):
-                raise TypeError(
-                    f"deps.subagents[{name!r}] is a {type(prepared).__name__}; put a Pydantic AI agent there"
-                )
-            return Child(name, prepared, True, prepared.model is not None, self._options, self._logger)
-        config = self._types[name]
-        key = name, deps.depth, deps.state.kernel
-        with self._lock:
-            agent = self._made.get(key)
-            if agent is None:
-                try:
-                    agent = self._made[key] = self._make(config, deps)
-                except (PluginError, UserError, ValueError, TypeError) as error:
-                    self._logger.warning("subagent type %s cannot be made: %s", name, error)
-                    raise ToolFailed(
-                        f"Subagents of type {name!r} cannot be made here ({error}). Use another type, or go on without."
-                    ) from error
-        return Child(name, agent, False, config.model is not None, self._options, self._logger)
-
-
-def _decisions(metadata: object) -> bool:
-    return isinstance(metadata, Mapping) and DECISIONS in metadata
-
-
-def _session(ctx: RunContext[Any]) -> DeepAgentDeps[Any]:
-    deps: object = ctx.deps
-    if isinstance(deps, DeepAgentDeps):
-        return cast("DeepAgentDeps[Any]", deps)
-    raise UserError(
-        "`task` keeps subagents in the session, and this run has none. Pass deps=deep_core.create_default_deps(), with "
-        "your own object as app=…"
-    )
 
 
 def instructions_of(config: SubAgentConfig) -> str:
@@ -156,13 +60,22 @@ def build_toolset(
     write and not about the delegation, and an agent that may only read may let others read for it. To be asked about
     delegation all the same: `interrupt_on="subagent"`.
     """
-    delegation = Delegation(options, types, make, logger)
+    lock = threading.Lock()  # one agent serves several event loops
+
+    @cache
+    def delegation() -> Delegation:
+        from .delegation import Delegation  # not loaded before a task is given
+
+        return Delegation(options, types, make, logger)
 
     async def task(ctx: RunContext[Any], **arguments: Any) -> str:
-        return await delegation.task(ctx, arguments)
+        with lock:
+            work = delegation()
+        return await work.task(ctx, arguments)
 
     async def offered(ctx: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
-        return None if delegation.hidden(ctx.deps) else definition
+        # A session so deep starts no subagents.
+        return None if getattr(ctx.deps, "depth", 0) >= options.max_depth else definition
 
     kind: dict[str, Any] = {"type": "string"}
     if GENERAL_PURPOSE in types:

@@ -79,11 +79,10 @@ def deep_history_processors(context: AgentContext) -> list[Processor]:
     from deep_core import Processor
 
     from .options import SummarizationOptions
-    from .processor import from_options
+    from .reducing import reducer
 
-    # `compact` raises where the processor itself would log: so the kernel records a failure under the plugin's name.
-    processor = from_options(context.options(SummarizationOptions), context.logger)
-    return [Processor("summarize", processor.compact, phase="reduce", persist=True)]
+    compact = reducer(context.options(SummarizationOptions), context.logger)
+    return [Processor("summarize", compact, phase="reduce", persist=True)]
 
 
 @hookimpl

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic_ai.messages import (
@@ -15,54 +14,16 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from .earlier import Earlier
 from .frames import NOTE, is_live_text, note_of
 from .pinning import pinned_parts
 from .transcript import shortened, user_text
 
-__all__ = ["Earlier", "head_message"]
+__all__ = ["head_message"]
 
 REQUEST_CHARS = 2_000
 """Characters of the user's first and of the current request that are kept word for word."""
 LEAD = "[In place of the {count} messages up to here, a summary that a model wrote; a record, not a new request.]"
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """What an earlier summary left in the history's head, so that it also survives storing and loading.
-
-    Attributes:
-        messages: messages of the history right after it; 0 where there was none.
-        tokens: tokens of these.
-        responses: how many of these were the model's, whose reported usage is older than the summary.
-        number: how many summaries there were.
-        first_request: the user's first request.
-        pinned: the pinned parts that the head carries.
-    """
-
-    messages: int = 0
-    tokens: int = 0
-    responses: int = 0
-    number: int = 0
-    first_request: str = ""
-    pinned: tuple[UserPromptPart, ...] = ()
-
-    @classmethod
-    def of(cls, messages: Sequence[ModelMessage]) -> Earlier:
-        """Read it off the first message. Pydantic AI may have joined later requests to it, so parts are what counts."""
-        parts = list(messages[0].parts) if messages and isinstance(messages[0], ModelRequest) else []
-        for index in reversed(range(len(parts))):
-            note = note_of(parts[index])
-            if note is not None:
-                after = parts[index + 1 : index + 1 + int(note.get("pinned", 0))]
-                return cls(
-                    messages=int(note.get("messages", 0)),
-                    tokens=int(note.get("tokens", 0)),
-                    responses=int(note.get("responses", 0)),
-                    number=int(note.get("number", 0)),
-                    first_request=str(note.get("first_request", "")),
-                    pinned=tuple(found for found in after if isinstance(found, UserPromptPart)),
-                )
-        return cls()
 
 
 def head_message(

@@ -24,8 +24,6 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import RunContext
 from pydantic_core import PydanticSerializationError, to_json
 
-from .workspace_files import RESULTS, safe_name, store
-
 __all__ = ["StoreLargeResults"]
 
 WHOLE = "whole_result"
@@ -139,6 +137,8 @@ class StoreLargeResults(AbstractCapability[Any]):
         return items if all(a is b for a, b in zip(items, fitted, strict=True)) else fitted
 
     async def _stored(self, ctx: RunContext[Any], call: ToolCallPart, text: str) -> str:
+        from .workspace_files import RESULTS, safe_name, store  # most sessions never get here
+
         data = _encoded(text)
         digest = hashlib.sha256(data).hexdigest()
         # The digest in the name: calls of other turns, children and sessions may have the same id and workspace, and

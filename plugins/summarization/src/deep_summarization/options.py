@@ -1,7 +1,6 @@
 """What can be set for summaries and for large tool results."""
 
-from __future__ import annotations
-
+# No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field

@@ -16,8 +16,8 @@ from pydantic_ai.tools import RunContext
 
 from deep_core import DeepAgentDeps
 
-from .compacted import Earlier, head_message
 from .counting import Tally, TokenCounter, count_tokens_approximately, responses
+from .earlier import Earlier
 from .failed import SummaryFailed
 from .options import SummarizationOptions
 from .prompt import DEFAULT_SUMMARY_PROMPT, filled
@@ -167,6 +167,7 @@ class SummarizationProcessor:
         dense: float,
     ) -> list[ModelMessage]:
         """`dense`: how many of the provider's tokens one of ours is, where that is known to be more than one."""
+        from .compacted import head_message
         from .summarize import write_summary
         from .transcript import transcript
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from deep_core import StateSlot
 
 __all__ = ["LAST_FAILURE", "LastFailure"]
 
 
-@dataclass
-class LastFailure:
+class LastFailure(NamedTuple):
     """The last summary that failed.
 
     Attributes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
+    from pydantic_ai import RunContext
     from pydantic_ai.toolsets import AbstractToolset
     from pydantic_ai_todo.types import Todo
 
@@ -63,9 +64,17 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     from deep_core import PromptSection
 
     from .options import TodoOptions
-    from .rendering import state_text
     from .slot import TODOS
 
     limit = context.options(TodoOptions).section_chars
+
+    def state(ctx: RunContext[Any]) -> str | None:
+        todos = ctx.deps.state[TODOS]
+        if not todos:
+            return None
+        from .rendering import state_text
+
+        return state_text(todos, limit)
+
     # Without write_todos nobody changes the list, and a model that cannot tick a line off should not be told to.
-    return [PromptSection.live("state", lambda ctx: state_text(ctx.deps.state[TODOS], limit), needs=["write_todos"])]
+    return [PromptSection.live("state", state, needs=["write_todos"])]

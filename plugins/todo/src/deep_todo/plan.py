@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .options import TodoOptions
 from .rendering import one_line
+from .slot import STATUSES
 from .todo_type import load_todo
 
 if TYPE_CHECKING:
     from pydantic_ai_todo.types import Todo
 
-__all__ = ["STATUSES", "BadTodos", "read_todo_list"]
+__all__ = ["BadTodos", "read_todo_list"]
 
-STATUSES = ("pending", "in_progress", "completed", "blocked")
-"""The statuses of `pydantic_ai_todo.Todo`."""
 ERRORS_TOLD = 5
 SHOWN = 60
 """Characters of a todo in an error about it."""

@@ -1,4 +1,4 @@
-"""Where a session's list is kept."""
+"""Where a session's list is kept, and which statuses a todo may have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from deep_core import StateSlot
 if TYPE_CHECKING:
     from pydantic_ai_todo.types import Todo
 
-__all__ = ["TODOS"]
+__all__ = ["STATUSES", "TODOS"]
+
+STATUSES = ("pending", "in_progress", "completed", "blocked")
+"""The statuses of `pydantic_ai_todo.Todo`."""
 
 
 def _type() -> type[list[Todo]]:

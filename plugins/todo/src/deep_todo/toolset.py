@@ -10,9 +10,7 @@ from pydantic_ai.exceptions import ToolFailed, UserError
 from pydantic_core import SchemaValidator, core_schema
 
 from .options import TodoOptions
-from .plan import STATUSES, BadTodos, read_todo_list
-from .rendering import one_line, render, summary
-from .slot import TODOS
+from .slot import STATUSES, TODOS
 
 if TYPE_CHECKING:
     from pydantic_ai_todo.types import Todo
@@ -62,9 +60,14 @@ def build_toolset(options: TodoOptions, *, id: str = "todo") -> FunctionToolset[
         todos = _state(ctx)[TODOS]
         if not todos:
             return "No todos in the list. Use write_todos to create some."
+        from .rendering import render, summary
+
         return f"Current todos:\n{render(todos)}\n\nSummary: {summary(todos)}"
 
     async def write_todos(ctx: RunContext[Any], **arguments: Any) -> str:
+        from .plan import BadTodos, read_todo_list
+        from .rendering import summary
+
         state = _state(ctx)
         before = state[TODOS]
         try:
@@ -125,6 +128,8 @@ def _state(ctx: RunContext[Any]) -> SessionState:
 
 def _dropped(before: Sequence[Todo], after: Sequence[Todo]) -> str:
     """A model that sends only what changed loses the rest: tell it, while it still knows what it meant."""
+    from .rendering import one_line
+
     kept = {todo.id for todo in after}
     lost = [one_line(todo.content)[:60] for todo in before if todo.id not in kept and todo.status != "completed"]
     if not lost:

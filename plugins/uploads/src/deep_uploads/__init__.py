@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from .errors import UploadError, UploadLimitError
     from .options import UploadsOptions
-    from .slot import UPLOADS, UploadedFile
+    from .slot import UPLOADS
     from .sources import Data
     from .upload import run_with_files, upload_file
+    from .uploaded import UploadedFile
 
 __all__ = [
     "UPLOADS",
@@ -36,9 +37,10 @@ __getattr__, __dir__ = lazy_exports(
     {
         "errors": ["UploadError", "UploadLimitError"],
         "options": ["UploadsOptions"],
-        "slot": ["UPLOADS", "UploadedFile"],
+        "slot": ["UPLOADS"],
         "sources": ["Data"],
         "upload": ["run_with_files", "upload_file"],
+        "uploaded": ["UploadedFile"],
     },
 )
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .slot import UPLOADS, UploadedFile
+from .slot import UPLOADS
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
 
     from .options import UploadsOptions
+    from .uploaded import UploadedFile
 
 __all__ = ["FilesSection", "listing", "size_text"]
 

@@ -19,8 +19,9 @@ from .names import safe_name
 from .place import FreeName, Place, folded
 from .section import size_text
 from .session import backend_of, enter, limits_of
-from .slot import IN_FLIGHT, UPLOADS, UploadedFile
+from .slot import IN_FLIGHT, UPLOADS
 from .sources import PIECE, Data, Source
+from .uploaded import UploadedFile
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent

@@ -1,0 +1,26 @@
+"""Where a session keeps what its agent last saw of each file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deep_core import StateSlot
+
+if TYPE_CHECKING:
+    from .seen import Seen
+
+__all__ = ["FILES"]
+
+
+def _type() -> type[dict[str, Seen]]:
+    from .seen import Seen
+
+    return dict[str, Seen]
+
+
+def _files() -> dict[str, Seen]:
+    return {}
+
+
+FILES: StateSlot[dict[str, Seen]] = StateSlot(name="files", type=_type, default=_files)
+"""The slot: real path -> what was last seen there. A subagent starts with an empty one: it has seen nothing."""

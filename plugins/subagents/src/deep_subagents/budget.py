@@ -1,0 +1,38 @@
+"""What a subagent may spend on its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import UsageLimitExceeded
+
+from .slots import REQUESTS
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import ModelRequestContext
+
+__all__ = ["RequestBudget"]
+
+
+@dataclass
+class RequestBudget(AbstractCapability[Any]):
+    """Holds one subagent to a number of requests.
+
+    The usage of a run is shared with its subagents, so the limits of the run hold for all of them together; what one
+    of them may make of it is counted here.
+    """
+
+    limit: int = 40
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Count the request, or end the subagent's run."""
+        made = ctx.deps.state[REQUESTS]
+        if made >= self.limit:
+            raise UsageLimitExceeded(f"it has made the {self.limit} requests that one subagent may make")
+        ctx.deps.state[REQUESTS] = made + 1
+        return request_context

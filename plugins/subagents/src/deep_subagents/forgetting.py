@@ -1,0 +1,32 @@
+"""An end to subagents that nobody waits for any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import DeferredToolRequests, RunContext
+from pydantic_ai.capabilities import AbstractCapability
+
+from .slots import PAUSED
+
+if TYPE_CHECKING:
+    from pydantic_ai.run import AgentRunResult
+
+__all__ = ["ForgetPaused"]
+
+
+class ForgetPaused(AbstractCapability[Any]):
+    """Drops the subagents of a conversation that wait no more: their `task` call was denied, or answered otherwise."""
+
+    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        """Keep what the run's result still asks about, and what belongs to other conversations."""
+        paused = ctx.deps.state[PAUSED]
+        if paused:
+            output: object = result.output
+            waiting = (
+                {call.tool_call_id for call in output.approvals} if isinstance(output, DeferredToolRequests) else ()
+            )
+            for call_id in [key for key, child in paused.items() if child.owner == ctx.conversation_id]:
+                if call_id not in waiting:
+                    del paused[call_id]
+        return result

@@ -1,0 +1,41 @@
+"""The plugin's place in the chain of processors."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.tools import RunContext
+
+if TYPE_CHECKING:
+    import logging
+
+    from .options import SummarizationOptions
+    from .processor import SummarizationProcessor
+
+__all__ = ["reducer"]
+
+
+def reducer(
+    options: SummarizationOptions, log: logging.Logger
+) -> Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]:
+    """`SummarizationProcessor.compact` with these options; the processor is loaded at the second message.
+
+    It is `compact`, which raises where the processor itself would log: so the kernel records a failure under the
+    plugin's name.
+    """
+
+    @cache
+    def processor() -> SummarizationProcessor:
+        from .processor import from_options
+
+        return from_options(options, log)
+
+    async def compact(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
+        if len(messages) < 2:
+            return messages  # a conversation's first request: a summary would replace nothing
+        return await processor().compact(ctx, messages)
+
+    return compact
