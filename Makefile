@@ -19,11 +19,11 @@ demo: $(VENV)/.run
 	@$(BIN)/deep demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n auto -m "not wheels"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels"
 
 # Builds every wheel and installs it into fresh environments; .ci/run does this too.
 test-wheels: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n auto -m wheels
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m wheels
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

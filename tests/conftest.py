@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +15,14 @@ from tests.environments import Environment, Here
 # A busy machine makes no property false. The test matrix draws fewer examples: DEEP_TEST_EXAMPLES=15.
 settings.register_profile("deep", deadline=None, max_examples=int(os.environ.get("DEEP_TEST_EXAMPLES", "100")))
 settings.load_profile("deep")
+HOMES = itertools.count()
 
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user without configuration, cache or data, and without DEEP_ settings: a developer's own change no result."""
-    home = tmp_path_factory.mktemp("home")
+    # To find the next number, pytest would look through the folders of all tests before: thousands.
+    home = tmp_path_factory.mktemp(f"home-{next(HOMES)}", numbered=False)
     for key in os.environ:
         if key.startswith(("DEEP_", "XDG_")):
             monkeypatch.delenv(key)

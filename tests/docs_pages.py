@@ -1,4 +1,4 @@
-"""Reads the documentation's pages, and runs one: `python tests/docs_pages.py PAGE` in a fresh directory.
+"""Reads the documentation's pages, and runs one: `python tests/docs_pages.py PAGE` in an empty directory.
 
 A page is a program. Its ```` ```python ```` blocks run in order in one namespace; a block with a title
 (```` ```python title="my_plugin.py" ````) is written to that file, and imported. Other titled blocks are written only.
@@ -23,6 +23,10 @@ from typing import Any
 FENCE = re.compile(r"^```(?P<language>[a-z]*)(?: +(?P<attributes>.*))?$")
 TURNS = re.compile(r"<!-- model: (.*?) -->", re.S)
 ROOT = Path(__file__).resolve().parent.parent
+SHOWN_DIFFERENTLY = frozenset(
+    ("BUILD_NUMBER", "CI", "COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "PYTHON_COLORS", "PY_COLORS")
+)
+"""Variables that CI or a terminal sets, and by which programs print more, less, or in colour."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +84,10 @@ def brought_by_deep_all() -> list[str]:
 
 
 def readers_environment(home: Path) -> dict[str, str]:
-    """An environment with what deep-all brings, `deep` on the path, an empty home, and nobody's key or settings.
-
-    CI is not set: pytest, for one, prints more where it is.
-    """
+    """An environment with what deep-all brings, `deep` on the path, an empty home, and nobody's key or settings."""
     others = ("DEEP_", "XDG_", "PYTEST_")
-    in_ci = ("CI", "BUILD_NUMBER")
-    out = {k: v for k, v in os.environ.items() if not k.startswith(others) and "API_KEY" not in k and k not in in_ci}
+    kept = {key: value for key, value in os.environ.items() if key not in SHOWN_DIFFERENTLY}
+    out = {key: value for key, value in kept.items() if not key.startswith(others) and "API_KEY" not in key}
     out["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), out["PATH"]])
     allowed = ",".join(brought_by_deep_all())
     return out | {"HOME": str(home), "NO_PROXY": "*", "PYTHONUTF8": "1", "DEEP_PLUGINS_ALLOW": allowed}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -27,6 +25,7 @@ from deep_core import (
     create_deep_agent,
     create_default_deps,
 )
+from tests import another_process
 from tests.environments import REPOSITORY
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, pending, plugin, run, scripted
 from tests.stubs import Call
@@ -447,14 +446,8 @@ print(json.dumps([result.output, len(result.all_messages()), stored]))
 def test_a_conversation_stored_with_the_memory_backend_continues_in_another_process() -> None:
     stored = ""
     for number, answer in enumerate(("one", "two", "three"), 1):
-        done = subprocess.run(
-            [sys.executable, "-c", MEMORY.replace("{answer}", answer)],
-            input=json.dumps(stored) if stored else "",
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=REPOSITORY,
-        )
+        program = MEMORY.replace("{answer}", answer)
+        done = another_process.run(program, stdin=json.dumps(stored) if stored else "", cwd=REPOSITORY)
         assert done.returncode == 0, done.stderr
         output, messages, stored = json.loads(done.stdout)
         assert (output, messages) == (answer, 2 * number)

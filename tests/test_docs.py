@@ -21,6 +21,7 @@ import pytest
 from deep_core import AgentConfig, hookspecs
 from deep_core.config import LISTS, PROJECT_AGENT, PROJECT_PLUGIN, SETTINGS
 from deep_core.index import Status
+from tests import another_process
 from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages, readers_environment, turns
 from tests.stubs import AnthropicStub, Script
 
@@ -132,14 +133,7 @@ def test_every_python_block_runs_and_prints_what_the_page_says(page: Path, tmp_p
     with AnthropicStub(script) as stub:
         environment = readers_environment(tmp_path)
         environment |= {"ANTHROPIC_API_KEY": "x", "ANTHROPIC_BASE_URL": stub.base_url}
-        result = subprocess.run(
-            [sys.executable, ROOT / "tests" / "docs_pages.py", page],
-            cwd=work,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        result = another_process.run(ROOT / "tests" / "docs_pages.py", page, cwd=work, env=environment)
         assert result.returncode == 0, result.stderr[-4000:]
         assert stub.player.left == 0, f"{stub.player.left} scripted turns were never asked for"
     if said := expected(page):  # a page that shows no output at all is not held to any

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import another_process
 from tests.docs_pages import readers_environment
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -96,17 +97,9 @@ NOT_RUN = {"scripted.py"}
 """Imported by the others."""
 
 
-def run(name: str, home: Path, typed: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
+def run(name: str, home: Path, typed: str = "") -> subprocess.CompletedProcess[str]:
     """One example, as a reader with everything installed would start it."""
-    return subprocess.run(
-        [sys.executable, EXAMPLES / name],
-        cwd=home,
-        env=readers_environment(home) | settings,
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return another_process.run(EXAMPLES / name, cwd=home, env=readers_environment(home), stdin=typed)
 
 
 def docker_answers() -> bool:
@@ -147,6 +140,15 @@ def test_a_refusal_in_the_chat_reaches_the_agent(tmp_path: Path) -> None:
 
 
 def test_an_example_asks_the_model_that_is_named(tmp_path: Path) -> None:
-    result = run("basic.py", tmp_path, DEEP_MODEL="demo:echo")
+    # By a fresh interpreter: what imports themselves print or warn of would be seen here.
+    result = subprocess.run(
+        [sys.executable, EXAMPLES / "basic.py"],
+        cwd=tmp_path,
+        env=readers_environment(tmp_path) | {"DEEP_MODEL": "demo:echo"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert result.returncode == 0, result.stderr[-4000:]
     assert result.stdout.splitlines()[0] == "Make me a packing list for Oslo."
+    assert result.stderr == ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -13,10 +12,11 @@ import pytest
 
 from tests.console_pages import console_turns, matches, play
 from tests.environments import REPOSITORY, Environment
+from tests.local_wheels import of_the_checkout
 from tests.stubs import AnthropicStub, Script
 
 PAGE = REPOSITORY / "docs" / "first-plugin.md"
-OURS = ("cli", "backends", "filesystem", "pytest-deep")
+OURS = ("deep-core", "deep-cli", "deep-backends", "deep-filesystem", "pytest-deep")
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,14 @@ def users_environment(root: Path, wheels: Path) -> tuple[Environment, dict[str, 
 
 
 @pytest.mark.wheels
-def test_the_page_typed_in_a_fresh_environment_is_as_it_says(tmp_path: Path) -> None:
+def test_the_page_typed_in_a_fresh_environment_is_as_it_says(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     wheels = tmp_path / "wheels"
-    projects = [REPOSITORY, *(REPOSITORY / "plugins" / name for name in OURS)]
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-index"]
-    command += ["--no-build-isolation", "--no-deps", "--wheel-dir", str(wheels), *map(str, projects)]
-    subprocess.run(command, check=True)
+    wheels.mkdir()
+    built = of_the_checkout(tmp_path_factory)
+    for name in OURS:
+        (wheels / built[name].name).symlink_to(built[name])
     environment, variables = users_environment(tmp_path, wheels)
     with AnthropicStub(Script.from_json(json.dumps(console_turns(PAGE)))) as stub:
         play(PAGE, environment.work, {**variables, "ANTHROPIC_BASE_URL": stub.base_url})

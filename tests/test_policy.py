@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -30,6 +28,7 @@ from deep_core import (
     ToolName,
     create_default_deps,
 )
+from tests import another_process
 from tests.environments import REPOSITORY
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, outcomes, pending, plugin, run, scripted
 from tests.stubs import Call
@@ -270,14 +269,8 @@ def test_a_conversation_that_waits_is_approved_in_another_process(with_deps: boo
         "conversation": ConversationTypeAdapter.dump_json(asked.conversation).decode(),
         "deps": deps.dump() if with_deps else "",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        input=json.dumps(stored),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=REPOSITORY,
-    )
+    done = another_process.run(PROGRAM, stdin=json.dumps(stored), cwd=REPOSITORY)
+    assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["ran"] == [["execute", {"path": "x", "text": ""}]]
     assert answer["output"] == "done"

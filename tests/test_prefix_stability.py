@@ -32,6 +32,7 @@ from pydantic_ai import Agent, DeferredToolRequests
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from deep_core import DeepAgentDeps, Kernel
+from tests import another_process
 from tests.environments import REPOSITORY
 from tests.stubs import Call, RequestView, Script, Turn
 from tests.stubs.wire import wire_prefix
@@ -267,26 +268,13 @@ def test_a_stored_session_goes_on_in_another_process(here: Path, provider: str) 
         half = len(stub.requests)
         stored = {"provider": provider, "url": stub.base_url, "turns": [12, 20]}
         stored |= {"deps": deps.dump(), "history": ModelMessagesTypeAdapter.dump_json(history).decode()}
-        run_here(ELSEWHERE, json.dumps(stored))
+        path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+        done = another_process.run(ELSEWHERE, stdin=json.dumps(stored), env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 0, done.stderr
     sent = Sent(stub.requests)
     assert len(stub.requests) > half + 8
     assert "turn-19" in json.dumps(sent.main[-1])
     sent.check()
-
-
-def run_here(program: str, stdin: str, **environment: str) -> str:
-    """A program in another process, in this directory."""
-    path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": path, **environment},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 PERMUTED = """
@@ -313,5 +301,8 @@ def permuted(seed: int, orders: int = 3) -> set[str]:
 def test_the_order_of_the_plugins_and_of_hashes_decides_nothing(here: Path) -> None:
     found = permuted(1)
     assert len(found) == 1
-    other = run_here(PERMUTED, "", PYTHONHASHSEED="7")
-    assert set(other.splitlines()) == found
+    path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+    variables = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "7"}
+    done = subprocess.run([sys.executable, "-c", PERMUTED], capture_output=True, text=True, check=False, env=variables)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.splitlines()) == found

@@ -32,6 +32,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModelSettings
 from pydantic_ai.run import AgentRunResult, AgentRunResultEvent
 
+from tests import another_process
 from tests.stubs import (
     AnthropicStub,
     Call,
@@ -794,14 +795,7 @@ def test_a_wrong_script_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_a_stub_in_this_process_points_a_subprocess_at_itself_by_env(tmp_path: Path) -> None:
     with OpenAIStub(Script(Call("weather", {"city": "Rome"}), "done")) as stub:
-        client = subprocess.run(
-            [sys.executable, "-c", CLIENT, "openai-chat:stub"],
-            env={**os.environ, **stub.env},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        client = another_process.run(CLIENT, "openai-chat:stub", env={**os.environ, **stub.env}, cwd=tmp_path)
     assert client.stdout.strip() == "done", client.stderr
     assert len(stub.requests) == 2
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from pydantic_ai.run import AgentRunResultEvent
 
 from deep_core import DeepAgentDeps, Kernel
 from plugins.subagents.tests.actors import Cast, call, outcomes, say_results, task
+from tests import another_process
 from tests.environments import REPOSITORY
 from tests.plugins_by_hand import Tools, plugin
 
@@ -217,13 +216,7 @@ def test_stored_here_and_resumed_in_another_process(tmp_path: Path, depth: int, 
 
     asyncio.run(ask())
     assert witnesses(root) == 0
-    done = subprocess.run(
-        [sys.executable, "-c", RESUME, str(store), str(root), str(depth), answer],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=REPOSITORY,
-    )
+    done = another_process.run(RESUME, store, root, str(depth), answer, cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
     if answer == "no":
         assert done.stdout.strip() == "success:" * depth + "denied:no, said another"

@@ -13,6 +13,7 @@ import time
 import tomllib
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ import deep_core
 from deep_core.contributions import NAME
 from deep_core.kernel import RESERVED_NAMES
 from tests.environments import REPOSITORY, Distribution, Environment
+from tests.local_wheels import build, made_once, of_the_checkout
 
 KINDS = questions().contributions
 Kinds = tuple[str, ...]
@@ -264,39 +266,74 @@ def install(folder: Path, environment: Environment) -> None:
         archive.extractall(environment.site)
 
 
-def own_tests(root: Path, parent: Path, folders: Mapping[str, Path], *options: str) -> None:
-    """All of them installed in one environment; the tests of each, conformance among them, in one run of pytest."""
-    environment = Environment.create(root)
-    environment.install(*(Distribution.of_project(REPOSITORY / "plugins" / name) for name in BESIDE))
-    for folder in folders.values():
-        install(folder, environment)
-    (parent / "pytest.ini").write_text(
-        "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\nfilterwarnings = error\n", encoding="utf-8"
-    )
-    tests = [folder / "tests" for folder in folders.values()]
-    report = parent / "report.xml"
-    command = [environment.python, "-m", "pytest", "-q", "--rootdir", parent, f"--junit-xml={report}", *options, *tests]
+@dataclass(frozen=True)
+class Together:
+    """Plugins that are installed in one environment.
+
+    Attributes:
+        environment: theirs.
+        parent: the folder that their own folders are in.
+        folders: those, each plugin's its own.
+    """
+
+    environment: Environment
+    parent: Path
+    folders: Sequence[Path]
+
+    @classmethod
+    def of(cls, root: Path, kinds: Sequence[Kinds]) -> Together:
+        """Render, build and install a plugin for each combination."""
+        parent = root / "made"
+        parent.mkdir()
+        folders = list(rendered(parent, kinds).values())
+        environment = Environment.create(root)
+        environment.install(*(Distribution.of_project(REPOSITORY / "plugins" / name) for name in BESIDE))
+        for folder in folders:
+            install(folder, environment)
+        (parent / "pytest.ini").write_text(
+            "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\nfilterwarnings = error\n",
+            encoding="utf-8",
+        )
+        return cls(environment, parent, folders)
+
+
+def own_tests(together: Together, folders: Sequence[Path], report: Path) -> None:
+    """The tests of some of them, conformance among them, in one run of pytest."""
+    parent, environment = together.parent, together.environment
+    tests = [folder / "tests" for folder in folders]
+    command = [environment.python, "-m", "pytest", "-q", "--rootdir", parent, f"--junit-xml={report}", *tests]
     done = environment.run(*command, cwd=parent, timeout=3600)
     assert done.code == 0, done.out[-8000:] + done.err[-2000:]
     text = report.read_text("utf-8")
-    for folder in folders.values():
+    for folder in folders:
         for test in folder.glob("tests/test_*.py"):
             assert f"{folder.name}.tests.{test.stem}" in text, test
 
 
 def test_plugins_with_every_pair_of_choices_pass_their_own_tests(tmp_path: Path) -> None:
-    (tmp_path / "made").mkdir()
-    own_tests(tmp_path, tmp_path / "made", rendered(tmp_path / "made", every_pair()))
+    together = Together.of(tmp_path, every_pair())
+    own_tests(together, together.folders, tmp_path / "report.xml")
 
 
 def test_plugins_with_every_pair_of_choices_are_formatted_linted_and_typed(tmp_path: Path) -> None:
     lint(tmp_path, rendered(tmp_path, every_pair()))
 
 
+@pytest.fixture(scope="module")
+def all_128(tmp_path_factory: pytest.TempPathFactory) -> Together:
+    """A plugin for every combination, all installed in one environment."""
+    return Together.of(tmp_path_factory.mktemp("all"), every_combination())
+
+
+PARTS = 4
+"""Runs of pytest over all 128: workers share them."""
+
+
 @pytest.mark.wheels
-def test_all_128_pass_their_own_tests(tmp_path: Path) -> None:
-    (tmp_path / "made").mkdir()
-    own_tests(tmp_path, tmp_path / "made", rendered(tmp_path / "made", every_combination()), "-n", "2")
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all_128_pass_their_own_tests(tmp_path: Path, all_128: Together, part: int) -> None:
+    assert len(all_128.folders) == 128
+    own_tests(all_128, all_128.folders[part::PARTS], tmp_path / "report.xml")
 
 
 @pytest.mark.wheels
@@ -362,16 +399,16 @@ FRESH = [(), *((kind,) for kind in KINDS), KINDS]
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """Ours, and a plugin for each of FRESH: name -> wheel."""
-    folder = tmp_path_factory.mktemp("wheels")
-    ours = [REPOSITORY, *(REPOSITORY / "plugins" / name for name in ("cli", "backends", "filesystem", "skills"))]
-    return build(folder, *ours, *rendered(tmp_path_factory.mktemp("made"), FRESH).values())
+
+    def make(folder: Path) -> None:
+        build(list(rendered(tmp_path_factory.mktemp("made"), FRESH).values()), folder)
+
+    made = made_once(tmp_path_factory, "wheels-of-the-template", make)
+    return {**of_the_checkout(tmp_path_factory), **wheels_in(made)}
 
 
-def build(folder: Path, *projects: Path) -> dict[str, Path]:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-index"]
-    command += ["--no-build-isolation", "--no-deps", "--wheel-dir", str(folder), *map(str, projects)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def wheels_in(folder: Path) -> dict[str, Path]:
+    """Name of the distribution -> wheel."""
     return {path.name.partition("-")[0].replace("_", "-"): path for path in folder.glob("*.whl")}
 
 
@@ -434,8 +471,8 @@ def test_the_default_plugin_from_the_command_to_the_agent(
     environment.pip("install", wheels["deep-core"], wheels["deep-cli"])
     # The installed command has the template in its wheel: no checkout is near.
     environment.run(environment.scripts / "deep", "new", "weather").ok()
-    wheel = build(tmp_path, environment.work / "deep-weather")["deep-weather"]
-    environment.pip("install", wheel)
+    build([environment.work / "deep-weather"], tmp_path)
+    environment.pip("install", wheels_in(tmp_path)["deep-weather"])
     code = AGENT.format(arguments=json.dumps(["weather", ["toolset"], "weather"]))
     assert "This is an example." in environment.ask(code)["last"]
     with capsys.disabled():
@@ -449,7 +486,10 @@ def test_the_sdist_of_the_command_line_makes_the_same_wheel(tmp_path: Path, whee
     (archive,) = tmp_path.glob("*.tar.gz")
     shutil.unpack_archive(archive, tmp_path / "unpacked", filter="data")
     (folder,) = (tmp_path / "unpacked").iterdir()
-    wheel = build(tmp_path / "again", folder)["deep-cli"]
-    with zipfile.ZipFile(wheel) as again, zipfile.ZipFile(wheels["deep-cli"]) as direct:
+    build([folder], tmp_path / "again")
+    with (
+        zipfile.ZipFile(wheels_in(tmp_path / "again")["deep-cli"]) as again,
+        zipfile.ZipFile(wheels["deep-cli"]) as direct,
+    ):
         assert sorted(again.namelist()) == sorted(direct.namelist())
         assert any(name.startswith("deep_cli/cookiecutter-plugin/{{cook") for name in again.namelist())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from pydantic_ai import FunctionToolset, ModelRetry
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from deep_core import Deny, PluginError, PromptSection, create_default_deps
+from tests import another_process
 from tests.plugins_by_hand import kernel_of, plugin, run, scripted
 from tests.stubs import Call
 
@@ -127,7 +127,7 @@ def test_deep_trace_prints_to_stderr(tmp_path: Path) -> None:
 
     def started(value: str) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "DEEP_TRACE": value, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-        return subprocess.run([sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True)
+        return another_process.run(program, env=env, cwd=tmp_path)
 
     traced = started("1")
     assert traced.stdout == "made\n"

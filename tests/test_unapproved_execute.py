@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from pydantic_ai.messages import ToolCallPart
 
 from deep_core import Kernel
 from plugins.subagents.tests.actors import Cast, call, say_results, task
+from tests import another_process
 from tests.environments import REPOSITORY
 from tests.plugins_by_hand import Tools, plugin
 from tests.test_subagents_approval import (
@@ -194,9 +193,7 @@ def test_a_yes_in_another_process_is_for_what_was_asked_and_for_nothing_after_it
     for number, case in enumerate(CASES):
         asyncio.run(ask(tmp_path / str(number), *case))
     # One process for all cases: most of its time is the imports.
-    done = subprocess.run(
-        [sys.executable, "-c", RESUME, str(tmp_path)], capture_output=True, text=True, check=False, cwd=REPOSITORY
-    )
+    done = another_process.run(RESUME, tmp_path, cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
     asked_anew = [STEPS[how][1][0].args_as_dict()["command"] for _, how in CASES]
     assert json.loads(done.stdout) == asked_anew

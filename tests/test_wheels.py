@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tomllib
 import zipfile
 from collections.abc import Callable, Mapping
@@ -14,16 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.environments import FIXTURES, REPOSITORY, Environment
+from tests.environments import FIXTURES, Environment
+from tests.local_wheels import PROJECTS, of_the_checkout
 
 pytestmark = pytest.mark.wheels
-
-PROJECTS = [
-    REPOSITORY,
-    *sorted(path.parent for path in (REPOSITORY / "plugins").glob("*/pyproject.toml")),
-    FIXTURES / "acme-weather",
-    FIXTURES / "acme-cities",
-]
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -51,14 +43,7 @@ TOOLS = {
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """Every distribution of the checkout, and the third party's, as a wheel: name -> path."""
-    folder = tmp_path_factory.mktemp("wheels")
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-index"]
-    command += ["--no-build-isolation", "--no-deps", "--wheel-dir", str(folder), *map(str, PROJECTS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    built = {path.name.partition("-")[0].replace("_", "-"): path for path in folder.glob("*.whl")}
-    assert built.keys() == NAMES.keys()
-    return built
+    return of_the_checkout(tmp_path_factory)
 
 
 Install = Callable[..., Environment]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -15,6 +13,7 @@ from pydantic_ai import Agent, DeferredToolRequests, RunContext
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
 
 from deep_core import DeepAgentDeps, Processor, PromptSection, StateSlot, create_default_deps
+from tests import another_process
 from tests.environments import REPOSITORY
 from tests.plugins_by_hand import Tools, kernel_of, pending, plugin
 from tests.stubs import (
@@ -355,15 +354,7 @@ def test_a_stored_conversation_goes_on_in_another_process_without_repeating_anyt
             "deps": deps.dump(),
             "history": first.all_messages_json().decode(),
         }
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-c", CONTINUE],
-            input=json.dumps(stored),
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=REPOSITORY,
-        )
+        done = await asyncio.to_thread(another_process.run, CONTINUE, stdin=json.dumps(stored), cwd=REPOSITORY)
         assert (done.returncode, done.stdout.strip()) == (0, "two"), done.stderr
 
     stub = play(provider, Script(*[Call("note", {})] * 4, "one", *[Call("note", {})] * 6, "two"), scene)

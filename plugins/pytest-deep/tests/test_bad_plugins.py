@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.docs_pages import SHOWN_DIFFERENTLY
+
 BAD = Path(__file__).parent / "bad"
 CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
     "keeps_notes": (
@@ -140,10 +142,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 def run(folder: Path, *arguments: str) -> Results:
     """Run pytest in a process, and read its report."""
     report = folder / "report.xml"
+    variables = {name: value for name, value in os.environ.items() if name not in SHOWN_DIFFERENTLY}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(BAD)},
+        env={**variables, "PYTHONPATH": str(BAD)},
         capture_output=True,
         text=True,
         check=False,

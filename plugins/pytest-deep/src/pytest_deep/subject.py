@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from deep_core import index
 from deep_core.errors import suggest
-from deep_core.index import Candidate, scan
+from deep_core.index import Candidate
 from deep_core.load import by_hand
 from deep_core.registry import static
 
@@ -43,8 +46,14 @@ class Subject:
 
     def wrote(self, file: str) -> bool:
         """Whether a source file is the plugin's own."""
-        path = Path(file)
-        return any(path == source or source in path.parents for source in self.sources)
+        return _wrote(self.sources, file)
+
+
+@lru_cache(maxsize=8192)
+def _wrote(sources: tuple[Path, ...], file: str) -> bool:
+    # Asked of every loaded module and of every function that is looked at: as texts, since paths are slow to compare.
+    path = os.path.normpath(file)
+    return any(path == own or path.startswith(own + os.sep) for own in map(os.path.normpath, sources))
 
 
 def find_subject(plugin: object) -> Subject:
@@ -60,13 +69,13 @@ def find_subject(plugin: object) -> Subject:
         return _named(plugin)
     given = by_hand(plugin)
     obj: object = plugin() if isinstance(plugin, type) else plugin
-    candidate = next((c for c in scan() if isinstance(obj, ModuleType) and c.value == obj.__name__), None)
+    candidate = next((c for c in _installed() if isinstance(obj, ModuleType) and c.value == obj.__name__), None)
     name = candidate.record.name if candidate is not None else given.record.name
     return _subject(name, obj, candidate)
 
 
 def _named(name: str) -> Subject:
-    installed = {candidate.record.name: candidate for candidate in scan()}
+    installed = {candidate.record.name: candidate for candidate in _installed()}
     if name in installed:
         candidate = installed[name]
         obj: Any = importlib.import_module(candidate.module)
@@ -83,6 +92,16 @@ def _named(name: str) -> Subject:
             "Install the plugin into this environment (pip install -e .), or name its module."
         ) from error
     return find_subject(module)
+
+
+def _installed() -> list[Candidate]:
+    """What is installed; read again when something comes into a site directory or leaves it. Every check asks."""
+    return _scanned(tuple((path, os.stat(path).st_mtime_ns) for path in index.site_directories()))
+
+
+@lru_cache(maxsize=1)
+def _scanned(directories: tuple[tuple[str, int], ...]) -> list[Candidate]:
+    return index.scan([path for path, _ in directories])
 
 
 def _subject(name: str, obj: object, candidate: Candidate | None) -> Subject:
