@@ -23,6 +23,8 @@ logger = logging.getLogger("deep_core")
 
 MESSAGE_LIMIT = 500
 """Most characters of an error's message that an incident keeps: it may quote what a session's user wrote."""
+FRAMES = -50
+"""The last frames are kept: one exception object that is raised again and again collects all it has passed through."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Incidents:
         message = f"{type(error).__name__}: {error}"
         if len(message) > MESSAGE_LIMIT:
             message = f"{message[:MESSAGE_LIMIT]}…"
-        incident = Incident(plugin, where, message, effect, "".join(traceback.format_exception(error)))
+        incident = Incident(plugin, where, message, effect, "".join(traceback.format_exception(error, limit=FRAMES)))
         self.latest.append(incident)
         # One line for the terminal; the traceback for whoever turns on debugging.
         logger.warning("%s", incident, exc_info=error if logger.isEnabledFor(logging.DEBUG) else None)

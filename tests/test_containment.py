@@ -248,7 +248,7 @@ def moody(error: BaseException) -> FunctionToolset[Any]:
 
     @toolset.tool_plain
     def act() -> str:
-        raise error.with_traceback(None)  # one object raised again and again collects the traceback of every time
+        raise error
 
     return toolset
 

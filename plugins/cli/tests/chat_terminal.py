@@ -9,12 +9,10 @@ import re
 import select
 import signal
 import struct
-import subprocess
 import termios
 from collections.abc import Mapping
-from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 __all__ = ["ALT_ENTER", "CTRL_C", "CTRL_D", "UP", "Terminal"]
 
@@ -31,19 +29,10 @@ class Terminal:
         screen: all that was shown, without colours and cursor movements.
     """
 
-    def __init__(self, command: list[str], cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, deep: Any, *arguments: str, env: Mapping[str, str]) -> None:
         self._here, there = pty.openpty()
         fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
-        self.process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env={**env, "TERM": "xterm-256color"},
-            stdin=there,
-            stdout=there,
-            stderr=there,
-            start_new_session=True,
-            preexec_fn=_own_terminal,  # so that Ctrl-C typed there is a signal
-        )
+        self.process = deep.attach(there, *arguments, env={**env, "TERM": "xterm-256color"})
         os.close(there)
         self._raw = ""
         self._seen = 0
@@ -110,7 +99,3 @@ class Terminal:
         self._raw += data.decode("utf-8", "replace")
         self.screen = _ESCAPES.sub("", self._raw).replace("\r", "")
         return bool(data)
-
-
-def _own_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

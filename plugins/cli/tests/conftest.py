@@ -8,12 +8,14 @@ import pty
 import select
 import subprocess
 import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from plugins.cli.tests.forked import Forked, Nursery
 from tests.environments import REPOSITORY, Distribution, Environment, Finished
 
 
@@ -24,9 +26,15 @@ def ours(name: str) -> Distribution:
 
 @dataclass(frozen=True)
 class Deep:
-    """The command, as typed in the environment's working directory."""
+    """The command, as typed in the environment's working directory.
+
+    Attributes:
+        environment: where it is installed.
+        nursery: whose fork a command is; None: it is started.
+    """
 
     environment: Environment
+    nursery: Nursery | None = None
 
     @property
     def work(self) -> Path:
@@ -38,7 +46,19 @@ class Deep:
         return [str(self.environment.python), "-P", "-m", "deep_cli", *map(str, arguments)]
 
     def __call__(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> Finished:
-        return self.environment.run(*self.command(*arguments), env=env)
+        if self.nursery is None:
+            return self.environment.run(*self.command(*arguments), env=env)
+        return self.piped("", *arguments, env=env)
+
+    def piped(
+        self, text: str, *arguments: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> Finished:
+        """`printf TEXT | deep …`."""
+        assert self.nursery is not None
+        variables = self.environment.variables(**(env or {}))
+        return Finished(
+            *self.nursery.run(self.environment.root, self.command(*arguments), cwd or self.work, variables, text)
+        )
 
     def config(self, text: str) -> None:
         """Write the user's own configuration file."""
@@ -58,27 +78,33 @@ class Deep:
             text=True,
         )
 
-    def typed(self, *arguments: str | Path, answers: list[tuple[str, str]], env: Mapping[str, str]) -> Finished:
-        """Run it on a terminal: each answer is typed when its text has appeared on the screen."""
-        return on_terminal(
-            self.command(*arguments), self.work, self.environment.variables(**env, TERM="xterm"), answers
+    def attach(self, terminal: int, *arguments: str | Path, env: Mapping[str, str]) -> subprocess.Popen[bytes] | Forked:
+        """Start it on a pseudo-terminal, in a session of its own."""
+        command, variables = self.command(*arguments), self.environment.variables(**env)
+        if self.nursery is not None:
+            streams = (terminal, terminal, terminal)
+            return self.nursery.start(self.environment.root, command, self.work, variables, streams)
+        return subprocess.Popen(
+            command,
+            cwd=self.work,
+            env=variables,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C typed there is a signal
         )
 
+    def typed(self, *arguments: str | Path, answers: list[tuple[str, str]], env: Mapping[str, str]) -> Finished:
+        """Run it on a terminal: each answer is typed when its text has appeared on the screen."""
+        here, there = pty.openpty()
+        process = self.attach(there, *arguments, env={**env, "TERM": "xterm"})
+        os.close(there)
+        return _answered(process, here, answers)
 
-def on_terminal(command: list[str], cwd: Path, env: Mapping[str, str], answers: list[tuple[str, str]]) -> Finished:
-    """Run a command on a pseudo-terminal of its own and type the answers; its screen is `out`."""
-    here, there = pty.openpty()
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=env,
-        stdin=there,
-        stdout=there,
-        stderr=there,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C typed there is a signal
-    )
-    os.close(there)
+
+def _answered(process: subprocess.Popen[bytes] | Forked, here: int, answers: list[tuple[str, str]]) -> Finished:
+    """Type the answers; the screen is `out`."""
     screen, seen = "", 0
     waiting = list(answers)
     try:
@@ -122,16 +148,27 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     return home
 
 
+@pytest.fixture(scope="session")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """The process whose forks the commands are. Test files that are about starting have a None of this name."""
+    root = tmp_path_factory.mktemp("nursery")
+    environment = Environment.create(root)
+    found = Nursery(environment.python, root, environment.variables())
+    yield found
+    found.close()
+
+
+def made(root: Path, nursery: Nursery | None, *names: str, others: tuple[Distribution, ...] = ()) -> Deep:
+    """The command with these of our distributions (besides deep-cli) and these others."""
+    environment = Environment.create(root)
+    environment.install(ours("cli"), *(ours(name) for name in names), *others)
+    return Deep(environment, nursery)
+
+
 @pytest.fixture
-def make_deep(tmp_path: Path) -> Callable[..., Deep]:
-    """Makes the command with these of our distributions (besides deep-cli) and these others."""
-
-    def make(*names: str, others: tuple[Distribution, ...] = ()) -> Deep:
-        environment = Environment.create(tmp_path)
-        environment.install(ours("cli"), *(ours(name) for name in names), *others)
-        return Deep(environment)
-
-    return make
+def make_deep(tmp_path: Path, nursery: Nursery | None) -> Callable[..., Deep]:
+    """Makes the command: `make_deep("backends", others=(…,))`."""
+    return partial(made, tmp_path, nursery)
 
 
 @pytest.fixture

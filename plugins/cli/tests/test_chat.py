@@ -54,8 +54,7 @@ def chat(deep: Any) -> Callable[..., Terminal]:
     """Starts `deep chat` on a terminal: `chat(stub, "--resume")`."""
 
     def start(stub: OpenAIStub, *arguments: str) -> Terminal:
-        variables = deep.environment.variables(**stub.env)
-        return Terminal(deep.command("chat", *MODEL, *arguments), deep.work, variables)
+        return Terminal(deep, "chat", *MODEL, *arguments, env=stub.env)
 
     return start
 

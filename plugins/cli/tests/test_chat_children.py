@@ -30,7 +30,7 @@ def deep(make_deep: Any) -> Any:
 
 
 def start(deep: Any, stub: OpenAIStub, *arguments: str) -> Terminal:
-    return Terminal(deep.command(*arguments, *MODEL), deep.work, deep.environment.variables(**stub.env))
+    return Terminal(deep, *arguments, *MODEL, env=stub.env)
 
 
 @pytest.mark.parametrize("command", [("run", "go"), ("chat",)])

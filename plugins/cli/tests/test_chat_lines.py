@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
@@ -19,17 +18,7 @@ EXECUTE = Call("execute", {"command": "printf made > b.txt"})
 
 def piped(deep: Any, text: str, *arguments: str, env: dict[str, str] | None = None) -> Finished:
     """`printf TEXT | deep chat …`."""
-    done = subprocess.run(
-        deep.command("chat", *arguments),
-        input=text,
-        cwd=deep.work,
-        env=deep.environment.variables(**(env or {})),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
-    return Finished(done.returncode, done.stdout, done.stderr)
+    return deep.piped(text, "chat", *arguments, env=env)
 
 
 def test_each_line_is_a_message_and_the_answers_are_all_of_stdout(make_deep: Any) -> None:
@@ -113,8 +102,7 @@ def test_a_chat_of_another_folder_says_where_it_belongs(deep: Any) -> None:
         first = piped(deep, "go\n", *MODEL, env=stub.env).ok()
         id = first.err.split("--resume ")[1].strip()
         (deep.work / "below").mkdir()
-        command = deep.command("chat", *MODEL, "--resume", id)
-        done = deep.environment.run(*command, cwd=deep.work / "below", env=stub.env)
+        done = deep.piped("", "chat", *MODEL, "--resume", id, cwd=deep.work / "below", env=stub.env)
     assert done.code == 2
     assert f"cd there, then deep chat --resume {id}" in done.err
 

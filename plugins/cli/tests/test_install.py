@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from deep_cli.failure import Failure
 from deep_cli.installer import conflict
+from deep_cli.recorded import Entry, file, record
 from deep_cli.wanted import parse
 
 from tests.environments import Distribution, Finished, plugin
@@ -17,6 +18,8 @@ from tests.local_wheels import write_wheel
 
 SUN = plugin("sun")
 MOON = plugin("moon")
+OFF = {"DEEP_PLUGINS_DISABLE": "moon,sun"}
+"""What was installed is not loaded to see what becomes of it, where that is not the subject."""
 COMMAND = "import click\n\n@click.command()\ndef command():\n    click.echo('sunny')\n"
 
 
@@ -50,6 +53,11 @@ class Shop:
 
 
 @pytest.fixture
+def nursery() -> None:
+    """Commands are started: which environment that is of, and what of it was loaded, is their subject."""
+
+
+@pytest.fixture
 def shop(make_deep: Any, tmp_path: Path) -> Shop:
     return Shop(make_deep(), tmp_path / "shop")
 
@@ -77,7 +85,7 @@ def test_a_name_is_installed_told_recorded_and_uninstalled_again(shop: Shop) -> 
 def test_a_path_is_taken_from_the_current_folder_and_recorded_whole(shop: Shop) -> None:
     (wheel,) = shop.offer(SUN)
     wheel.rename(shop.deep.work / wheel.name)
-    shop("install", wheel.name).ok()
+    shop("install", wheel.name, env=OFF).ok()
     assert shop.recorded[0]["requirement"] == str((shop.deep.work / wheel.name).resolve())
     assert shop.recorded[0]["name"] == "acme-sun"
 
@@ -102,46 +110,49 @@ def test_a_folder_can_be_installed_as_a_link(shop: Shop) -> None:
 
 def test_an_address_is_installed_and_named_by_what_it_was(shop: Shop) -> None:
     (wheel,) = shop.offer(SUN)
-    assert "Installed acme-sun 1.0" in shop("install", wheel.as_uri()).ok().out
+    assert "Installed acme-sun 1.0" in shop("install", wheel.as_uri(), env=OFF).ok().out
     assert shop.recorded[0]["requirement"] == wheel.as_uri()
 
 
 def test_several_come_together_or_not_at_all(shop: Shop) -> None:
     shop.offer(SUN)
-    done = shop("install", "acme-sun", "acme-moon")
+    done = shop("install", "acme-sun", "acme-moon", env=OFF)
     assert done.code == 1
     assert "acme-sun, acme-moon was not installed: " in done.err
     assert "acme-moon" in done.err
     assert shop.statuses == {"cli": "active"}
     shop.offer(MOON)
-    shop("install", "acme-sun", "acme-moon").ok()
+    shop("install", "acme-sun", "acme-moon", env=OFF).ok()
     assert shop.statuses == {"cli": "active", "moon": "active", "sun": "active"}
     assert [entry["name"] for entry in shop.recorded] == ["acme-sun", "acme-moon"]
 
 
 def test_what_is_there_already_is_said_to_be_and_upgraded_when_asked(shop: Shop) -> None:
     shop.offer(SUN)
-    shop("install", "acme-sun").ok()
+    shop("install", "acme-sun", env=OFF).ok()
     shop.offer(plugin("sun", version="1.1"))
-    assert "acme-sun 1.0 is installed already" in shop("install", "acme-sun").ok().out
-    assert "Installed acme-sun 1.1" in shop("install", "-U", "acme-sun").ok().out
+    assert "acme-sun 1.0 is installed already" in shop("install", "acme-sun", env=OFF).ok().out
+    assert "Installed acme-sun 1.1" in shop("install", "-U", "acme-sun", env=OFF).ok().out
     assert [entry["version"] for entry in shop.recorded] == ["1.1"]
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("1 / 0", "is failed: ZeroDivisionError"),
-        ("import os; os._exit(3)", "ends the process (exit code 3) while it is imported"),
-        ('from deep_core import MissingExtra\nraise MissingExtra("acme-sun[hot]")', "is needs-extra"),
-    ],
-)
-def test_a_plugin_that_does_not_load_is_installed_and_told_with_why(shop: Shop, code: str, said: str) -> None:
-    shop.offer(plugin("sun", text=code))
-    done = shop("install", "acme-sun")
+def test_plugins_that_do_not_load_are_installed_and_told_with_why(shop: Shop) -> None:
+    breaks = {
+        "fails": ("1 / 0", "is failed: ZeroDivisionError"),
+        "leaves": ("import os; os._exit(3)", "ends the process (exit code 3) while it is imported"),
+        "needs": (
+            'from deep_core import MissingExtra\nraise MissingExtra("acme-needs[hot]")',
+            "is needs-extra",
+        ),
+    }
+    shop.offer(SUN, *(plugin(name, text=code) for name, (code, _) in breaks.items()))
+    names = [*(f"acme-{name}" for name in breaks), "acme-sun"]
+    done = shop("install", *names)
     assert done.code == 1
-    assert said in done.out
-    assert [entry["name"] for entry in shop.recorded] == ["acme-sun"]
+    for name, (_, said) in breaks.items():
+        assert f"plugin {name} 1.0 (acme-{name}) {said}" in done.out
+    assert "plugin sun 1.0 (acme-sun) is active" in done.out
+    assert [entry["name"] for entry in shop.recorded] == names
 
 
 def test_a_plugin_that_the_user_has_disabled_is_told_to_be(shop: Shop) -> None:
@@ -176,10 +187,12 @@ def test_what_brings_a_command_alone_is_welcome(shop: Shop) -> None:
 
 def test_a_distribution_of_distributions_brings_their_plugins(shop: Shop) -> None:
     shop.offer(SUN, MOON, Distribution("acme-all", requires=("acme-sun", "acme-moon")))
-    for _ in range(2):  # the second time nothing is new
-        out = shop("install", "acme-all").ok().out
-        assert "plugin moon 1.0 (acme-moon) is active" in out
-        assert "plugin sun 1.0 (acme-sun) is active" in out
+    out = shop("install", "acme-all").ok().out
+    assert "plugin moon 1.0 (acme-moon) is active" in out
+    assert "plugin sun 1.0 (acme-sun) is active" in out
+    out = shop("install", "acme-all", env=OFF).ok().out  # nothing is new now
+    assert "plugin moon 1.0 (acme-moon) is disabled" in out
+    assert "plugin sun 1.0 (acme-sun) is disabled" in out
 
 
 # -- deep-core stays ---------------------------------------------------------------------------------------------------
@@ -207,7 +220,7 @@ def test_a_plugin_that_needs_another_kernel_is_a_conflict_that_says_which(
 
 def test_a_newer_kernel_that_is_offered_is_not_taken(shop: Shop) -> None:
     shop.offer(plugin("sun", requires=("deep-core",)), Distribution("deep-core", version="0.9"))
-    shop("install", "--upgrade", "acme-sun").ok()
+    shop("install", "--upgrade", "acme-sun", env=OFF).ok()
     assert not (shop.deep.environment.site / "deep_core-0.9.dist-info").exists()
 
 
@@ -292,7 +305,7 @@ def test_a_projects_pip_and_configuration_are_not_used(shop: Shop) -> None:
     shop.offer(SUN)
     done = shop.deep.environment.run(
         shop.deep.environment.python, "-m", "deep_cli", "plugins", "install", "acme-sun",
-        env={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shop.folder), "PIP_CONFIG_FILE": "/dev/null"},
+        env={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shop.folder), "PIP_CONFIG_FILE": "/dev/null", **OFF},
     )  # fmt: skip
     assert "Installed acme-sun" in done.ok().out
     assert not (shop.deep.work / "RAN").exists()
@@ -305,20 +318,29 @@ def test_a_record_that_cannot_be_written_does_not_undo_an_installation(shop: Sho
     shop.record.parent.parent.mkdir(parents=True)
     shop.record.parent.write_text("a file where the folder should be")
     shop.offer(SUN)
-    out = shop("install", "acme-sun").ok().out
+    out = shop("install", "acme-sun", env=OFF).ok().out
     assert "It was not recorded" in out
     assert shop.statuses == {"cli": "active", "sun": "active"}
     assert "It is still recorded" in shop("uninstall", "sun", "--yes").ok().out
     assert shop.statuses == {"cli": "active"}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"schema": 2, "installed": []}', '{"schema": 1, "installed": [{}]}'])
-def test_a_record_that_cannot_be_read_is_not_written_over(shop: Shop, text: str) -> None:
+def test_a_record_that_cannot_be_read_is_told_and_not_written_over(shop: Shop) -> None:
     shop.record.parent.mkdir(parents=True)
-    shop.record.write_text(text)
+    shop.record.write_text("{")
     shop.offer(SUN)
-    assert "installed.json" in shop("install", "acme-sun").ok().out
-    assert shop.record.read_text() == text
+    assert "installed.json" in shop("install", "acme-sun", env=OFF).ok().out
+    assert shop.record.read_text() == "{"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema": 2, "installed": []}', '{"schema": 1, "installed": [{}]}'])
+def test_no_record_that_cannot_be_read_is_written_over(text: str) -> None:
+    path = file()
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(Failure, match=r"installed\.json"):
+        record([Entry("/env", "acme-sun", "acme-sun", False, "1.0")])
+    assert path.read_text() == text
 
 
 def test_a_wrong_configuration_hinders_neither_installing_nor_uninstalling(shop: Shop) -> None:
@@ -336,4 +358,4 @@ def test_a_broken_distribution_among_the_others_hinders_nothing(shop: Shop) -> N
     (site / "odd.dist-info").mkdir()
     (site / "odd.dist-info" / "direct_url.json").write_text("[")
     (wheel,) = shop.offer(SUN)
-    assert "Installed acme-sun" in shop("install", wheel.as_uri() + "#sha256=").out
+    assert "Installed acme-sun" in shop("install", wheel.as_uri() + "#sha256=", env=OFF).out

@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.environments import FIXTURES, REPOSITORY, Distribution, Environment, Finished, plugin
-from tests.local_wheels import build, repack, write_wheel
+from tests.local_wheels import made_once, of_the_checkout, repack, write_wheel
 
 pytestmark = pytest.mark.wheels
 
@@ -44,15 +44,21 @@ def tool(name: str) -> Path:
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with wheels of ours, of a third party, and of everything that they require."""
-    folder = tmp_path_factory.mktemp("shop")
+    ours = of_the_checkout(tmp_path_factory)
+    return made_once(tmp_path_factory, "shop", lambda folder: stock(folder, ours))
+
+
+def stock(folder: Path, ours: Mapping[str, Path]) -> None:
+    """Fill the shop."""
+    folder.mkdir()
+    for name in ("deep-core", "deep-cli", "acme-weather", "acme-cities"):
+        shutil.copy(ours[name], folder)
     projects = [REPOSITORY, REPOSITORY / "plugins" / "cli", FIXTURES / "acme-weather", FIXTURES / "acme-cities"]
-    build(projects, folder)
     required = {canonicalize_name(Requirement(text).name) for project in projects for text in dependencies(project)}
     repack([*(name for name in required if not name.startswith(("deep-", "acme-"))), "hatchling", "editables"], folder)
     write_wheel(plugin("future", requires=("deep-core>=2,<3",)), folder)
     write_wheel(plugin("past", requires=("deep-core<0.1",)), folder)
     write_wheel(Distribution("acme-nothing", files={"acme_nothing.py": ""}), folder)
-    return folder
 
 
 def dependencies(project: Path) -> list[str]:
@@ -86,7 +92,7 @@ class Place:
             "HOME": str(home), "PATH": self.path, "PYTHONUTF8": "1",
             "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
             "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.shop), "PIP_CONFIG_FILE": "/dev/null",
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_COMPILE": "1",
             "UV_OFFLINE": "1", "UV_FIND_LINKS": str(self.shop), "UV_PYTHON_DOWNLOADS": "never",
             "UV_CACHE_DIR": str(self.root / "uv-cache"), "UV_PYTHON": sys.executable,
             **self.more,

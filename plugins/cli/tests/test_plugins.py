@@ -38,6 +38,11 @@ def failing(name: str, code: str, value: str = "") -> Distribution:
     return Distribution(f"acme-{name}", {}, {f"{module}.py": code}, commands={name: value or f"{module}:command"})
 
 
+@pytest.fixture
+def nursery() -> None:
+    """Commands are started: what may be imported by that is their subject."""
+
+
 # -- deep plugins list -------------------------------------------------------------------------------------------------
 
 

@@ -15,13 +15,20 @@ SUN, MOON, STAR = plugin("sun"), plugin("moon"), plugin("star")
 
 
 @pytest.fixture
+def nursery() -> None:
+    """Commands are started: which environment that is of is their subject."""
+
+
+@pytest.fixture
 def run(make_deep: Any, tmp_path: Path) -> Any:
     """`deep plugins …` with a folder of wheels in the place of an index; `run.deep` is the command `deep`."""
     deep, shop = make_deep(), tmp_path / "shop"
 
-    def plugins(*arguments: str) -> Any:
+    def plugins(*arguments: str, load: bool = False) -> Any:
         env = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shop), "PIP_CONFIG_FILE": "/dev/null"}
-        return deep("plugins", *arguments, env=env)
+        # What was installed is not loaded to see what becomes of it, where that is not the subject.
+        off = {"DEEP_PLUGINS_DISABLE": "moon,star,sun"} if arguments[0] != "list" and not load else {}
+        return deep("plugins", *arguments, env={**env, **off})
 
     for distribution in (SUN, MOON, STAR):
         write_wheel(distribution, shop)
@@ -37,17 +44,16 @@ def test_what_is_gone_comes_back_and_what_is_there_is_left_alone(run: Any) -> No
     run("install", "acme-sun", "acme-moon").ok()
     run.deep.environment.uninstall(SUN)  # as an environment that was made anew: nobody asked deep
     assert active(run) == {"moon"}
-    out = run("restore").ok().out
+    out = run("restore", load=True).ok().out
     assert "acme-moon is there." in out
     assert "Installed acme-sun 1.0" in out
+    assert "plugin sun 1.0 (acme-sun) is active: deep_prompt_sections" in out
     assert active(run) == {"moon", "sun"}
     assert run("restore").ok().out == "acme-moon is there.\nacme-sun is there.\n"
 
 
 def test_one_that_fails_stops_no_other_and_is_told(run: Any) -> None:
-    run("install", "acme-moon").ok()
-    run("install", "acme-star").ok()
-    run("install", "acme-sun").ok()
+    run("install", "acme-moon", "acme-star", "acme-sun").ok()
     for distribution in (SUN, MOON, STAR):
         run.deep.environment.uninstall(distribution)
     (run.shop / "acme_star-1.0-py3-none-any.whl").unlink()

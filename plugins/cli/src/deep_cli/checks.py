@@ -8,8 +8,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,14 @@ from .explained import KEYS, no_model
 from .failure import Failure
 from .flags import BACKEND
 from .installer import mend, typed
-from .probing import Outcome, Probe, workers
+from .probe import SLOW_MS
+from .probing import Outcome, Probe, probed
 from .screen import redact
 from .target import Target, detect, write_problem
 from .wanted import canonical
 
 __all__ = ["Check", "examine"]
 
-SLOW_MS = 1500
-"""Milliseconds: a plugin whose own import takes longer is reported. Pydantic AI is loaded before: it does not count."""
 PYDANTIC_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 SEE_PLUGINS = "mend or disable the plugins named above, then run deep doctor again"
 
@@ -94,11 +92,16 @@ def _examine(config: Path | None, seconds: float, target: Target) -> Iterator[Ch
     agent = _agent_section(found)
     yield from _config(found, agent)
     yield from _trust(found)
-    yield from _plugins(found, config, seconds, target)
+    loadable = [candidate for candidate in found.candidates if candidate.record.status == "active"]
+    probes = [Probe.of_plugin(candidate, found, config) for candidate in loadable]
+    if not isinstance(agent, Check):
+        probes.append(Probe.of_agent(config, *agent))
+    outcomes = probed(probes, seconds)
+    yield from _plugins(found, dict(zip(map(id, loadable), outcomes, strict=False)), target)
     if isinstance(agent, Check):
         return
     model, backend = agent
-    outcome = Probe.of_agent(config, model, backend).run(seconds)
+    outcome = outcomes[-1]
     yield _assembled(outcome)
     yield _backend(outcome, backend)
     yield _model(outcome, model)
@@ -251,15 +254,11 @@ def _trust(found: Survey) -> Iterator[Check]:
             yield Check("config:trust", True, f"{layer.path} is not trusted, and says nothing that needs trust")
 
 
-def _plugins(found: Survey, config: Path | None, seconds: float, target: Target) -> Iterator[Check]:
-    """Every plugin: those that would load are probed, side by side; of the others the reason is told."""
-    loadable = [c for c in found.candidates if c.record.status == "active"]
-    with ThreadPoolExecutor(workers()) as pool:
-        probes = [pool.submit(Probe.of_plugin(c, found, config).run, seconds) for c in loadable]
-        outcomes = {id(c): probe for c, probe in zip(loadable, probes, strict=True)}
-        for candidate in found.candidates:
-            probe = outcomes.get(id(candidate))
-            yield _left_out(candidate, target) if probe is None else _probed(candidate, probe.result())
+def _plugins(found: Survey, outcomes: Mapping[int, Outcome], target: Target) -> Iterator[Check]:
+    """Every plugin: those that would load were probed, their outcomes are by `id`; of the others the reason is told."""
+    for candidate in found.candidates:
+        outcome = outcomes.get(id(candidate))
+        yield _left_out(candidate, target) if outcome is None else _probed(candidate, outcome)
 
 
 def _left_out(candidate: Candidate, target: Target) -> Check:

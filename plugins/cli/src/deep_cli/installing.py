@@ -190,10 +190,10 @@ def _why(target: Target, wanted: Sequence[Wanted], output: str, pinned: dict[str
 
 
 def _statuses(plugins: Sequence[Candidate]) -> Iterator[Told]:
-    """Each plugin's status; those that may load are loaded, in a process of their own."""
+    """Each plugin's status; those that may load are loaded, in a child process."""
     from deep_core.kernel import survey
 
-    from .probing import Probe
+    from .probing import Probe, probed
 
     if not plugins:
         return
@@ -206,15 +206,16 @@ def _statuses(plugins: Sequence[Candidate]) -> Iterator[Told]:
             )
         return
     wanted = {(c.record.name, c.record.distribution) for c in plugins}
-    for candidate in found.candidates:
+    candidates = [c for c in found.candidates if (c.record.name, c.record.distribution) in wanted]
+    loadable = [c for c in candidates if c.record.status == "active"]
+    outcomes = iter(probed([Probe.of_plugin(c, found, None) for c in loadable], SECONDS))
+    for candidate in candidates:
         record = candidate.record
-        if (record.name, record.distribution) not in wanted:
-            continue
         if record.status != "active":
             said = f"{record.label} is {record.status}: {redact(record.reason)}"
             yield Told(f"  plugin {said}", ok=record.status in ("disabled", "blocked"))
             continue
-        outcome = Probe.of_plugin(candidate, found, None).run(SECONDS)
+        outcome = next(outcomes)
         if outcome.problem:
             yield Told(f"  plugin {record.label} {redact(outcome.problem)}", ok=False)
         else:
@@ -290,7 +291,7 @@ def forgotten(name: str) -> bool:
 
 
 def restore(source: Path | None) -> Iterator[Told]:
-    """Install again what is recorded for an environment and is not there, each on its own; failures stop none.
+    """Install again what is recorded for an environment and is not there; one that fails stops no other.
 
     Args:
         source: the environment whose record it is; None means the one that runs this.
@@ -313,13 +314,23 @@ def restore(source: Path | None) -> Iterator[Told]:
     if not missing:
         return
     refuse(target, [entry.requirement for entry in missing])
-    for entry in missing:
-        try:
-            yield from install(
-                [] if entry.editable else [entry.requirement], [entry.requirement] if entry.editable else []
-            )
-        except Failure as failure:
-            yield Told(f"{entry.name}: {failure.message}", ok=False)
+    for group in [[entry] for entry in missing] if target.kind == "pipx" else [missing]:
+        yield from _again(group)
+
+
+def _again(entries: Sequence[Entry]) -> Iterator[Told]:
+    """All at once, which is one run of the installer; where that fails, each on its own."""
+    try:
+        yield from install(
+            [entry.requirement for entry in entries if not entry.editable],
+            [entry.requirement for entry in entries if entry.editable],
+        )
+    except Failure as failure:
+        if len(entries) == 1:
+            yield Told(f"{entries[0].name}: {failure.message}", ok=False)
+            return
+        for entry in entries:
+            yield from _again([entry])
 
 
 def _there(entry: Entry) -> bool:

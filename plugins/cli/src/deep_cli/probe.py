@@ -1,4 +1,7 @@
-"""A probe, inside the child process: `python -P -m deep_cli.probe JOB`. Says what it does before it does it."""
+"""Probes, inside a child process: `python -P -m deep_cli.probe FOLDER`. It says what it does before it does it.
+
+`jobs.json` of the folder has what is to be probed, one after the other; what is found is written to `out.jsonl`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from deep_core import Kernel
 
-__all__ = ["main"]
+__all__ = ["SLOW_MS", "main"]
+
+SLOW_MS = 1500
+"""Milliseconds: a plugin whose own import takes longer is reported. Pydantic AI is loaded before: it does not count."""
 
 
 class Report:
@@ -28,17 +34,18 @@ class Report:
         self.forks += 1
 
     def say(self, **data: Any) -> None:
-        """Add a line; `phase` is what comes next, `finished` is the end."""
+        """Add a line: `probe` begins one, `phase` is what comes next, `finished` is its end, `well` whether it is."""
         if os.getpid() != self._process:
-            return  # a copy that a plugin forked: it runs on here, and the parent waits for the original only
+            os._exit(0)  # a copy that a plugin forked: the parent waits for the original only
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(data) + "\n")
 
 
 def main() -> None:
-    """Do the job that the parent gave as JSON."""
-    job: dict[str, Any] = json.loads(sys.argv[1])
-    report = Report(Path(job["out"]))
+    """Do the jobs that the parent wrote down."""
+    folder = Path(sys.argv[1])
+    jobs: list[dict[str, Any]] = json.loads((folder / "jobs.json").read_text(encoding="utf-8"))
+    report = Report(folder / "out.jsonl")
     from deep_core import PluginWarning
 
     # What is wrong with the plugin probed is read from its record; the others have probes of their own.
@@ -46,14 +53,21 @@ def main() -> None:
     import pydantic_ai.models.test  # loaded first, so that a plugin's import is charged with its own cost only
 
     _ = pydantic_ai.models.test
-    report.forks = 0
-    if job["plugin"] is not None:
-        _probe_plugin(job, report)
-    else:
-        _probe_agent(job, report)
+    imports: dict[str, float] = {}
+    for number, job in enumerate(jobs):
+        report.say(probe=number, phase="import")
+        report.forks = 0
+        if job["plugin"] is None:
+            _probe_agent(job, report)
+        else:
+            _probe_plugin(job, report, imports)
+        if max(imports.values(), default=0) > SLOW_MS:
+            break  # what took so long is loaded now, and would cost those nothing that come later and need it too
+    report.say(probe=None, phase="exit")
 
 
-def _probe_plugin(job: dict[str, Any], report: Report) -> None:
+def _probe_plugin(job: dict[str, Any], report: Report, imports: dict[str, float]) -> None:
+    """`imports` has the milliseconds of the plugins imported before, which some that come later may require."""
     from pydantic_ai.models.test import TestModel
 
     from deep_core import Kernel
@@ -61,12 +75,13 @@ def _probe_plugin(job: dict[str, Any], report: Report) -> None:
 
     from .explained import explained
 
-    report.say(phase="import")
     name: str = job["plugin"]
     try:
         with Kernel(allow=job["allow"], config=job["config"]) as kernel:
             record = kernel.plugins[name]
-            report.say(import_ms=record.import_ms, hooks=list(record.hooks or ()))
+            for loaded in kernel.active:
+                imports.setdefault(loaded, kernel.plugins[loaded].import_ms or 0)
+            report.say(import_ms=imports.get(name), hooks=list(record.hooks or ()))
             if record.status == "active":
                 report.say(phase="agent")
                 # `[agent]` may name tools of plugins that are not here; the agent of all plugins is probed with it.
@@ -82,9 +97,9 @@ def _probe_plugin(job: dict[str, Any], report: Report) -> None:
                 problem = f"misbehaves: {kernel.incidents[0]}"
             if not problem and report.forks:
                 problem = "forks the process while it is loaded: the copy would do the application's work a second time"
-        report.say(finished=True, problem=problem)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the probe is for
-        report.say(finished=True, problem=f"fails: {explained(error).message}")
+        problem = f"fails: {explained(error).message}"
+    report.say(finished=True, well=not problem, problem=problem)
 
 
 def _probe_agent(job: dict[str, Any], report: Report) -> None:
@@ -96,7 +111,6 @@ def _probe_agent(job: dict[str, Any], report: Report) -> None:
     from .explained import explained
     from .flags import BACKEND
 
-    report.say(phase="import")
     try:
         kernel = Kernel(config=job["config"])
         report.say(phase="agent")
@@ -104,7 +118,7 @@ def _probe_agent(job: dict[str, Any], report: Report) -> None:
         parts = f"{len(found.tools)} tools, {len(found.sections)} sections, {found.tokens:,} tokens a request"
         report.say(agent={"ok": True, "message": f"an agent of {', '.join(kernel.active) or 'no plugin'}: {parts}"})
     except Exception as error:  # noqa: BLE001 - it is what the probe is for
-        report.say(agent={"ok": False, "message": explained(error).message}, finished=True)
+        report.say(agent={"ok": False, "message": explained(error).message}, finished=True, well=False)
         return
     name: str = job["backend"] or BACKEND
     try:
@@ -115,7 +129,8 @@ def _probe_agent(job: dict[str, Any], report: Report) -> None:
         report.say(phase="model")
         report.say(model=_make_model(kernel, job["model"]))
     kernel.close()
-    report.say(finished=True)
+    # Whatever became of backend and model: no probe before has made either.
+    report.say(finished=True, well=not kernel.incidents)
 
 
 def _make_backend(kernel: Kernel, name: str) -> str:

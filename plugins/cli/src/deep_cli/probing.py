@@ -1,4 +1,9 @@
-"""Probes, seen from the parent: a child process with a time limit tries what could end or hang this one."""
+"""Probes, seen from the parent: a child process with a time limit tries what could end or hang this one.
+
+Most of its time goes into starting, so one child tries all of them. What ends or hangs that child is tried once more in
+one of its own, and the others are tried together again without it; what only went wrong there is tried once more, too:
+so what is told of a plugin is its own doing.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -18,8 +26,11 @@ from deep_core.kernel import Survey
 
 from .screen import one_line
 
-__all__ = ["Outcome", "Probe", "end", "workers"]
+__all__ = ["Outcome", "Probe", "end", "probed"]
 
+START_SECONDS = 60.0
+"""How long a child may take to load Pydantic AI, which is no plugin's doing: a cold disk, a busy machine."""
+POLL_SECONDS = 0.05
 PHASES = {
     "start": "could not be probed",
     "import": "{what} while it is imported",
@@ -44,12 +55,22 @@ class Outcome:
     ended: bool = False
     data: dict[str, Any] = field(default_factory=dict[str, Any])
 
+    @property
+    def well(self) -> bool:
+        """Whether there is nothing to try again in a process of its own."""
+        return bool(self.data.get("well")) and not self.ended
+
 
 @dataclass(frozen=True)
 class Probe:
     """One job for a child process; `deep_cli.probe` does it."""
 
     job: dict[str, Any]
+
+    @property
+    def of_all(self) -> bool:
+        """Whether it loads every plugin."""
+        return self.job["plugin"] is None
 
     @classmethod
     def of_plugin(cls, candidate: Candidate, found: Survey, config: Path | None) -> Probe:
@@ -75,36 +96,78 @@ class Probe:
         """Assemble the agent of all plugins, make its backend and its model; no request is sent."""
         return cls({"plugin": None, "config": _text(config), "model": model, "backend": backend})
 
-    def run(self, seconds: float) -> Outcome:
-        """Do it, for at most so many seconds."""
-        try:
-            place = tempfile.TemporaryDirectory(prefix="deep-doctor-")
-        except OSError as error:
-            return Outcome(f"could not be probed: no folder for temporary files can be written ({error})", ended=True)
-        with place as folder:
-            out = Path(folder, "out.jsonl")
-            job = json.dumps({**self.job, "out": str(out)})
+
+def probed(probes: Sequence[Probe], seconds: float) -> list[Outcome]:
+    """Do them all; returns an outcome each, in their order.
+
+    Args:
+        probes: what is tried, one after the other.
+        seconds: how long each may take.
+    """
+    outcomes: dict[int, Outcome] = {}
+    alone: dict[int, Future[tuple[list[Outcome], bool]]] = {}
+    together = list(range(len(probes)))
+    with ThreadPoolExecutor(max(1, min(4, os.cpu_count() or 1))) as pool:  # more would slow down what is measured
+        while together:
+            found, clean = _in_one_child([probes[i] for i in together], seconds)
+            tried = together[: len(found)]
+            if clean:
+                outcomes.update(zip(tried, found, strict=True))
+                # Nothing was there before the first one: what went wrong there is its own doing.
+                again = [i for i in tried[1:] if not outcomes[i].well]
+                together = together[len(found) :]
+            elif tried:  # the last one ended it, and how the others let the process end was not seen
+                outcomes[tried[-1]] = found[-1]
+                together.remove(tried[-1])
+                again = tried[1:][-1:] + [i for i in together if probes[i].of_all]  # what ended it would do so there
+                together = [i for i in together if not probes[i].of_all]
+            else:
+                again, together = together, []
+            alone.update({i: pool.submit(_in_one_child, [probes[i]], seconds) for i in again})
+    outcomes.update({i: future.result()[0][0] for i, future in alone.items()})
+    return [outcomes[i] for i in range(len(probes))]
+
+
+def _in_one_child(probes: Sequence[Probe], seconds: float) -> tuple[list[Outcome], bool]:
+    """The outcomes of the first ones, as far as it came, and whether the child ended as it should.
+
+    Where it did not, the last outcome is of the one that ended it; there is none where that cannot be told.
+    """
+    try:
+        place = tempfile.TemporaryDirectory(prefix="deep-doctor-")
+    except OSError as error:
+        problem = f"could not be probed: no folder for temporary files can be written ({error})"
+        return [Outcome(problem, ended=True) for _ in probes], True
+    with place as folder:
+        out = Path(folder, "out.jsonl")
+        out.touch()
+        Path(folder, "jobs.json").write_text(json.dumps([probe.job for probe in probes]), encoding="utf-8")
+        child = subprocess.Popen(
             # -P: the current directory is not searched for modules, as it is not for the command itself.
-            command = [sys.executable, "-P", "-m", "deep_cli.probe", job]
-            child = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # so that what the plugin started can be ended with it
-            )
-            try:
-                code: int | None = child.wait(seconds)
-            except subprocess.TimeoutExpired:
-                code = None
-            finally:
-                end(child)
-            return _read(out, code, seconds)
+            [sys.executable, "-P", "-m", "deep_cli.probe", folder],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # so that what the plugin started can be ended with it
+        )
+        try:
+            code = _wait(child, out, seconds)
+        finally:
+            end(child)
+        return _read(out, code, seconds, single=len(probes) == 1)
 
 
-def workers() -> int:
-    """How many probes run side by side: more would slow down the imports that are measured."""
-    return max(1, min(4, os.cpu_count() or 1))
+def _wait(child: subprocess.Popen[bytes], out: Path, seconds: float) -> int | None:
+    """The exit code, None where one probe, or the end, takes too long."""
+    begun, limit = 0, time.monotonic() + max(seconds, START_SECONDS)
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return child.wait(POLL_SECONDS)
+        count = len(_said(out))
+        if count > begun:
+            begun, limit = count, time.monotonic() + seconds
+        elif time.monotonic() > limit:
+            return None
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
@@ -117,28 +180,38 @@ def end(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-def _read(out: Path, code: int | None, seconds: float) -> Outcome:
-    phase, data = "start", dict[str, Any]()
-    lines = out.read_text(encoding="utf-8").splitlines(keepends=True) if out.exists() else []
-    for line in lines:
+def _said(out: Path) -> list[dict[str, Any]]:
+    """What the child said of each probe that it began, and of its end."""
+    said: list[dict[str, Any]] = []
+    for line in out.read_text(encoding="utf-8").splitlines(keepends=True):
         if not line.endswith("\n"):
             break  # the process ended in the middle of it
-        said = cast("dict[str, Any]", json.loads(line))
-        phase = said.pop("phase", phase)
-        data.update(said)
-    if data.get("finished"):
-        # What went wrong before is more telling than how the process ended then.
-        if data.get("problem") or code == 0:
-            return Outcome(str(data.get("problem", "")), data=data)
-        phase = "exit"
+        data = cast("dict[str, Any]", json.loads(line))
+        if "probe" in data:
+            said.append({})
+        said[-1].update(data)
+    return said
+
+
+def _read(out: Path, code: int | None, seconds: float, single: bool) -> tuple[list[Outcome], bool]:
+    said = _said(out) or [{"phase": "start"}]
+    phase = said[-1]["phase"]
+    found = [Outcome(data.get("problem", ""), data=data) for data in said if data.get("finished")]
+    if phase == "exit" and code == 0:
+        return found, True
     if code is None:
         what = f"hangs (stopped after {seconds:g} s)"
     elif code < 0:
         what = f"is killed by {signal.Signals(-code).name}"
     else:
         what = f"ends the process (exit code {code})"
-    text = PHASES.get(phase, PHASES["start"]).format(what=what)
-    return Outcome(one_line(text, 200), ended=True, data=data)
+    problem = one_line(PHASES[phase].format(what=what), 200)
+    if single:
+        # What went wrong before is more telling than how the process ended then.
+        return [found[0] if found and found[0].problem else Outcome(problem, ended=True, data=said[0])], False
+    if phase in ("start", "exit"):
+        return [], False  # any of them may have left what ends it now
+    return [*found[: len(said) - 1], Outcome(problem, ended=True, data=said[-1])], False
 
 
 def _canonical(name: str | None) -> str:

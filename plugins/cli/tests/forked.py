@@ -1,0 +1,218 @@
+"""`deep` without the wait for third-party imports: each command is a fork of one process that has made them.
+
+A command has its own process, arguments, folder, variables, streams, terminal and exit code, and it imports what is
+ours anew, from its environment's site directory. What only a start can show is for `Environment.run`: which modules a
+command loads, and what a broken installation does to it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import io
+import json
+import os
+import runpy
+import select
+import signal
+import site
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Forked", "Nursery"]
+
+PRELOADED = (
+    "anyio._backends._asyncio", "asyncio", "click", "genai_prices.data", "importlib_metadata", "openai",
+    "openai.resources.chat.completions", "packaging.requirements", "platformdirs", "pluggy", "prompt_toolkit",
+    "prompt_toolkit.shortcuts", "pydantic_ai", "pydantic_ai.models.openai", "pydantic_ai.models.test",
+    "pydantic_ai.providers.openai", "pydantic_ai.workspaces", "rich.console", "rich.markdown",
+)  # fmt: skip
+"""What commands import of others."""
+
+
+class Forked:
+    """A command at work: what tests use of `subprocess.Popen`.
+
+    Args:
+        pid: its process.
+        ended: is at its end when the process is.
+        nursery: whose child it is.
+    """
+
+    def __init__(self, pid: int, ended: int, nursery: Nursery) -> None:
+        self.pid, self._ended, self._nursery = pid, ended, nursery
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, when it has ended."""
+        code = self._look(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it has not ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it as `kill -9` does."""
+        self.send_signal(signal.SIGKILL)
+
+    def _look(self, timeout: float | None) -> int | None:
+        if self._code is None and select.select([self._ended], [], [], timeout)[0]:
+            self._code = self._nursery.ask({"wait": self.pid})
+            os.close(self._ended)
+        return self._code
+
+
+class Nursery:
+    """The process whose forks the commands are.
+
+    Args:
+        python: the interpreter of an environment without plugins.
+        root: the folder of that environment, for which a command gets that of its own.
+        env: the variables that the imports see.
+    """
+
+    def __init__(self, python: Path, root: Path, env: Mapping[str, str]) -> None:
+        self._control, there = socket.socketpair()
+        with there:
+            self._process = subprocess.Popen(
+                [str(python), "-P", __file__, str(there.fileno()), str(root)],
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[there.fileno()],
+                start_new_session=True,
+            )
+
+    def close(self) -> None:
+        """End it."""
+        self._control.close()
+        self._process.wait(60)
+
+    def ask(self, what: Mapping[str, Any], descriptors: list[int] | None = None) -> int:
+        """Send it a request; returns its answer."""
+        socket.send_fds(self._control, [json.dumps(what).encode() + b"\n"], descriptors or [])
+        return int(self._control.recv(20))
+
+    def start(
+        self, root: Path, command: list[str], cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int]
+    ) -> Forked:
+        """Start `PYTHON -P -m MODULE …` of the environment in `root`; on a terminal, where stdin is one."""
+        ended, alive = os.pipe()
+        job = {"root": str(root), "command": command, "cwd": str(cwd), "env": dict(env)}
+        try:
+            return Forked(self.ask(job, [*streams, alive]), ended, self)
+        finally:
+            os.close(alive)
+
+    def run(
+        self, root: Path, command: list[str], cwd: Path, env: Mapping[str, str], text: str = ""
+    ) -> tuple[int, str, str]:
+        """Run one to its end, with a text on stdin; returns its exit code, stdout and stderr."""
+        stdin, typed = os.pipe()
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            try:
+                os.write(typed, text.encode())
+                os.close(typed)
+                process = self.start(root, command, cwd, env, (stdin, out.fileno(), err.fileno()))
+            finally:
+                os.close(stdin)
+            try:
+                code = process.wait(120)
+            finally:
+                process.kill()
+            for file in (out, err):
+                file.seek(0)
+            return code, out.read().decode(), err.read().decode()
+
+
+# -- in the process whose forks the commands are -----------------------------------------------------------------------
+
+
+def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Answer requests; returns in a fork, with what it shall run and its descriptors."""
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 4)
+        while data and not data.endswith(b"\n"):
+            data += control.recv(1 << 16)
+        if not data:
+            sys.exit()  # the tests have ended
+        job = json.loads(data)
+        if "wait" in job:
+            _, status = os.waitpid(job["wait"], 0)
+            answer = os.waitstatus_to_exitcode(status)
+        else:
+            answer = os.fork()
+            if answer == 0:
+                control.close()
+                return job, descriptors
+            for descriptor in descriptors:
+                os.close(descriptor)
+        control.send(str(answer).encode())
+
+
+def _become(job: dict[str, Any], descriptors: list[int], root: str) -> None:
+    """What starting the interpreter would have made of this process."""
+    if os.isatty(descriptors[0]):
+        os.setsid()
+        fcntl.ioctl(descriptors[0], termios.TIOCSCTTY, 0)  # so that Ctrl-C typed there is a signal
+    for number, descriptor in enumerate(descriptors[:3]):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    for number, name, errors in (
+        (0, "stdin", "surrogateescape"),
+        (1, "stdout", "surrogateescape"),
+        (2, "stderr", "backslashreplace"),
+    ):
+        raw = os.fdopen(number, "wb" if number else "rb", closefd=False)
+        stream = io.TextIOWrapper(raw, "utf-8", errors, line_buffering=number == 2 or os.isatty(number))
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    os.chdir(job["cwd"])
+    os.environ.clear()
+    os.environ.update(job["env"])
+    sys.orig_argv = job["command"]
+    sys.argv = job["command"][3:]
+    sys.executable = job["command"][0]
+    sys.prefix = sys.prefix.replace(root, job["root"])
+    sys.exec_prefix = sys.exec_prefix.replace(root, job["root"])
+    site.PREFIXES = [sys.prefix, sys.exec_prefix]
+    sys.path[:] = [path.replace(root, job["root"]) for path in sys.path]
+    sys.path_importer_cache.clear()
+    sys.modules.pop("sysconfig", None)  # it has read the prefix
+    for folder in site.getsitepackages():
+        site.addsitedir(folder)
+
+
+def _main() -> None:
+    for name in PRELOADED:
+        import_module(name)
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+    for answer in (ChatCompletion, ChatCompletionChunk):
+        answer.model_rebuild()  # what the first answer would wait for
+    ours = [name for name in sys.modules if name.partition(".")[0].startswith("deep_")]
+    if ours:
+        raise AssertionError(f"imported before an environment is known: {ours}")
+    gc.freeze()
+    with socket.socket(fileno=int(sys.argv[1])) as control:
+        job, descriptors = _serve(control)
+    _become(job, descriptors, sys.argv[2])
+    runpy.run_module(job["command"][3], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    _main()
