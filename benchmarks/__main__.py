@@ -1,6 +1,7 @@
 """`python -m benchmarks [ROW…] [--peers]`: measure, print the tables, write results/latest.json.
 
-A run of all rows writes README.md and results/published.json too.
+A run of all rows writes its page too, and its numbers beside it: README.md and results/published.json, with the peers
+PEERS.md and results/peers.json.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ def main() -> None:
     results.mkdir(exist_ok=True)
     (results / "latest.json").write_text(report.as_json(run), encoding="utf-8")
     if not arguments.rows:
-        (results / "published.json").write_text(report.as_json(run), encoding="utf-8")
-        (report.HERE / "README.md").write_text(report.as_page(run), encoding="utf-8")
+        page, numbers = ("PEERS.md", "peers.json") if arguments.peers else ("README.md", "published.json")
+        (results / numbers).write_text(report.as_json(run), encoding="utf-8")
+        (report.HERE / page).write_text(report.as_page(run), encoding="utf-8")
     print(report.as_table(run))
 
 

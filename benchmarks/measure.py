@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "NOISE",
     "Child",
     "Contender",
     "Figure",
@@ -35,6 +36,8 @@ __all__ = [
     "variables",
 ]
 
+NOISE = 0.05
+"""The margin of gates that are ratios of times: a turn of one and the same code was 1.13, 1.18, 1.21 and 1.24."""
 REPOSITORY = Path(__file__).resolve().parent.parent
 KEPT = ("PATH", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT")
 
@@ -76,19 +79,22 @@ class Goal:
         of: what is compared with it.
         least: the value must be at least the limit.
         gate: a goal whose miss keeps the work open; for others the distance is published.
+        margin: what a number may exceed the limit by, as a share of it, and be within the noise.
     """
 
     limit: float
     of: str = "value"
     least: bool = False
     gate: bool = False
+    margin: float = 0.0
 
     def met(self, number: float) -> bool:
-        return number >= self.limit if self.least else number <= self.limit
+        return number >= self.limit if self.least else number <= self.limit * (1 + self.margin)
 
     def __str__(self) -> str:
         unit = " x floor" if self.of == "ratio" else ""
-        return f"{'>=' if self.least else '<='} {self.limit:,g}{unit}"
+        margin = f", within {self.margin:.0%}" if self.margin else ""
+        return f"{'>=' if self.least else '<='} {self.limit:,g}{unit}{margin}"
 
 
 @dataclass

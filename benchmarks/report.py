@@ -1,4 +1,4 @@
-"""What a run leaves behind: the table on the terminal, the JSON, and README.md."""
+"""What a run leaves behind: the table on the terminal, the JSON, and the page."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _markdown(rows: Sequence[Sequence[str]]) -> str:
 
 
 def as_page(run: Run) -> str:
-    """README.md."""
+    """README.md, or PEERS.md."""
     about = machine()
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     missed = [figure for figure in run.figures if figure.met is False]

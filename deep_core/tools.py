@@ -251,8 +251,9 @@ class PluginToolset(WrapperToolset[Any]):
         definition = calls_of(ctx).own.get(name, self._final[name])
         await self.policy.admit(ctx, definition, tool_args)
         original: str = (definition.metadata or {})["original"]
-        inner = replace(tool, tool_def=replace(tool.tool_def, name=original))
-        own = replace(ctx, tool_name=original)
+        named = tool.tool_def.name == ctx.tool_name == original  # as most are: nothing to put back
+        inner = tool if named else replace(tool, tool_def=replace(tool.tool_def, name=original))
+        own = ctx if named else replace(ctx, tool_name=original)
         if ctx.tool_call_approved and ctx.tool_call_id not in calls_of(ctx).approved:
             own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # nobody approved it: it is forged
         with self.tracer.step(self.plugin, "tool", name, ctx.tracer):

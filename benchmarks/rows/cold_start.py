@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.measure import Contender, Figure, Goal, figure, only, ordered, scratch, variables
+from benchmarks.measure import NOISE, Contender, Figure, Goal, figure, only, ordered, scratch, variables
 
 __all__ = ["measure"]
 
@@ -35,7 +35,7 @@ def measure(contenders: Sequence[Contender]) -> list[Figure]:
             "cold start to the first request",
             "ms",
             only(taken, "wall"),
-            Goal(1.10, of="ratio", gate=True),
+            Goal(1.10, of="ratio", gate=True, margin=NOISE),
             digits=0,
             table=True,
         ),

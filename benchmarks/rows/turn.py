@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Goal, figure, lockstep, only
+from benchmarks.measure import NOISE, Contender, Figure, Goal, figure, lockstep, only
 from benchmarks.work import check, prepare
 
 __all__ = ["child", "measure"]
@@ -23,7 +23,7 @@ def measure(contenders: Sequence[Contender]) -> list[Figure]:
     out: list[Figure] = []
     for turns, rounds, limit in ((50, 11, 1.2), (400, 5, 1.15)):
         taken = lockstep(contenders, "turn", rounds, turns // SLICE, turns=turns)
-        goal = Goal(limit, of="ratio", gate=True)
+        goal = Goal(limit, of="ratio", gate=True, margin=NOISE)
         out.append(figure(f"a turn, {turns} turns", "ms CPU", only(taken, "cpu"), goal, table=True))
         note = "for orientation: our backend flushes every write to the disk, the floor does not"
         out.append(figure(f"a turn, {turns} turns, wall", "ms", only(taken, "wall"), note=note))

@@ -140,6 +140,43 @@ def test_the_answer_is_the_same_wherever_it_looks(tree: Path, new_session: Any, 
 
 
 @needs_ripgrep
+@pytest.mark.parametrize("asked", [ripgrep.ASKED, 0], ids=["few matches", "many matches"])
+def test_large_files_are_left_out(
+    tmp_path: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch, asked: int
+) -> None:
+    monkeypatch.setattr(ripgrep, "ASKED", asked)
+    for name, size in {"below": 999, "at": 1000, "above": 1001}.items():
+        (tmp_path / name).write_bytes(b"foo\n".ljust(size, b"x"))
+
+    async def grep(*, with_ripgrep: bool) -> str:
+        session = new_session(Workspace(local_backend(tmp_path)), ripgrep=with_ripgrep, grep_bytes=1000)
+        return await session.ok("grep", pattern="foo")
+
+    found = anyio.run(lambda: grep(with_ripgrep=True))
+    assert found == anyio.run(lambda: grep(with_ripgrep=False))
+    assert found.split("\n")[-2:] == ["at", "below"]
+
+
+@needs_ripgrep
+def test_a_search_that_takes_too_long_leaves_large_files_to_ripgrep(
+    tmp_path: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small").write_bytes(b"foo\n")
+    asked: list[bool] = []
+    run = ripgrep._run
+
+    async def slow_at_first(workspace: Any, arguments: list[str], *rest: Any) -> str | None:
+        asked.append(any(argument.startswith("--max-filesize=") for argument in arguments))
+        if len(asked) == 1:
+            raise TimeoutError
+        return await run(workspace, arguments, *rest)
+
+    monkeypatch.setattr(ripgrep, "_run", slow_at_first)
+    assert "small" in anyio.run(lambda: _answer(new_session, tmp_path, with_ripgrep=True, pattern="foo"))
+    assert asked[:2] == [False, True]
+
+
+@needs_ripgrep
 def test_ripgrep_is_what_answers(tree: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(*args: object) -> None:
         raise AssertionError("the walk was asked")

@@ -17,6 +17,7 @@ __all__ = [
     "SupportsRangeRead",
     "SupportsRoute",
     "TooLarge",
+    "is_of_this_machine",
     "locate",
     "open_source",
     "range_reader",
@@ -122,6 +123,11 @@ async def locate(workspace: Workspace, path: str) -> Place:
     absolute = await workspace.resolve(path, base=root)
     real = await workspace.realpath(absolute)
     return Place(shown_path(absolute, root), absolute, real, _lock_key(workspace, real))
+
+
+def is_of_this_machine(workspace: Workspace) -> bool:
+    """Whether the files are in a directory of this machine, so that asking for one takes microseconds."""
+    return workspace.ref is not None and workspace.ref.provider in _HOST
 
 
 def _lock_key(workspace: Workspace, real: str) -> Hashable:
