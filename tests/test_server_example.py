@@ -149,8 +149,8 @@ async def serving(data: Path, model: Model | None = None, **settings: Any) -> As
     app = create_app(Settings(data=data, **settings), model or scripted_model(pause=0))
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        # A busy machine leaves a connection idle for longer than uvicorn's five seconds, and a client that writes to one
-        # while it is being closed sees a broken read; a browser would ask again, httpx does not.
+        # A busy machine leaves a connection idle for longer than uvicorn's five seconds, and a client that writes to
+        # one while it is being closed sees a broken read; a browser would ask again, httpx does not.
         config = uvicorn.Config(
             app, log_level="error", ws_max_size=256 * 1024, timeout_graceful_shutdown=1, timeout_keep_alive=SECONDS
         )
