@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 from .approvals import APPROVALS, calls_of, copied, digest, remember, tool_key, written
 from .contributions import Allow, Ask, Deny, ToolCall, Verdict
 from .errors import suggest
-from .expressions import ToolExpression, ToolSubject, as_expression, check_matches
+from .expressions import ToolExpression, as_expression, check_matches
 from .state import session
 from .tools import subject_of
 
@@ -92,8 +92,9 @@ class Policy:
 
     def seen(self, plugin: str, definitions: Sequence[ToolDefinition]) -> None:
         """Collect what is listed until the rules have been checked against it once."""
-        if self._pending is not None:
-            self._pending[plugin] = list(definitions)
+        pending = self._pending  # read once: another thread's run may have checked them meanwhile
+        if pending is not None:
+            pending[plugin] = list(definitions)
 
     @property
     def is_checked(self) -> bool:
@@ -105,9 +106,10 @@ class Policy:
         self._pending = None
 
     def check_listed(self, definitions: Sequence[ToolDefinition]) -> None:
-        """`check_names` for a run's tools, once, where construction could not know them all."""
-        if self._pending is not None:
-            listed = [definition for plugin in self._pending.values() for definition in plugin]
+        """`check_names` for a run's tools, until it passes once, where construction could not know them all."""
+        pending = self._pending
+        if pending is not None:
+            listed = [definition for plugin in [*pending.values()] for definition in plugin]
             self.check_names([*definitions, *listed])
 
     def check_names(self, definitions: Sequence[ToolDefinition]) -> None:
@@ -116,7 +118,6 @@ class Policy:
         Raises:
             UserError: with a suggestion.
         """
-        self._pending = None
         # A replaced tool is not there, but its approvals are: rules may be about it.
         subjects = [subject_of(definition) for definition in (*definitions, *self._replaced.values())]
         for expression in self.shown:
@@ -130,6 +131,7 @@ class Policy:
                     if name not in known:
                         have = f" Tools: {', '.join(sorted(known))}." if known else " There are no tools."
                         raise UserError(f"interrupt_on: there is no tool {name!r}.{suggest(name, known) or have}")
+        self._pending = None  # only now: a rule that matched nothing must stop the next run too
 
     def shows(self, definition: ToolDefinition) -> bool:
         """Whether the model is shown the tool, and may call it."""
@@ -150,35 +152,37 @@ class Policy:
         return cached[1:]
 
     def _decide(self, definition: ToolDefinition) -> str:
-        subjects = [subject_of(definition)]
-        metadata = definition.metadata or {}
-        asks = bool(metadata.get("approval")) or self.ask_by_default
-        for plugin, original in self._replacers.get(metadata.get("plugin", ""), ()):
-            old = self._replaced.get((plugin, original))
-            if original in subjects[0].names and old is not None:
-                subjects.append(subject_of(old))
-                asks = asks or bool((old.metadata or {}).get("approval"))
+        tools = self._stands_for(definition)
         if self.interrupt_on is False and not self.narrowing:
             return "never"
-        answers = [self._answer(rule, subjects) for rule in self._rules]
-        if answers[0] is False and not any(answers[1:]):
+        first, *further = self._answers(tools)
+        if first and not any(first) and not any(map(any, further)):
             return "never"
-        if asks or any(answer is True for answer in answers):
+        said = [answer for answers in (first, *further) for answer in answers]
+        marked = any((tool.metadata or {}).get("approval") for tool in tools)
+        if self.ask_by_default or marked or any(answer is True for answer in said):
             return "always"
-        return "depends" if any(callable(answer) for answer in answers) else "never"
+        return "depends" if any(map(callable, said)) else "never"
 
-    @staticmethod
-    def _answer(
-        rule: Mapping[str, bool | Predicate] | ToolExpression | bool, subjects: Sequence[ToolSubject]
-    ) -> bool | Predicate | None:
-        """True, a predicate, False (an explicit no), or None: the rule does not speak of this tool."""
-        if isinstance(rule, bool):
-            return rule
-        if isinstance(rule, ToolExpression):
-            return True if any(rule.matches(subject) for subject in subjects) else None
-        said = [rule[name] for subject in subjects for name in subject.names if name in rule]
-        asking = [answer for answer in said if answer is not False]
-        return asking[0] if asking else (False if said else None)
+    def _stands_for(self, definition: ToolDefinition) -> list[ToolDefinition]:
+        """The tool, and the one whose place it takes: rules may be about either, and both hold."""
+        names = subject_of(definition).names
+        pairs = self._replacers.get((definition.metadata or {}).get("plugin", ""), ())
+        return [definition, *(self._replaced[p] for p in pairs if p[1] in names and p in self._replaced)]
+
+    def _answers(self, tools: Sequence[ToolDefinition]) -> list[list[bool | Predicate]]:
+        """All that each rule says of the tools, by any of their names: True, a predicate, or an explicit False."""
+        subjects = [subject_of(tool) for tool in tools]
+        names = [name for subject in subjects for name in subject.names]
+        out: list[list[bool | Predicate]] = []
+        for rule in self._rules:
+            if isinstance(rule, bool):
+                out.append([rule])
+            elif isinstance(rule, ToolExpression):
+                out.append([True] if any(map(rule.matches, subjects)) else [])
+            else:
+                out.append([rule[name] for name in names if name in rule])
+        return out
 
     async def verdict(self, ctx: RunContext[Any], call: ToolCall, definition: ToolDefinition) -> Verdict:
         """What becomes of one call: the strictest of the rules and of every plugin's check."""
@@ -191,8 +195,7 @@ class Policy:
         if how == "always":
             return Ask(checked.reason)
         if how == "depends":
-            for rule in self._rules:
-                answer = self._answer(rule, [subject_of(definition)])
+            for answer in (answer for answers in self._answers(self._stands_for(definition)) for answer in answers):
                 if callable(answer) and await _true(answer, call):
                     return Ask("interrupt_on")
         if isinstance(checked, Ask) and self.interrupt_on is False:

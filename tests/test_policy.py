@@ -138,6 +138,49 @@ def test_a_predicate_decides_on_the_call(asynchronous: bool) -> None:
     assert call.args["path"] == "notes.md"
 
 
+def never(call: ToolCall) -> bool:
+    return False
+
+
+def always(call: ToolCall) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"my_write_file": never, "write_file": True},
+        {"my_write_file": never, "write_file": always},
+        {"my_write_file": always, "write_file": never},
+        {"my_write_file": False, "write_file": always},
+    ],
+)
+def test_of_rules_for_both_names_of_a_tool_the_strictest_holds(rules: dict[str, Any]) -> None:
+    tools = files()
+    agent = agent_of(
+        plugin("files", toolsets=[tools.toolset]),
+        model=calling("my_write_file"),
+        config={"plugins": {"files": {"prefix": "my"}}},
+        interrupt_on=rules,
+    )
+    pending(run(agent))
+    assert tools.ran == []
+
+
+@pytest.mark.parametrize("name", ["read_file", "old_read_file"])
+def test_a_predicate_for_a_replaced_tool_holds_for_what_took_its_place(name: str) -> None:
+    tools = Tools(id="safe").add("read_file", tags=["read"])
+    agent = agent_of(
+        plugin("files", toolsets=[files().toolset]),
+        plugin("safe", toolsets=[tools.toolset]),
+        model=calling("read_file", path="secret"),
+        config={"plugins": {"files": {"prefix": "old"}, "safe": {"replaces": ["files:read_file"]}}},
+        interrupt_on={name: lambda call: call.args["path"] == "secret"},
+    )
+    pending(run(agent))
+    assert tools.ran == []
+
+
 def test_a_predicate_that_raises_leaves_the_decision_to_a_person() -> None:
     def broken(call: ToolCall) -> bool:
         raise KeyError("depth")
@@ -396,9 +439,24 @@ def test_a_rule_is_checked_when_tools_are_first_listed_where_they_cannot_be_know
         model=calling("execute"),
         interrupt_on={"exceute": True},
     )
-    with pytest.raises(UserError, match="Did you mean 'execute'"):
-        run(agent)
+    for _ in range(2):  # the second run too: a service answers one with an error, and goes on
+        with pytest.raises(UserError, match="Did you mean 'execute'"):
+            run(agent)
     assert tools.ran == []
+
+
+@pytest.mark.parametrize("rules", [{"tool_filter": "reed"}, {"interrupt_on": "exceute"}])
+def test_a_rule_that_matches_nothing_stops_every_run_until_it_matches(rules: dict[str, Any]) -> None:
+    tools, offered = files(), False
+    tools.add("more", tags=["reed", "exceute"])
+    toolset = tools.toolset.filtered(lambda ctx, definition: offered or definition.name != "more")
+    agent = agent_of(plugin("files", toolsets=[toolset]), model=calling("write_file"), **rules)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no tool tagged"):
+            run(agent)
+    assert tools.ran == []
+    offered = True  # say, a server that was not there before
+    assert run(agent).output == "done"
 
 
 def test_an_expression_with_a_syntax_error_says_where() -> None:
