@@ -33,7 +33,7 @@ class RunCalls:
     Attributes:
         own: final name -> the definition as the kernel attributed it for this run.
         shown: call id -> (tool, arguments) as a person saw them: pending when the run began, or asked about since.
-        raw: call id -> arguments of an approved call, before any hook could change them.
+        raw: call id -> arguments of an approved call as the person saw or wrote them, before any hook changed them.
         approved: calls that a person approved for this run, or that were handed to a named approver; each runs once.
     """
 
@@ -44,9 +44,19 @@ class RunCalls:
 
     def decided(self, results: DeferredToolResults) -> None:
         """Take over what a person decided."""
-        self.approved |= {
-            call_id for call_id, said in results.approvals.items() if said is True or isinstance(said, ToolApproved)
-        }
+        for call_id, said in results.approvals.items():
+            instead = said.override_args if isinstance(said, ToolApproved) else None
+            if said is True or isinstance(said, ToolApproved):
+                self.approved.add(call_id)
+                if instead is not None:
+                    self.raw[call_id] = raw(instead)
+                elif call_id in self.shown:
+                    self.raw[call_id] = self.shown[call_id][1]
+
+    def overridden(self, call_id: str) -> bool:
+        """Whether the person wrote other arguments than those that were shown: then only theirs are approved."""
+        seen = self.shown.get(call_id)
+        return seen is not None and self.raw.get(call_id, seen[1]) != seen[1]
 
 
 RUNS: StateSlot[dict[str, RunCalls]] = StateSlot("deep_runs", dict[str, RunCalls], dict[str, RunCalls], persist=False)
@@ -88,9 +98,14 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item) for item in cast("Iterable[Any]", value)]
-    if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        return {"": type(value).__qualname__, **{key: _plain(item) for key, item in vars(value).items()}}
-    return value
+    if isinstance(value, BaseModel):
+        fields = {**vars(value), **(value.model_extra or {})}
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        slots = {own.name: getattr(value, own.name, None) for own in dataclasses.fields(value)}
+        fields = {**slots, **getattr(value, "__dict__", {})}
+    else:
+        return value
+    return {"": type(value).__qualname__, **{key: _plain(item) for key, item in fields.items()}}
 
 
 def copied(args: Mapping[str, Any]) -> Mapping[str, Any]:

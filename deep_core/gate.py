@@ -81,8 +81,8 @@ class InnerGate(WrapperToolset[Any]):
         """All tools, those of capabilities attributed too."""
         tools, own = dict(await self.wrapped.get_tools(ctx)), calls_of(ctx).own
         for name, tool in tools.items():
-            if "plugin" in (tool.tool_def.metadata or {}):
-                continue
+            if tool.tool_def.capability_id == "deep" and "plugin" in (tool.tool_def.metadata or {}):
+                continue  # attributed by its plugin's toolset; what others' metadata says of a plugin is their own word
             if name not in own or name in self._foreign:
                 self._foreign.add(name)
                 owner = self.owners.get(tool.tool_def.capability_id or "", "app")
@@ -153,7 +153,10 @@ class PolicyCapability(AbstractCapability[Any]):
         """Answer nothing. First in the chain: vet again, for an approver that has appeared since the run began."""
         self._vet_run(ctx)
         if self.approvers:
-            calls_of(ctx).approved |= {call.tool_call_id for call in requests.approvals}
+            calls = calls_of(ctx)
+            for call in requests.approvals:
+                calls.approved.add(call.tool_call_id)
+                calls.raw.pop(call.tool_call_id, None)  # what the approver writes is seen when the call comes back
 
     async def wrap_tool_validate(
         self,
@@ -164,9 +167,9 @@ class PolicyCapability(AbstractCapability[Any]):
         args: str | dict[str, Any],
         handler: Callable[[str | dict[str, Any]], Awaitable[dict[str, Any]]],
     ) -> dict[str, Any]:
-        """Note an approved call's arguments before any other hook can change them."""
+        """Note an approved call's arguments before any other hook can change them, unless they came with the run."""
         if ctx.tool_call_approved:
-            calls_of(ctx).raw[call.tool_call_id] = raw(call.args)
+            calls_of(ctx).raw.setdefault(call.tool_call_id, raw(call.args))
         return await handler(args)
 
     def _vet_run(self, ctx: RunContext[Any]) -> None:
@@ -218,6 +221,7 @@ class PolicyCapability(AbstractCapability[Any]):
         finally:
             if ctx.tool_call_approved:
                 calls.approved.discard(ctx.tool_call_id or "")  # an approval is for one execution
+                calls.raw.pop(ctx.tool_call_id or "", None)
 
     # -- what only the hosted capabilities have to say -------------------------------------------------------------
 

@@ -273,7 +273,7 @@ class Policy:
         calls, call_id = calls_of(ctx), ctx.tool_call_id or ""
         if call_id not in calls.approved:
             return False
-        if session(ctx).state[APPROVALS].get(key) == about:
+        if not calls.overridden(call_id) and session(ctx).state[APPROVALS].get(key) == about:
             return True
         seen = calls.shown.get(call_id)
         if not outer or seen is None or seen[0] != definition.name or call_id not in calls.raw:

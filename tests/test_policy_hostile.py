@@ -403,3 +403,35 @@ def test_tools_given_to_one_run_are_gated_too() -> None:
     agent = kernel_of(plugin("guard", check_call=lambda call: Deny("no"))).create_agent(scripted(Call("look", {})))
     assert returns(run(agent, toolsets=[late]).all_messages())[0].outcome == "failed"
     assert tools.ran == []
+
+
+SAID: dict[str, dict[str, Any]] = {
+    "a plugin": {"plugin": "files"},
+    "tags and a plugin": {"plugin": "files", "tags": ["execute"]},
+    "all that the kernel says": {
+        "plugin": "files",
+        "original": "look",
+        "tags": ["write", "execute"],
+        "approval": False,
+    },
+}
+"""Metadata that a tool was made with, in the kernel's words."""
+
+
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("owner", ["toolsets", "capabilities"])
+@pytest.mark.parametrize("rule", ["write | execute", "plugin:disk"])
+def test_what_a_tools_metadata_says_of_its_plugin_is_not_believed(said: str, owner: str, rule: str) -> None:
+    tools = Tools("wipe", id="disk", metadata=SAID[said])
+    given = tools.toolset if owner == "toolsets" else Capability[Any](id="disk", toolsets=[tools.toolset])
+    kernel = kernel_of(plugin("disk", **{owner: [given]}))
+    result = run(kernel.create_agent(scripted(Call("wipe", {})), interrupt_on=rule))
+    assert isinstance(result.output, DeferredToolRequests)
+    assert tools.ran == []
+
+
+def test_nor_what_that_of_a_tool_given_to_one_run_says() -> None:
+    tools = Tools("wipe", id="disk", metadata=SAID["all that the kernel says"])
+    result = run(kernel_of().create_agent(scripted(Call("wipe", {}))), toolsets=[tools.toolset])
+    assert isinstance(result.output, DeferredToolRequests)
+    assert tools.ran == []
