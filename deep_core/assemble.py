@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
@@ -67,6 +67,7 @@ class _Assembly:
         self.contexts = {name: self._context(name) for name in (*self.plugins, "app")}
         self.collected: dict[str, list[Contribution[Any]]] = {}
         self.known: list[ToolDefinition] | None = None
+        self.guards: tuple[str, ...] = ()
 
     # -- collect -------------------------------------------------------------------------------------------------
 
@@ -103,6 +104,7 @@ class _Assembly:
         model = model if model is not None else self.model
         child = _Assembly(self.kernel, model, {**inherited, **changes, "depth": depth})
         agent = child.agent()
+        self._guarded({*self.guards} - {*child.guards})
         if narrower is not None and (definitions := child.known) is not None:
             check_rule(narrower, definitions, "tool_filter")
         return agent
@@ -119,9 +121,13 @@ class _Assembly:
             vet(given, "a subagent", approver=False, native_tools=self._native_tools())
         out = {key.removeprefix("include_") for key, value in changes.items() if value is False}
         out |= {item.plugin for item in changes.get("plugins", ()) if isinstance(item, Without)}
-        guards = out & {*self.caller.plugins("deep_check_call")}
-        if guards:
-            raise PluginError(f"a subagent cannot be made without {min(guards)!r}, which checks its parent's calls")
+        self._guarded(out & {*self.caller.plugins("deep_check_call")})
+
+    @staticmethod
+    def _guarded(missing: Collection[str]) -> None:
+        """No child is made without a plugin that checks its parent's calls, whether left out or failed since."""
+        if missing:
+            raise PluginError(f"a subagent cannot be made without {min(missing)!r}, which checks its parent's calls")
 
     def _collected(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
         if hook in self.collected:
@@ -196,6 +202,7 @@ class _Assembly:
 
     def agent(self) -> Agent[Any, Any]:
         self._collect()
+        self.guards = self.caller.plugins("deep_check_call", self._kept())
         # Everything is collected before anything is built: a plugin that failed late has nothing in what follows.
         policy = self.policy
         tools = ToolAssembly(self.kernel, self.request, policy, self._kept(), self.incidents)
@@ -308,7 +315,7 @@ class _Assembly:
 
     async def _check_call(self, ctx: RunContext[Any], call: ToolCall) -> Verdict:
         return await self.caller.strictest(
-            "deep_check_call", lambda p: {"call": call, "context": self.contexts[p], "ctx": ctx}, among=self._kept()
+            "deep_check_call", lambda p: {"call": call, "context": self.contexts[p], "ctx": ctx}, among=self.guards
         )
 
     async def _emit(self, event: RunEvent) -> None:

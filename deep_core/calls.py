@@ -7,7 +7,7 @@ import inspect
 import logging
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -214,11 +214,14 @@ class Caller:
                 self._incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
 
     async def strictest(
-        self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Iterable[str] | None
+        self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Sequence[str]
     ) -> Verdict:
-        """The strictest of all answers: Deny over Ask over Allow. An exception or a wrong answer denies."""
+        """The strictest answer of all of `among`: Deny over Ask over Allow. An exception or a wrong answer denies."""
         answer: Verdict = Allow()
-        for impl in self._impls(hook, among):
+        impls = self._impls(hook, among)
+        if gone := {*among} - {impl.plugin_name for impl in impls}:
+            return Deny(f"the check of plugin {min(gone)} is gone (the kernel was closed), so the call is denied")
+        for impl in impls:
             plugin = impl.plugin_name
             try:
                 with self._step(plugin, "hook", hook):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic_ai import DeferredToolRequests, FunctionToolset, RunContext
 from pydantic_ai.capabilities import HandleDeferredToolCalls, NativeTool
 from pydantic_ai.native_tools import WebSearchTool
 
-from deep_core import Deny, ToolCall, create_default_deps
-from tests.plugins_by_hand import Tools, kernel_of, plugin, scripted
+from deep_core import Deny, Kernel, PluginWarning, ToolCall, create_default_deps
+from tests.plugins_by_hand import Site, Tools, kernel_of, plugin, returns, run, scripted, site
 from tests.stubs import Call
+
+__all__ = ["site"]
 
 
 async def approve_all(ctx: Any, requests: Any) -> Any:
@@ -29,7 +32,7 @@ def delegating(**changes: Any) -> object:
     @toolset.tool
     async def delegate(ctx: RunContext[Any]) -> str:
         made = {key: value() if callable(value) else value for key, value in changes.items()}
-        child = contexts[-1].create_agent(scripted(Call("wipe", {"path": "/"}, id="c1")), **made)
+        child = contexts[0].create_agent(scripted(Call("wipe", {"path": "/"}, id="c1")), **made)
         result = await child.run("go", deps=ctx.deps.clone_for_subagent())
         return type(result.output).__name__
 
@@ -80,6 +83,57 @@ def test_a_plugin_cannot_make_a_child_that_may_more_than_its_parent(how: str, ru
     assert tools.ran == []
     if how == "nothing" and rule in ("asks of itself", "interrupt_on", "guard"):
         assert depths == [0, 1]
+
+
+GUARD = """
+from deep_core import Deny, hookimpl
+
+broken = []
+
+@hookimpl
+def deep_toolsets(context):
+    if context.depth in broken:
+        raise RuntimeError("no")
+    return []
+
+@hookimpl
+def deep_check_call(call, context):
+    return Deny("no") if call.original == "wipe" else None
+"""
+
+
+@pytest.mark.parametrize("when", ["in the child", "in another agent"])
+def test_no_child_is_made_without_a_guard_that_has_failed_since(site: Site, when: str) -> None:
+    site.install("guard", GUARD)
+    tools = Tools("wipe", id="disk")
+    kernel = Kernel(plugins=[plugin("disk", toolsets=lambda: [tools.toolset]), delegating()])
+    agent = kernel.create_agent(scripted(Call("delegate", {}), Call("wipe", {})))
+    guard = next(module for name, module in sys.modules.items() if name.startswith("acme_guard"))
+    cast("Any", guard).broken.append(1 if when == "in the child" else 0)
+    if when == "in another agent":
+        with pytest.warns(PluginWarning, match="guard"):
+            kernel.create_agent(scripted())
+        result = run(agent)
+    else:
+        with pytest.warns(PluginWarning, match="guard"):
+            result = run(agent)
+    told = [str(part.content) for part in returns(result.all_messages())]
+    assert "a subagent cannot be made without 'guard'" in told[0]
+    assert "Denied: no" in told[1]
+    assert tools.ran == []
+
+
+def test_when_the_kernel_is_closed_its_guards_deny() -> None:
+    tools = Tools("wipe", "shut", id="disk")
+    kernel = kernel_of(
+        plugin("disk", toolsets=[tools.toolset]),
+        plugin("guard", check_call=lambda call: Deny("no") if call.tool == "wipe" else None),
+    )
+    tools.toolset.add_function(kernel.close, name="close", sequential=True)
+    agent = kernel.create_agent(scripted([Call("close", {}), Call("wipe", {})], Call("wipe", {}), Call("shut", {})))
+    for _ in range(2):  # the run in which it is closed, and one after it
+        run(agent)
+    assert tools.ran == []
 
 
 def test_a_child_has_no_native_tool_that_nobody_named_for_its_parent() -> None:
