@@ -12,14 +12,26 @@ from typing import Any, cast
 
 from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic_ai import ToolDefinition
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import DeferredToolResults, RunContext, ToolApproved
 from pydantic_core import to_json
 
 from .contributions import StateSlot
 from .state import session
 
-__all__ = ["APPROVALS", "RUNS", "RunCalls", "calls_of", "copied", "digest", "raw", "tool_key", "unanswered", "written"]
+__all__ = [
+    "APPROVALS",
+    "RUNS",
+    "RunCalls",
+    "calls_of",
+    "close",
+    "copied",
+    "digest",
+    "raw",
+    "tool_key",
+    "unanswered",
+    "written",
+]
 
 APPROVALS: StateSlot[dict[str, str]] = StateSlot("deep_approvals", dict[str, str], dict[str, str])
 """`call id plugin:tool` -> digest of the arguments that a person was asked about. The last `REMEMBERED` of them."""
@@ -138,3 +150,17 @@ def unanswered(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
     answered = {p.tool_call_id for m in messages[last:] for p in m.parts if isinstance(p, ToolReturnPart)}
     calls = [part for part in messages[last].parts if isinstance(part, ToolCallPart)]
     return {c.tool_call_id: (c.tool_name, raw(c.args)) for c in calls if c.tool_call_id not in answered}
+
+
+def close(messages: list[ModelMessage]) -> None:
+    """Give the calls that asked beside a final result their returns: the run is over, and nobody is asked any more.
+
+    Pydantic AI does so for tools that it knows to ask, and not where a call asks when it is made. Without a return the
+    history takes no further prompt.
+    """
+    returns = [ToolReturnPart(tool, NOT_EXECUTED, call_id) for call_id, (tool, _) in unanswered(messages).items()]
+    if returns and isinstance(last := messages[-1], ModelRequest):
+        messages[-1] = dataclasses.replace(last, parts=[*last.parts, *returns])
+
+
+NOT_EXECUTED = "Tool not executed: it asks for approval, and the final result was given beside it."

@@ -25,7 +25,7 @@ from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
-from .approvals import RUNS, RunCalls, calls_of, raw, tool_key, unanswered
+from .approvals import RUNS, RunCalls, calls_of, close, raw, tool_key, unanswered
 from .errors import PluginError
 from .hosting import Hosted
 from .policy import Policy, passed
@@ -231,7 +231,9 @@ class PolicyCapability(AbstractCapability[Any]):
             await hosted.before_run(ctx)
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """Of the hosted capabilities."""
+        """Of the hosted capabilities; and no call of a run that ended with a result is left open."""
+        if not isinstance(result.output, DeferredToolRequests):
+            close(result.all_messages())
         hosted = self.hosted.of("after_run")
         return result if hosted is None else await hosted.after_run(ctx, result=result)
 

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from pydantic_ai import (
     ConversationTypeAdapter,
     DeferredToolRequests,
@@ -30,8 +31,14 @@ from deep_core import (
 )
 from tests import another_process
 from tests.environments import REPOSITORY
-from tests.plugins_by_hand import Tools, agent_of, kernel_of, outcomes, pending, plugin, run, scripted
+from tests.plugins_by_hand import Tools, agent_of, kernel_of, outcomes, pending, plugin, returns, run, scripted
 from tests.stubs import Call
+
+
+class Answer(BaseModel):
+    """A structured output."""
+
+    x: int
 
 
 def files() -> Tools:
@@ -227,6 +234,23 @@ def test_tools_of_the_applications_capability_are_gated_too() -> None:
     agent = agent_of(model=model, capabilities=[own], interrupt_on={"publish": True})
     assert pending(run(agent)).approvals
     assert tools.ran == []
+
+
+@pytest.mark.parametrize("strategy", ["early", "graceful", "exhaustive"])
+@pytest.mark.parametrize("first", ["execute", "final_result"])
+def test_a_call_that_asks_beside_the_final_result_is_not_run_and_the_conversation_goes_on(
+    strategy: str, first: str
+) -> None:
+    both = [Call("execute", {}, id="c1"), Call("final_result", {"x": 1}, id="f1")]
+    turns = scripted(both if first == "execute" else both[::-1], Call("final_result", {"x": 2}, id="f2"))
+    tools, deps = files(), create_default_deps()
+    agent = agent_of(plugin("files", toolsets=[tools.toolset]), model=turns, output_type=Answer, end_strategy=strategy)
+    result = run(agent, deps=deps)
+    assert (result.output, tools.ran) == (Answer(x=1), [])
+    (left,) = [part for part in returns(result.all_messages()) if part.tool_call_id == "c1"]
+    assert "not executed" in str(left.content)
+    again = run(agent, "and now?", deps, message_history=result.all_messages())
+    assert (again.output, tools.ran) == (Answer(x=2), [])
 
 
 # -- what a person answers -------------------------------------------------------------------------------------------

@@ -405,3 +405,16 @@ async def test_streaming_asks_and_resumes_alike(make_agent: MakeAgent, deps: Any
             pass
         done: Any = events.result
     assert done.output == "success:success:run x"
+
+
+async def test_a_child_that_asks_beside_its_callers_result_is_let_go_and_the_conversation_goes_on(
+    make_agent: MakeAgent, deps: Any, tools: Tools
+) -> None:
+    both = [task("kid", "t1"), call("final_result", "f1", response=1)]
+    cast = Cast({"go": [both, call("final_result", "f2", response=2)], "kid": [call("run", "c1", path="x")]})
+    agent = make_agent(cast.model, output_type=int)
+    result = await agent.run("go", deps=deps)
+    assert (result.output, deps.state[PAUSED], tools.ran) == (1, {}, [])
+    assert "not executed" in outcomes(result.all_messages())["t1"][1]
+    again = await agent.run("and now?", deps=deps, message_history=result.all_messages())
+    assert (again.output, tools.ran) == (2, [])
