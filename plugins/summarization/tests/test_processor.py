@@ -325,6 +325,18 @@ async def test_what_the_provider_reports_counts_where_it_is_more() -> None:
     assert await processor(short) is short, "what was reported before the summary is of another history"
 
 
+async def test_what_the_provider_reports_also_decides_how_much_stays() -> None:
+    """A provider that counts four tokens where we count one: twelve messages fill the window that we think a quarter
+    full, and all of them would be within `keep`."""
+    history = talk(6, chars=4_000)
+    reported = history[-2]
+    assert isinstance(reported, ModelResponse)
+    reported.usage.input_tokens = 52_000
+    short = await SummarizationProcessor(Writer(), max_input_tokens=60_000)(history)
+    assert is_summary(short[0].parts[0])
+    assert 4 * count_tokens_approximately(short) < 60_000 * 0.85 / 2 + 4_000, "half of the trigger, and the summary"
+
+
 async def test_a_list_that_was_never_seen_in_this_order_is_counted_right() -> None:
     counted: list[int] = []
 

@@ -147,12 +147,16 @@ class SummarizationProcessor:
             return messages
         from .cutting import choose_cut  # and more in `_replaced`: most runs never get here
 
-        counts = self._tally.each(messages)
-        cut = choose_cut(messages, counts, keep=self.keep, triggers=self._triggers, window=window, fixed=fixed)
+        dense = used / max(1, own + fixed)
+        # In the provider's tokens: a trigger that was met by these must not be out of reach of the cut.
+        counts = [int(count * dense) for count in self._tally.each(messages)]
+        cut = choose_cut(
+            messages, counts, keep=self.keep, triggers=self._triggers, window=window, fixed=int(fixed * dense)
+        )
         if cut is None or (cut == 1 and earlier.number):
             return messages  # nothing but a summary would be summarised
         try:
-            return await self._replaced(ctx, messages, cut, earlier, window, used / max(1, own + fixed))
+            return await self._replaced(ctx, messages, cut, earlier, window, dense)
         except SummaryFailed as error:
             self._remember(ctx, messages, LastFailure(_conversation(ctx), len(messages), own, str(error)))
             raise
