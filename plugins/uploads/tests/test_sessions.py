@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import deep_backends
 import deep_filesystem
 import deep_uploads
@@ -17,7 +18,7 @@ from deep_uploads.section import listing
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from pydantic_ai.models.test import TestModel
-from pydantic_ai.workspaces import Workspace
+from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace
 
 from deep_core import DeepAgentDeps, Kernel, create_default_deps
 from deep_core.history import last_said
@@ -89,6 +90,24 @@ async def test_all_files_or_none(make_agent: Maker, kernel: Kernel) -> None:
         await run_with_files(agent, "go", deps, [("a", b"1"), ("b", b"2"), ("c", Path("missing"))])
     assert list(deps.uploads) == ["uploads/earlier.txt"]
     assert list(backend.snapshot()) == ["/workspace/uploads/earlier.txt"]
+
+
+async def test_a_cancelled_scope_takes_all_files_back_also_from_a_backend_that_waits(
+    make_agent: Maker, kernel: Kernel, root: Path
+) -> None:
+    """In a cancelled scope every await of the clean-up is cancelled too, and each call of this backend awaits."""
+    agent, deps = make_agent(function_model(Script())), create_default_deps(LocalWorkspaceBackend(root), kernel=kernel)
+    with anyio.CancelScope() as scope:
+
+        async def interrupted() -> AsyncIterator[bytes]:
+            yield b"3"
+            scope.cancel()
+            await anyio.sleep_forever()
+
+        await run_with_files(agent, "go", deps, [("a", b"1"), ("b", b"2"), ("c", interrupted())])
+    assert scope.cancelled_caught
+    assert deps.uploads == {}
+    assert list((root / "uploads").iterdir()) == []
 
 
 async def test_the_rest_goes_to_the_run(make_agent: Maker) -> None:

@@ -15,7 +15,7 @@ from pydantic_ai.workspaces import Workspace, WorkspaceBackend
 from .errors import UploadError
 from .names import numbered
 
-__all__ = ["FreeName", "Place", "SupportsGuardedWrite", "SupportsStreamWrite"]
+__all__ = ["FreeName", "Place", "SupportsGuardedWrite", "SupportsStreamWrite", "workspace_of"]
 
 _HOST = ("local", "deep-local")
 """Providers whose paths are this machine's own: two backend objects over one directory are one place."""
@@ -107,7 +107,7 @@ class Place:
         answering = await _answering(backend, f"{directory}/x")
         ref = answering.ref
         return cls(
-            files=backend if isinstance(backend, Workspace) else Workspace(backend),
+            files=workspace_of(backend),
             stream=backend
             if isinstance(answering, SupportsStreamWrite)
             and isinstance(backend, SupportsStreamWrite)
@@ -125,6 +125,11 @@ class Place:
         """A path as tools name it: relative to the working directory where it is below that."""
         prefix = f"{self.root.rstrip('/')}/"
         return path[len(prefix) :] if path.startswith(prefix) else path
+
+
+def workspace_of(backend: WorkspaceBackend) -> Workspace:
+    """The backend as what resolves relative paths."""
+    return backend if isinstance(backend, Workspace) else Workspace(backend)
 
 
 def _store(backend: WorkspaceBackend) -> Hashable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from .errors import UploadError, UploadLimitError
 from .kinds import judge
 from .measure import Measured, Meter
 from .names import safe_name
-from .place import FreeName, Place, folded
+from .place import FreeName, Place, folded, workspace_of
 from .section import size_text
 from .session import backend_of, enter, limits_of
 from .slot import IN_FLIGHT, UPLOADS
@@ -25,6 +24,7 @@ from .uploaded import UploadedFile
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
+    from pydantic_ai.workspaces import Workspace
 
     from deep_core import DeepAgentDeps
 
@@ -115,18 +115,20 @@ async def run_with_files(
 
 
 async def _take_back(deps: DeepAgentDeps[Any], uploads: Iterable[UploadedFile], error: BaseException) -> None:
+    # The session first, all of it: nothing is awaited, so no cancellation comes between.
     for upload in uploads:
         deps.state[UPLOADS].pop(upload.path, None)
-        place = await Place.at(backend_of(deps), "/")
-        await _removed(place, posixpath.join(place.root, upload.path), error)
+    files = workspace_of(backend_of(deps))
+    for upload in uploads:
+        await _removed(files, upload.path, error)
 
 
-async def _removed(place: Place, path: str, error: BaseException) -> None:
+async def _removed(files: Workspace, path: str, error: BaseException) -> None:
     """Remove a file in spite of a cancellation; where that fails, `error` says that it is still there."""
     try:
         with anyio.fail_after(CLEAN_UP_SECONDS, shield=True):
-            if await place.files.exists(path):
-                await place.files.remove(path)
+            if await files.exists(path):
+                await files.remove(path)
     except Exception as failure:  # noqa: BLE001 - `error` is what went wrong, and it goes on to the caller
         error.add_note(f"and what was written of it could not be removed from {path}: {failure!r}")
 
@@ -243,7 +245,7 @@ class _Upload:
             await place.files.write_bytes(free.path, data)
         except BaseException as error:
             # Nothing was there before, and this backend promises nothing about what a failed write leaves.
-            await _removed(place, free.path, error)
+            await _removed(place.files, free.path, error)
             raise
 
     async def _write_stream(
