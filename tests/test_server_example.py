@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -516,6 +518,22 @@ async def test_the_page_may_run_its_own_script_only(tmp_path: Path) -> None:
             assert way not in script
 
 
+async def test_whatever_goes_wrong_is_told_in_one_form(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        (tmp_path / "workspaces").write_text("in the way of every workspace")
+        for method, path, status, text in [
+            ("GET", "/nothing", 404, "Not Found"),
+            ("PUT", "/api/sessions", 405, "Method Not Allowed"),
+            ("POST", f"/api/sessions/{session_id}/uploads", 422, "name: Field required"),
+            ("GET", f"/api/sessions/{session_id}/files", 500, "The server failed; its log says how."),
+        ]:
+            response = await user.http.request(method, path)
+            assert (response.status_code, response.json()) == (status, {"error": text}), path
+            assert response.headers["x-content-type-options"] == "nosniff"
+
+
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
@@ -588,6 +606,27 @@ async def test_files_are_read_as_bytes_and_never_beyond_the_session(tmp_path: Pa
         for way in ways:
             response = await user.http.get(f"{base}/{way}")
             assert (response.status_code, response.json()) == (404, {"error": "There is no such file."}), way
+
+
+async def test_the_file_list_survives_whatever_a_command_leaves_behind(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        await user.upload(session_id, "kept.txt", b"x")
+        folder = tmp_path / "workspaces" / session_id
+        for name in ("one", "two"):  # entered, these would be 2 to the 40 directories
+            (folder / name).symlink_to(".")
+        (folder / "outside").symlink_to(tmp_path)
+        if sys.platform == "linux":  # others refuse such a name
+            (folder / os.fsdecode(b"\xff.txt")).write_text("no Unicode")
+        (folder / "gone").symlink_to("nowhere")
+        for number in range(600):
+            (folder / "empty" / str(number)).mkdir(parents=True)
+        listed = await user.http.get(f"/api/sessions/{session_id}/files")
+        assert listed.status_code == 200, listed.text
+        assert {"path": "uploads/kept.txt", "size": 1} in listed.json()["files"]
+        assert all("/" not in file["path"] or file["path"].startswith("uploads/") for file in listed.json()["files"])
+        assert listed.json()["more"]
 
 
 # -- limits ----------------------------------------------------------------------------------------------------------

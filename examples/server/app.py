@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Annotated, Any, Literal
 from deep_backends import SessionLimitError, SessionManager, SessionPlace, docker_session, local_backend
 from deep_uploads import UploadError, UploadLimitError
 from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket, WebSocketDisconnect
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_ai.models import Model
 from pydantic_ai.workspaces import Workspace, WorkspaceBackend, WorkspaceError
+from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 
@@ -32,6 +35,7 @@ from .store import Store
 
 __all__ = ["create_app"]
 
+logger = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
 MESSAGE_CHARS = 20_000
 REASON_CHARS = 2_000
@@ -135,11 +139,15 @@ def local_session(place: SessionPlace) -> WorkspaceBackend:
 
 
 async def guard(request: Request, call_next: Any) -> Response:
-    """Refuse what a page of another origin sends, and put the headers on everything."""
+    """Refuse what a page of another origin sends, put the headers on everything, and answer for what failed."""
     if request.method not in ("GET", "HEAD") and from_elsewhere(request):
         response: Response = JSONResponse({"error": "This came from a page of another site."}, 403)
     else:
-        response = await call_next(request)
+        try:
+            response = await call_next(request)
+        except Exception:
+            logger.exception("%s %s failed", request.method, request.url.path)
+            response = JSONResponse({"error": "The server failed; its log says how."}, 500)
     response.headers.update(HEADERS)
     return response
 
@@ -161,10 +169,16 @@ def add_errors(app: FastAPI) -> None:
     app.add_exception_handler(ClientDisconnect, told(400, "The upload broke off, and nothing of it was kept."))
 
     async def http(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
+        assert isinstance(error, StarletteHTTPException)
         return JSONResponse({"error": error.detail}, error.status_code)
 
-    app.add_exception_handler(HTTPException, http)
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        wrong = [f"{found['loc'][-1]}: {found['msg']}" for found in error.errors()]
+        return JSONResponse({"error": "; ".join(wrong)}, 422)
+
+    app.add_exception_handler(StarletteHTTPException, http)
+    app.add_exception_handler(RequestValidationError, invalid)
 
 
 def sessions_of(connection: Request) -> Sessions:

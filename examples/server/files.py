@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
+import posixpath
+from collections.abc import Sequence
 from typing import Any
 
-from pydantic_ai.workspaces import Workspace
+from pydantic_ai.workspaces import FileEntry, Workspace, WorkspaceError
 
 __all__ = ["listing"]
 
 MOST = 500
-"""Files that are listed; of more, the page says that there are more."""
+"""Files that are listed, and directories that are looked into; of more, the page says that there are more."""
 
 
 async def listing(workspace: Workspace) -> dict[str, Any]:
-    """`{"files": [{"path", "size"}], "more": bool}`, directory by directory, those with a leading dot left out."""
+    """`{"files": [{"path", "size"}], "more": bool}`, directory by directory.
+
+    Left out are names with a leading dot, names that are no Unicode, which no address can hold, directories that may
+    not be read, and what links to directories lead to: a link may lead in a circle.
+    """
+    root = await workspace.realpath(".")
     files: list[dict[str, Any]] = []
-    waiting = [""]
-    while waiting:
-        directory = waiting.pop(0)
-        for entry in await workspace.list_dir(directory or "."):
+    directories = [""]
+    more = False
+    for directory in directories:  # grows while it is walked
+        for entry in await _entries(workspace, root, directory):
             path = f"{directory}/{entry.name}" if directory else entry.name
-            if entry.name.startswith("."):
+            if entry.name.startswith(".") or not _is_unicode(entry.name):
                 continue
-            if entry.is_dir:
-                waiting.append(path)
-            elif len(files) == MOST:
-                return {"files": files, "more": True}
+            if len(directories if entry.is_dir else files) == MOST:
+                more = True
+            elif entry.is_dir:
+                directories.append(path)
             else:
                 files.append({"path": path, "size": entry.size})
-    return {"files": files, "more": False}
+    return {"files": files, "more": more}
+
+
+async def _entries(workspace: Workspace, root: str, directory: str) -> Sequence[FileEntry]:
+    absolute = posixpath.join(root, directory) if directory else root
+    try:
+        if await workspace.realpath(absolute) != absolute:
+            return ()
+        return await workspace.list_dir(absolute)
+    except (OSError, ValueError, WorkspaceError):
+        if not directory:
+            raise
+        return ()  # it may not be read, or is gone, or is a link that leads outside
+
+
+def _is_unicode(name: str) -> bool:
+    # Undecodable names arrive as surrogates from Python and as U+FFFD from a command's output.
+    return "\ufffd" not in name and not any("\ud800" <= char <= "\udfff" for char in name)
