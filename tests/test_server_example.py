@@ -18,13 +18,16 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from deep_backends import local_backend
+from pydantic_ai import DeferredToolRequests
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, DeltaToolCalls, FunctionModel
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from examples.server.app import create_app
+from examples.server.approvals import approval_of
 from examples.server.scripted import scripted_model, turn
 from examples.server.settings import Settings
 
@@ -263,6 +266,22 @@ async def test_a_write_asks_with_its_diff_and_a_denial_with_its_reason_reaches_t
             await page.answer(approve=True)
             assert written.read_text() == "blue\n"
             assert page.tools()[-2:] == [("read_file", "success"), ("edit_file", "success")]
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "told"),
+    [
+        ("red\n", "red", ["-red", "+red", "\\ no newline at the end"]),
+        ("red", "red\n", ["-red", "\\ no newline at the end", "+red"]),
+        ("a\nb\n", "a\u2028b\n", ["-a", "-b", "+a\u2028b"]),
+        ("red\r\nblue\r\n", "red\ngreen\n", [" red", "-blue", "+green"]),  # the tool keeps CRLF
+    ],
+)
+async def test_a_diff_hides_no_change_and_makes_none_up(tmp_path: Path, now: str, wanted: str, told: list[str]) -> None:
+    (tmp_path / "notes.txt").write_bytes(now.encode())
+    call = ToolCallPart("write_file", {"path": "notes.txt", "content": wanted})
+    asked = await approval_of(DeferredToolRequests(approvals=[call]), local_backend(tmp_path))
+    assert (asked["questions"][0]["diff"] or "").split("\n")[3:] == told
 
 
 async def test_a_subagents_call_asks_too_and_can_be_decided_on_its_own(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, TypedDict
@@ -104,14 +105,17 @@ def _refusal(reason: str) -> str:
 
 
 async def _diff(args: Mapping[str, Any], workspace: Workspace) -> str | None:
-    """What a call would change, told by the shape of its arguments, so that every plugin's file tool has it."""
-    path, content = args.get("path"), args.get("content")
-    old, new = args.get("old_string"), args.get("new_string")
+    """What a call would change, told by the shape of its arguments, so that every plugin's file tool has it.
+
+    CRLF counts as LF, which models write and for which file tools keep what a file has.
+    """
+    path = args.get("path")
+    content, old, new = (_folded(args.get(name)) for name in ("content", "old_string", "new_string"))
     if not isinstance(path, str):
         return None
-    if isinstance(content, str):
+    if content is not None:
         before, after = await _text(path, workspace), content
-    elif isinstance(old, str) and isinstance(new, str):
+    elif old is not None and new is not None:
         before = await _text(path, workspace)
         if before is None or not old or old not in before:
             return None  # it cannot work as it is written: the arguments say more than an empty diff
@@ -120,15 +124,22 @@ async def _diff(args: Mapping[str, Any], workspace: Workspace) -> str | None:
         return None
     if before is None or len(before) + len(after) > DIFF_CHARS:
         return None
-    lines = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), f"{path} (now)", f"{path} (after)", lineterm=""
-    )
-    return "\n".join(lines)
+    lines = difflib.unified_diff(_lines(before), _lines(after), f"{path} (now)", f"{path} (after)")
+    return "\n".join(line[:-1] if line.endswith("\n") else f"{line}\n\\ no newline at the end" for line in lines)
+
+
+def _folded(value: object) -> str | None:
+    return value.replace("\r\n", "\n") if isinstance(value, str) else None
+
+
+def _lines(text: str) -> list[str]:
+    # Not splitlines: it takes a line separator or a form feed for a newline, and hides that one became the other.
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 async def _text(path: str, workspace: Workspace) -> str | None:
     try:
-        return await workspace.read_text(path)
+        return _folded(await workspace.read_text(path))
     except FileNotFoundError:
         return ""
     except (OSError, ValueError, WorkspaceError):
