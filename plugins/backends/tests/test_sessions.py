@@ -256,6 +256,21 @@ async def test_a_full_house_lets_go_of_who_is_idle_before_it_refuses(shop: Shop,
     assert sorted(manager.session_ids) == ["busy", "new"]
 
 
+async def test_making_room_does_not_mind_who_goes_meanwhile(shop: Shop, clock: Clock) -> None:
+    manager = SessionManager(shop, max_sessions=2, idle_timeout=10, clock=clock)
+    for session_id in ("first", "second"):
+        await manager.get_or_create(session_id)
+    clock.now += 10
+    gate = shop.gate = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(manager.get_or_create, "new")
+        await anyio.wait_all_tasks_blocked()  # the first one is being disposed of
+        shop.gate = None
+        assert await manager.release("second")
+        gate.set()
+    assert manager.session_ids == ("new",)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [({"max_sessions": 0}, "at least 1"), ({"idle_timeout": 0}, "more than 0"), ({"cleanup_interval": -1}, "more")],

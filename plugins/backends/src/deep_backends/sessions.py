@@ -358,10 +358,12 @@ class SessionManager:
     async def _make_room(self) -> None:
         """Release what is idle already, before somebody is refused because the loop has not come round yet."""
         for session_id in self.session_ids:
-            session = self._sessions[session_id]
-            # A lock that is held is a session that is being used: nothing to wait for while holding one's own.
-            idle = not session.users and not session.waiting
-            if idle and self._clock() - session.last_used >= self._idle_timeout:
+            session = self._sessions.get(session_id)
+            # None: released by another while this waited for the one before. A lock that is held is a session that is
+            # being used: nothing to wait for while holding one's own.
+            if session is None or session.users or session.waiting:
+                continue
+            if self._clock() - session.last_used >= self._idle_timeout:
                 async with self._locked(session_id):
                     await self._tried(session)
 
