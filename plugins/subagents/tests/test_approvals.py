@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,7 +134,7 @@ async def test_denying_the_task_tells_the_caller_and_ends_the_child(
     cast = child(call("run", "c1"), say_results)
     agent = make_agent(cast.model)
     first = await agent.run("go", deps=deps)
-    assert list(deps.state[PAUSED]) == ["t1"]
+    assert [child.call_id for child in deps.state[PAUSED].values()] == ["t1"]
     done = await go_on(agent, first, deps, decide(asked(first), {"t1": ToolDenied("no delegation")}))
     assert done.output == "denied:no delegation"
     assert (tools.ran, deps.state[PAUSED], len(cast.of("work"))) == ([], {}, 1)
@@ -257,12 +258,46 @@ async def test_a_blanket_approval_of_a_child_that_the_session_lost_approves_noth
     assert tools.ran == []
 
 
+@pytest.mark.parametrize("way", ["two conversations", "two forks", "stored between"])
+async def test_what_one_conversation_was_shown_lets_no_other_child_go_on(
+    make_agent: MakeAgent, kernel: Kernel, tools: Tools, way: str
+) -> None:
+    """Both wait with one call id and one task, in one session: models number their calls."""
+    paths = iter(["first", "second"])
+    role = [task("work", "t1"), say_results]
+    steps = [lambda request: call("run", "c1", path=next(paths)), say_results]  # type: ignore[misc]
+    agent = make_agent(Cast({"hello": ["hello", *role], "go": role, "work": steps}).model)
+    deps = create_default_deps(kernel=kernel)
+    history = (await agent.run("hello", deps=deps)).all_messages() if way == "two forks" else []
+    waiting = [await agent.run("go", deps=deps, message_history=history) for _ in range(2)]
+    if way == "stored between":
+        deps = kernel.load_deps(deps.dump())
+    for result, path in zip(waiting, ("first", "second"), strict=True):
+        assert asked(result).metadata["t1"]["calls"][0]["args"]["path"] == path
+        if way != "two forks" or path == "first":
+            done = await go_on(agent, result, deps)
+            assert done.output == f"success:success:run {path}"
+            assert tools.ran[-1][1]["path"] == path
+    assert len(tools.ran) == (1 if way == "two forks" else 2)
+
+
+async def test_a_child_goes_on_where_the_history_was_rebuilt(make_agent: MakeAgent, deps: Any, tools: Tools) -> None:
+    """As an interface does that keeps the conversation in its own form: no message says which run it is of."""
+    agent = make_agent(child(call("run", "c1"), say_results).model)
+    first = await agent.run("go", deps=deps)
+    answers = asked(first).build_results(approve_all=True)
+    messages = [replace(message, run_id=None, conversation_id=None) for message in first.all_messages()]
+    done = await agent.run(None, deps=deps, message_history=messages, deferred_tool_results=answers)
+    assert done.output == "success:success:run"
+    assert tools.names == ["run"]
+
+
 async def test_what_is_stored_and_does_not_load_is_a_failed_result(
     make_agent: MakeAgent, deps: Any, tools: Tools
 ) -> None:
     agent = make_agent(child(call("run", "c1"), say_results).model)
     first = await agent.run("go", deps=deps)
-    deps.state[PAUSED]["t1"].conversation = '{"messages": 3}'
+    next(iter(deps.state[PAUSED].values())).conversation = '{"messages": 3}'
     done = await go_on(agent, first, deps)
     assert "what was stored of it does not load" in done.output
     assert (tools.ran, deps.state[PAUSED]) == ([], {})

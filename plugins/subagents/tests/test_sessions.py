@@ -78,7 +78,8 @@ def cast_of(sessions: int) -> Cast:
 async def session(agent: Agent[Any, Any], kernel: Kernel, n: int) -> str:
     deps = create_default_deps(kernel=kernel)
     asked = await agent.run(f"go {n}", deps=deps)
-    assert f'"canary {n}"' in deps.state[PAUSED]["t2"].conversation.replace("\\", "")
+    (waiting,) = deps.state[PAUSED].values()
+    assert f'"canary {n}"' in waiting.conversation.replace("\\", "")
     results = asked.output.build_results(approve_all=True)
     done = await agent.run(None, deps=deps, message_history=asked.all_messages(), deferred_tool_results=results)
     assert deps.state[SHARED] == [f"canary {n}"]

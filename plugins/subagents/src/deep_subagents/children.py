@@ -18,7 +18,7 @@ from deep_core import DeepAgentDeps, SessionState
 from .approvals import answers, waiting_metadata
 from .budget import RequestBudget
 from .options import SubagentsOptions
-from .paused import PausedChild
+from .paused import PausedChild, asked_in
 from .slots import PAUSED
 
 if TYPE_CHECKING:
@@ -114,13 +114,15 @@ class Child:
         result: AgentRunResult[Any],
         requests: DeferredToolRequests,
     ) -> None:
-        call_id = ctx.tool_call_id or ""
-        ctx.deps.state[PAUSED][call_id] = PausedChild(
+        call_id, run = ctx.tool_call_id or "", asked_in(ctx)
+        ctx.deps.state[PAUSED][f"{run}/{call_id}"] = PausedChild(
             subagent_type=self.name,
             description=description,
             conversation=ConversationTypeAdapter.dump_json(result.conversation).decode(),
             state=deps.state.dump(),
             owner=ctx.conversation_id,
+            call_id=call_id,
+            asked_in=run,
         )
         raise ApprovalRequired(metadata=waiting_metadata(self.name, call_id, requests))
 

@@ -17,6 +17,7 @@ from deep_core import DeepAgentDeps, PluginError
 from .approvals import DECISIONS
 from .children import Child
 from .options import GENERAL_PURPOSE, SubAgentConfig, SubagentsOptions
+from .paused import paused_key
 from .slots import PAUSED, SUBAGENTS
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ class Delegation:
         deps = _session(ctx)
         description, name = self._read(arguments, deps)
         child = self._child(name, deps)
-        call_id = ctx.tool_call_id or ""
-        paused = deps.state[PAUSED].get(call_id) if ctx.tool_call_approved else None
+        waiting = deps.state[PAUSED]
+        key = paused_key(ctx, waiting)
+        paused = waiting.get(key) if ctx.tool_call_approved else None
         if paused is not None and (paused.subagent_type, paused.description) != (name, description):
             paused = None  # the person changed the task itself: that is another one
         if paused is None and _decisions(ctx.tool_call_metadata):
@@ -58,9 +60,9 @@ class Delegation:
         try:
             report = await (child.start(ctx, description) if paused is None else child.resume(ctx, paused))
         except ToolFailed:
-            deps.state[PAUSED].pop(call_id, None)
+            waiting.pop(key, None)
             raise
-        deps.state[PAUSED].pop(call_id, None)
+        waiting.pop(key, None)
         return report
 
     def _read(self, arguments: Mapping[str, Any], deps: DeepAgentDeps[Any]) -> tuple[str, str]:

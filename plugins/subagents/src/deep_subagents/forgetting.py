@@ -26,7 +26,7 @@ class ForgetPaused(AbstractCapability[Any]):
             waiting = (
                 {call.tool_call_id for call in output.approvals} if isinstance(output, DeferredToolRequests) else ()
             )
-            for call_id in [key for key, child in paused.items() if child.owner == ctx.conversation_id]:
-                if call_id not in waiting:
-                    del paused[call_id]
+            for key, child in [*paused.items()]:
+                if child.owner == ctx.conversation_id and child.call_id not in waiting:
+                    del paused[key]
         return result

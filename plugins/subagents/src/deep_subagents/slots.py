@@ -35,7 +35,7 @@ SUBAGENTS: StateSlot[dict[str, AbstractAgent[Any, Any]]] = StateSlot(
 stored: put it there again after a session was loaded."""
 
 PAUSED: StateSlot[dict[str, PausedChild]] = StateSlot("subagents_paused", _paused_type, _paused)
-"""Subagents that wait for a person, by the id of the `task` call."""
+"""Subagents that wait for a person, by the run and the id of the `task` call. `paused.paused_key` finds one."""
 
 REQUESTS: StateSlot[int] = StateSlot("subagents_requests", int, int)
 """Requests that the subagent whose session this is has made, so that a pause does not refill its budget."""
