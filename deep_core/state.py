@@ -127,7 +127,7 @@ class SessionState:
 
     def _restore(self, slot: StateSlot[Any]) -> Any:
         stored = self._stored.pop(slot.name, None)
-        if stored is None:
+        if stored is None or not slot.persist:  # what is never stored is not taken from a text either
             return slot.default()
         data, version = stored["data"], stored["version"]
         try:
@@ -267,12 +267,12 @@ class DeepAgentDeps(Generic[App]):
         except ValueError as error:
             raise ValueError(f"not a session dump: {error}") from error
         data: dict[str, Any] = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
-        slots: Any = data.get("slots")  # of any shape: somebody else may have written it
-        if not isinstance(data.get("session_id"), str) or not _are_slots(slots):
+        slots, kept = data.get("slots"), data.get("kept", {})  # of any shape: somebody else may have written it
+        if not isinstance(data.get("session_id"), str) or not _are_slots(slots) or not _are_slots(kept):
             raise ValueError("not a session dump: use the text that DeepAgentDeps.dump() wrote")
         if data.get("format") != FORMAT:
             raise ValueError(f"a session dump of format {data.get('format')!r}; this deep-core reads {FORMAT}")
-        state = SessionState(stored=cast("dict[str, Any]", slots), kept=data.get("kept"))
+        state = SessionState(stored=cast("dict[str, Any]", slots), kept=cast("dict[str, Any]", kept))
         if kernel is not None:
             state.bind(kernel)
         return cls(backend=backend, session_id=data["session_id"], state=state, app=app)

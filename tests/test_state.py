@@ -274,11 +274,25 @@ def test_a_migration_that_crashes_loses_nothing(error: Exception) -> None:
             '{"format": 1, "slots": {"cities": 3}, "session_id": "s"}',
             '{"format": 1, "slots": {"cities": {}}, "session_id": "s"}',
         ),
+        *(
+            '{"format": 1, "slots": {}, "session_id": "s", "kept": 3}',
+            '{"format": 1, "slots": {}, "session_id": "s", "kept": ["ab"]}',
+            '{"format": 1, "slots": {}, "session_id": "s", "kept": {"cities": 3}}',
+        ),
     ],
 )
 def test_what_is_no_dump_is_one_clear_error(text: str) -> None:
     with pytest.raises(ValueError, match="session dump"):
         kernel().load_deps(text)
+
+
+def test_what_is_never_stored_is_not_taken_from_a_dump_either() -> None:
+    owner = kernel()
+    written = json.loads(deps_of(owner).dump())
+    written["slots"]["scratch"] = {"version": 1, "data": {"planted": 1}}
+    deps = owner.load_deps(json.dumps(written))
+    assert deps.state[SCRATCH] == {}
+    assert "scratch" not in json.loads(deps.dump())["slots"]
 
 
 def test_a_value_that_cannot_be_written_names_its_slot() -> None:
