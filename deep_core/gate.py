@@ -67,28 +67,34 @@ class NativeTools:
 
 
 @dataclass(eq=False, repr=False)
-class InnerGate(WrapperToolset[Any]):
-    """All function tools of a run, inside what other capabilities wrap around them: attributed, and gated again."""
+class Attributing(WrapperToolset[Any]):
+    """Attributes the tools of a run that no plugin's toolset listed: of capabilities, of one run, of plain agents."""
 
     policy: Policy
-    owners: Mapping[str, str]
+    owners: Mapping[str, str] = field(default_factory=dict[str, str])
     """Capability id -> the plugin that contributed it."""
     foreign: ToolRules = field(default_factory=lambda: ToolRules("a capability"))
     _foreign: set[str] = field(default_factory=set[str])
     """Names that were attributed here; the instance is one run's own."""
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """All tools, those of capabilities attributed too."""
-        tools, own = dict(await self.wrapped.get_tools(ctx)), calls_of(ctx).own
-        for name, tool in tools.items():
-            if tool.tool_def.capability_id == "deep" and "plugin" in (tool.tool_def.metadata or {}):
-                continue  # attributed by its plugin's toolset; what others' metadata says of a plugin is their own word
-            if name not in own or name in self._foreign:
-                self._foreign.add(name)
-                owner = self.owners.get(tool.tool_def.capability_id or "", "app")
-                own[name] = self.foreign.attribute(owner, tool.tool_def)
-            tools[name] = replace(tool, tool_def=own[name])
-        return tools
+        """All tools, attributed."""
+        tools, own = await self.wrapped.get_tools(ctx), calls_of(ctx).own
+        return {name: self._attributed(name, tool, own) for name, tool in tools.items()}
+
+    def _attributed(self, name: str, tool: ToolsetTool[Any], own: dict[str, ToolDefinition]) -> ToolsetTool[Any]:
+        definition = tool.tool_def
+        if definition.capability_id == "deep" and "plugin" in (definition.metadata or {}):
+            return tool  # by its plugin's toolset; what others' metadata says of a plugin is their own word
+        if name not in own or name in self._foreign:
+            self._foreign.add(name)
+            own[name] = self.foreign.attribute(self.owners.get(definition.capability_id or "", "app"), definition)
+        return replace(tool, tool_def=own[name])
+
+
+@dataclass(eq=False, repr=False)
+class InnerGate(Attributing):
+    """All function tools of a run, inside what other capabilities wrap around them: attributed, and gated again."""
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
@@ -99,17 +105,17 @@ class InnerGate(WrapperToolset[Any]):
 
 
 @dataclass(eq=False, repr=False)
-class ShownToolset(WrapperToolset[Any]):
-    """What the filter leaves of a run's function tools."""
-
-    policy: Policy
+class ShownToolset(Attributing):
+    """What the filter leaves of a run's function tools, those attributed too that only appear outside `InnerGate`."""
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """The tools that the filter leaves."""
-        tools = await self.wrapped.get_tools(ctx)
+        tools, known = await self.wrapped.get_tools(ctx), calls_of(ctx).own
+        late = [name for name in tools if name not in known or name in self._foreign]
+        if late:
+            tools = {**tools, **{name: self._attributed(name, tools[name], known) for name in late}}
         if not self.policy.shown and self.policy.is_checked:
             return tools
-        known = calls_of(ctx).own
         own = [known.get(name, tool.tool_def) for name, tool in tools.items()]
         self.policy.check_listed(own)
         return {name: tool for (name, tool), mine in zip(tools.items(), own, strict=True) if self.policy.shows(mine)}
@@ -123,6 +129,10 @@ class PolicyCapability(AbstractCapability[Any]):
     approvers: tuple[AbstractCapability[Any], ...] = ()
     hosted: Hosted = field(default_factory=Hosted)
     """Plugins' capabilities that come next in the chain."""
+
+    def alone(self) -> PolicyCapability:
+        """The gate without the plugins' capabilities that it hosts: to be put around an agent that has none of them."""
+        return replace(self, hosted=Hosted())
 
     def get_ordering(self) -> CapabilityOrdering:
         """Outside every capability there is, the outermost ones included."""

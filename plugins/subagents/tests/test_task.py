@@ -11,6 +11,7 @@ from deep_subagents import SUBAGENTS, SubAgentConfig, SubagentsOptions, create_s
 from deep_todo import TODOS, Todo
 from pydantic import BaseModel, ValidationError
 from pydantic_ai import Agent, DeferredToolRequests, RunContext
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import UserPromptPart
 
 from deep_core import (
@@ -251,6 +252,75 @@ async def test_the_callers_policy_holds_for_a_prepared_agent_that_has_none(make_
         deferred_tool_results=asked.output.build_results(approve_all=True),
     )
     assert (done.output, ran) == ("success:success:put it | success:depth 1", ["put"])
+
+
+def plain_agent(ran: list[str], *steps: Any) -> Agent[Any, Any]:
+    """An agent that deep-core did not make, with a tool that says nothing of itself and one that says it executes."""
+    plain = Agent(Cast({"work": [*steps, say_results]}).model, deps_type=DeepAgentDeps)
+
+    @plain.tool_plain
+    def put() -> str:
+        ran.append("put")
+        return "put it"
+
+    @plain.tool_plain(metadata={"tags": ["execute"]})
+    def run() -> str:
+        ran.append("run")
+        return "ran it"
+
+    return plain
+
+
+async def test_a_tool_of_a_prepared_agent_that_says_that_it_executes_asks(make_agent: MakeAgent, deps: Any) -> None:
+    ran: list[str] = []
+    deps.subagents["plain"] = plain_agent(ran, call("run", "p"))
+    asked = await make_agent(delegate(subagent_type="plain").model).run("go", deps=deps)
+    assert isinstance(asked.output, DeferredToolRequests)
+    assert asked.output.metadata["t1"]["calls"][0]["plugin"] == "app"
+    assert ran == []
+
+
+@pytest.mark.parametrize("rules", [{"interrupt_on": "write"}, {"tool_filter": "~write"}])
+async def test_an_untagged_tool_of_a_prepared_agent_counts_as_one_that_writes(
+    make_agent: MakeAgent, deps: Any, rules: dict[str, Any]
+) -> None:
+    ran: list[str] = []
+    deps.subagents["plain"] = plain_agent(ran, call("put", "p"))
+    await make_agent(delegate(subagent_type="plain").model, **rules).run("go", deps=deps)
+    assert ran == []
+
+
+async def test_the_policy_reaches_a_prepared_agent_that_a_prepared_agent_starts(make_kernel: Any) -> None:
+    ran: list[str] = []
+    kernel = make_kernel(strict=True, config={"plugins": {"subagents": {"options": {"max_depth": 2}}}})
+    deps = create_default_deps(kernel=kernel)
+    steps = [call("ready", "r"), task("work", "t2", subagent_type="inner"), say_results]
+    toolset = create_subagent_toolset(options=SubagentsOptions(max_depth=2))
+    outer = Agent(Cast({"work": steps}).model, deps_type=DeepAgentDeps, toolsets=[toolset])
+
+    @outer.tool(metadata={"tags": ["read"]})
+    def ready(ctx: RunContext[Any]) -> None:
+        ctx.deps.subagents["inner"] = plain_agent(ran, call("put", "p"))
+
+    deps.subagents["outer"] = outer
+    agent = kernel.create_agent(delegate(subagent_type="outer").model, tool_filter="read", backend="memory")
+    assert (await agent.run("go", deps=deps)).output.startswith("success:success:")
+    assert ran == []
+
+
+async def test_a_prepared_agent_gets_the_policy_and_no_plugins_capability(make_kernel: Any) -> None:
+    seen: list[int] = []
+
+    class Sees(AbstractCapability[Any]):
+        async def before_run(self, ctx: RunContext[Any]) -> None:
+            seen.append(ctx.deps.depth)
+
+    kernel = make_kernel(plugin("sees", capabilities=[Sees()]), strict=True)
+    deps = create_default_deps(kernel=kernel)
+    deps.subagents["plain"] = plain_agent([])
+    for kind in ("plain", "general-purpose"):
+        await kernel.create_agent(delegate("ok", subagent_type=kind).model, backend="memory").run("go", deps=deps)
+    assert seen == [0, 0, 1]
 
 
 # -- inheritance and isolation ---------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import to_json
 
 from deep_core import DeepAgentDeps, SessionState
+from deep_core.gate import PolicyCapability
 
 from .approvals import answers, waiting_metadata
 from .budget import RequestBudget
@@ -166,8 +167,8 @@ class Child:
     def _capabilities(self, ctx: RunContext[Any]) -> list[AbstractCapability[Any]]:
         """The caller's gate, where a prepared agent has none of its own; and the budget."""
         out: list[AbstractCapability[Any]] = []
-        if not _gates(self.agent) and ctx.agent is not None:
-            out += _gates(ctx.agent)
+        if not _gates(self.agent.root_capability) and ctx.root_capability is not None:
+            out += [gate.alone() for gate in _gates(ctx.root_capability)]
         if self.options.request_limit is not None:
             out.append(RequestBudget(limit=self.options.request_limit))
         return out
@@ -180,10 +181,11 @@ class Child:
         return {} if validated or DeferredToolRequests in outputs else {"output_type": [*outputs, DeferredToolRequests]}
 
 
-def _gates(agent: AbstractAgent[Any, Any]) -> list[AbstractCapability[Any]]:
+def _gates(root: AbstractCapability[Any]) -> list[PolicyCapability]:
+    """The policy among an agent's capabilities, or a run's: one may have been put around it for the run."""
     found: list[AbstractCapability[Any]] = []
-    agent.root_capability.apply(found.append)
-    return [capability for capability in found if capability.id == "deep.policy"]
+    root.apply(found.append)
+    return [capability for capability in found if isinstance(capability, PolicyCapability)]
 
 
 def _limits(ctx: RunContext[Any]) -> UsageLimits:
