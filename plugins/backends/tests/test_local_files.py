@@ -24,6 +24,7 @@ from deep_backends import (
     SupportsStreamWrite,
     local_backend,
 )
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart
 from pydantic_ai.workspaces import WorkspaceUnavailableError
 
 if TYPE_CHECKING:
@@ -125,6 +126,17 @@ async def test_errors_name_the_callers_path(world: World) -> None:
     with pytest.raises(FileNotFoundError) as missing:
         await world.backend.read_bytes(path)
     assert str(missing.value) == f"[Errno 2] No such file or directory: {path!r}"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no file names that are not UTF-8")
+async def test_messages_of_a_root_whose_name_is_no_text_are_json(tmp_path: Path) -> None:
+    root = os.path.join(tmp_path, "gr\udcfc\udcdfe")
+    os.mkdir(root)
+    backend = local_backend(root)
+    assert await backend.working_dir() == root
+    said = ModelResponse(parts=[TextPart("hi")], workspace_ref=backend.ref)
+    text = ModelMessagesTypeAdapter.dump_json([said])
+    assert ModelMessagesTypeAdapter.validate_json(text) == [said]
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no file names that are not UTF-8")

@@ -104,7 +104,9 @@ class LocalBackend(
         self._given = given if os.path.isabs(given) else os.path.join(os.getcwd(), given)
         # A provider of its own: Pydantic AI's unconfined LocalWorkspace answers refs of "local", and a
         # conversation must not lose its confinement by being continued in an agent that has one.
-        self._ref = WorkspaceRef(provider="deep-local", id=os.path.normpath(self._given))
+        # A name that is not UTF-8 is escaped: messages carry the ref, and would not be JSON otherwise.
+        text = os.path.normpath(self._given).encode("utf-8", "backslashreplace").decode()
+        self._ref = WorkspaceRef(provider="deep-local", id=text)
         self._env = check_env(env)
         self._protected = _absolute(protected)
         self._max_read_bytes = max_read_bytes
