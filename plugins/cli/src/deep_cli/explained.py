@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from deep_core import ConfigError, PluginError
+from deep_core.errors import suggest
 
 from .failure import FAILED, USAGE
 from .screen import one_line, redact
@@ -131,8 +132,12 @@ def _user_error(error: Exception, model: str) -> Explained:
             USAGE,
         )
     if text.startswith("Unknown model"):
+        provider = model.partition(":")[0]
+        # Pydantic AI suggests the nearest of all its models, whoever's: a misspelt provider is told as that.
+        near = suggest(provider, KEYS) if provider not in KEYS and ":" in model else ""
+        said = f"Unknown model: {model}.{near}" if near else one_line(text, WIDTH)
         return Explained(
-            f"{one_line(text, WIDTH)}; a model is named provider:name, as in --model {EXAMPLE}. "
+            f"{said}{'' if said.endswith('?') else '.'} A model is named provider:name, as in --model {EXAMPLE}. "
             "Without a key: deep demo",
             USAGE,
         )
