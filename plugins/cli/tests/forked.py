@@ -125,7 +125,7 @@ class Nursery:
         stdin, typed = os.pipe()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             try:
-                os.write(typed, text.encode())
+                os.write(typed, os.fsencode(text))
                 os.close(typed)
                 process = self.start(root, command, cwd, env, (stdin, out.fileno(), err.fileno()))
             finally:

@@ -200,6 +200,15 @@ def test_a_command_is_shown_in_full_and_always_asks_once_in_the_chat(deep: Any, 
     assert (deep.work / "c.txt").read_text() == "more"
 
 
+def test_a_refusal_is_told_once_and_as_yours(chat: Any) -> None:
+    with OpenAIStub(Script(EXECUTE, "then not")) as stub, chat(stub) as terminal:
+        terminal.say("go")
+        terminal.answer("no")
+        terminal.expect("then not")
+    assert terminal.screen.count("denied") == 1
+    assert "✗ denied: execute $ printf made > b.txt  [filesystem, by you]" in terminal.screen
+
+
 def test_what_was_typed_before_the_question_does_not_answer_it(deep: Any, chat: Any) -> None:
     asked, go = threading.Event(), threading.Event()
 
@@ -352,7 +361,7 @@ def test_ctrl_c_at_a_question_runs_nothing_and_the_chat_goes_on(deep: Any, chat:
         terminal.say("go")
         terminal.expect("or say why not: ")
         terminal.type(CTRL_C)
-        terminal.expect("stopped")
+        terminal.expect("\n  ✗ stopped")  # on a line of its own
         terminal.say("then not")
         terminal.expect("good")
     assert not (deep.work / "b.txt").exists()
@@ -436,6 +445,23 @@ def test_ctrl_c_at_a_question_that_is_asked_again_leaves_a_conversation_that_goe
             terminal.expect("good")
     assert [role for role, _ in wire(stub)] == ["user", "assistant", "tool", "user"]
     assert not (deep.work / "b.txt").exists()
+
+
+def test_what_had_no_answer_is_not_recalled_with_the_answer_to_something_else(chat: Any) -> None:
+    with OpenAIStub(Script("one", EXECUTE)) as stub:
+        with chat(stub) as terminal:
+            terminal.say("hello")
+            terminal.expect("one")
+            terminal.say("go")
+            terminal.expect("or say why not: ")
+            terminal.type(CTRL_C)
+            terminal.expect("stopped")
+            terminal.prompt()
+            terminal.type(CTRL_D)
+            terminal.end()
+        with chat(stub, "--resume") as terminal:
+            terminal.expect("you    go")
+            assert "agent" not in terminal.prompt()
 
 
 def test_a_chat_in_which_nothing_was_answered_is_not_kept(deep: Any, chat: Any) -> None:
@@ -583,4 +609,8 @@ def test_a_folder_that_cannot_be_written_does_not_end_the_chat(deep: Any, chat: 
         terminal.expect("could not be stored")
         terminal.say("again")
         terminal.expect("two")
+        terminal.prompt()
+        terminal.type(CTRL_D)
+        assert terminal.end() == 0
     assert json.loads(stub.bodies[-1])["messages"][-1]["content"] == "again"
+    assert "--resume" not in terminal.screen  # there is nothing that could be resumed

@@ -59,6 +59,15 @@ def test_an_error_is_told_the_next_line_is_sent_and_the_exit_code_is_1(deep: Any
     assert "Traceback" not in done.err
 
 
+def test_a_line_that_is_not_utf_8_is_told_and_not_sent_and_the_next_one_is(deep: Any) -> None:
+    with OpenAIStub(Script("one", "two", "three")) as stub:
+        done = piped(deep, "first\ngr\udcfc\udcdfe\nsecond\n", *MODEL, env=stub.env)
+        piped(deep, "third\n", "--resume", env=stub.env).ok()  # the chat was stored
+    assert (done.code, done.out) == (1, "one\ntwo\n")
+    assert "not sent, it has bytes that are not UTF-8: gr\\udcfc\\udcdfe" in done.err
+    assert [m["content"] for m in stub.requests[1]["messages"] if m["role"] == "user"] == ["first", "second"]
+
+
 def test_verbose_shows_the_traceback(deep: Any) -> None:
     with OpenAIStub(Script(Failure(401, retry=False))) as stub:
         done = piped(deep, "go\n", *MODEL, "--verbose", env=stub.env)

@@ -64,6 +64,14 @@ def test_the_newest_is_that_of_the_folder(store: ChatStore) -> None:
     assert store.newest("/a/project").id == first.id
 
 
+def test_a_folder_whose_name_is_no_text_has_chats_too(store: ChatStore) -> None:
+    folder = "/a/gr\udcfc\udcdfe"  # as Python reads a name in Latin-1
+    chat = store.save(begun(store, folder))
+    assert store.load(chat.id, folder).folder == store.newest(folder).folder == folder
+    with pytest.raises(Failure, match="it was begun in /a/gr"):
+        store.load(chat.id, "/a/other")
+
+
 def test_folders_of_one_name_are_kept_apart(store: ChatStore) -> None:
     store.save(begun(store, "/a/project"))
     with pytest.raises(Failure, match="no chat of /b/project"):

@@ -13,17 +13,19 @@ from deep_cli.changes import FileChange, compare, snapshot
 from deep_cli.explained import explained
 from deep_cli.failure import Failure
 from deep_cli.screen import looks_secret, one_line, plain, redact
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.stubs import Call, Script, function_model
 
 
-@given(st.text())
+@given(st.text(st.characters()))
+@example("gr\udcfc\udcdfe")
 def test_nothing_that_a_terminal_obeys_gets_through(text: str) -> None:
     shown = plain(text)
     assert all(char in "\n\t" or ord(char) >= 32 for char in shown)
     assert not set(shown) & set("\x7f\x9b\u202e\u2066\u2028")
+    assert shown.encode().decode() == shown
     assert plain(shown) == shown
 
 

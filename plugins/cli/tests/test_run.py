@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import socket
 from typing import Any
@@ -55,6 +56,21 @@ def test_without_an_approval_the_call_does_not_run_the_model_is_told_and_the_exi
     assert not (deep.work / "b.txt").exists()
     assert "needs an approval that nobody gives here" in told(stub)
     assert "denied: execute" in done.err
+
+
+def test_a_task_that_is_not_utf_8_is_told_as_that(deep: Any) -> None:
+    done = deep("run", "gr\udcfc\udcdfe", *MODEL, env={"OPENAI_API_KEY": "x"})
+    assert done.code == 2
+    assert "TASK has bytes that are not UTF-8" in done.err
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_stream_that_whoever_started_it_has_closed_is_no_error(deep: Any, closed: str) -> None:
+    with OpenAIStub(Script("fine")) as stub:
+        line = f"{shlex.join(deep.command('run', 'go', *MODEL))} {closed}"
+        done = deep.environment.run("sh", "-c", line, env=stub.env)
+    assert done.code == 0, done.err
+    assert "fine" in done.out or closed == ">&-"
 
 
 def test_the_json_report_is_the_whole_of_stdout(deep: Any) -> None:

@@ -177,7 +177,8 @@ class Approver:
         below: dict[str, Any] = {}
         for question in asked:
             approved, by, reason = self._decide(question)
-            self._record(Decision(question.tool, question.plugin, question.args, approved, by))
+            call_id = question.call_id.rpartition("/")[2]
+            self._record(Decision(question.tool, question.plugin, question.args, approved, by, call_id))
             decisions = below if question.child else own
             decisions[question.call_id] = True if approved else ToolDenied(_told(by, reason))
         calls: dict[str, Any] = {}

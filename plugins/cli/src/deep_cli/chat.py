@@ -99,6 +99,8 @@ class Chat:
         self._loop = loop
         self._trace = trace
         self._deps = _deps(kernel, stored)
+        self.kept = self.begun
+        """Whether there is a file of it, so that it can be resumed."""
         self._approver = Approver(approve, self._ask if screen.ask else None, screen.decided)
         self._seen: list[ModelMessage] = []
         self._interrupts = Interrupts()
@@ -233,6 +235,7 @@ class Chat:
         except (OSError, ValueError) as error:
             self._screen.problem(f"this chat could not be stored: {plain(str(error))}", "It goes on all the same.")
             return
+        self.kept = True
         if saved.id != self.stored.id:
             self._screen.note(f"chat {self.stored.id} was continued elsewhere; from here on this one is {saved.id}")
         self.stored = saved
@@ -257,8 +260,8 @@ class Chat:
         for message in self.stored.messages:
             if isinstance(message, ModelResponse):
                 answered = message.text or answered
-            else:
-                asked = _typed(message) or asked
+            elif typed := _typed(message):
+                asked, answered = typed, ""
         return asked, answered
 
     def use_model(self, model: str) -> None:
@@ -273,6 +276,7 @@ class Chat:
     def begin_anew(self) -> None:
         """Leave this conversation as it is stored, and begin another."""
         self.stored = self._store.new(self.stored.folder, self._made.model, self._made.backend)
+        self.kept = False
         self._approver.forget()
         backend = self._deps.backend
         self._deps = replace(create_default_deps(kernel=self._kernel), backend=backend)

@@ -87,7 +87,7 @@ def _model(chat: Chat, screen: ChatScreen, rest: str) -> bool:
 
 
 def _new(chat: Chat, screen: ChatScreen, rest: str) -> bool:
-    if chat.begun:
+    if chat.kept:
         screen.note(chat.how_to_go_on().replace("Go on with", "This one is kept"))
     chat.begin_anew()
     screen.said(f"  chat {chat.stored.id}")

@@ -21,11 +21,13 @@ from .failure import FAILED, INTERRUPTED, REFUSED
 from .interrupts import ChatLoop
 from .options import cli_options
 from .progress import CliProgress
+from .screen import is_text, one_line
 
 __all__ = ["NEWEST", "run_chat"]
 
 NEWEST = "newest"
 """`--resume` without an id."""
+NOT_TEXT = "Set the terminal to UTF-8; a file is converted with iconv -t UTF-8."
 HINT = "/help lists the commands. Ctrl-C stops a turn, Ctrl-D leaves."
 
 
@@ -87,7 +89,7 @@ def run_chat(
         terminal = screen.ask is not None
         _open(chat, screen, terminal=terminal, resumed=stored is not None)
         interrupted = _talk(chat, screen, prompted(store.project(folder)) if terminal else typed_lines(), attached)
-        if chat.begun:
+        if chat.kept:
             screen.note(chat.how_to_go_on())
     # On a terminal, whoever sat there has seen what failed and what was refused.
     code = 0 if terminal else FAILED if chat.failed else REFUSED if chat.refused else 0
@@ -123,6 +125,10 @@ def _talk(chat: Chat, screen: ChatScreen, messages: Iterable[str], attached: str
             if is_command(text):
                 if not obey(text, chat, screen):
                     break
+                continue
+            if not is_text(text):
+                chat.failed = True
+                screen.problem(f"not sent, it has bytes that are not UTF-8: {one_line(text, 60)}", NOT_TEXT)
                 continue
             end = chat.turn(text + attached)
             if end == "stopped" and screen.ask is None:

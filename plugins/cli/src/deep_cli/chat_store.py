@@ -20,6 +20,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.usage import RunUsage
 
 from .failure import FAILED, USAGE, Failure
+from .screen import plain
 
 __all__ = ["ChatStore", "StoredChat"]
 
@@ -110,7 +111,7 @@ class ChatStore:
         document = _Document(
             format=FORMAT,
             id=chat.id,
-            folder=chat.folder,
+            folder=plain(chat.folder),
             model=chat.model,
             backend=chat.backend,
             deps=chat.deps,
@@ -139,11 +140,11 @@ class ChatStore:
         if not found:
             raise Failure(f"--resume {id}: there is no such chat; deep chat --resume takes this folder's newest", USAGE)
         chat = self._read(found[0])
-        if chat.folder != folder:
+        if chat.folder != plain(folder):
             raise Failure(
                 f"--resume {id}: it was begun in {chat.folder}: cd there, then deep chat --resume {id}", USAGE
             )
-        return chat
+        return replace(chat, folder=folder)
 
     def newest(self, folder: str) -> StoredChat:
         """The conversation of this folder that was stored last.
@@ -154,7 +155,7 @@ class ChatStore:
         stamped = [(path.stat().st_mtime_ns, path) for path in self.project(folder).glob("*.json")]
         if not stamped:
             raise Failure(f"--resume: there is no chat of {folder} yet; begin one with deep chat", USAGE)
-        return self._read(max(stamped)[1])
+        return replace(self._read(max(stamped)[1]), folder=folder)
 
     def _path(self, chat: StoredChat) -> Path:
         return self.project(chat.folder) / f"{chat.id}.json"

@@ -135,8 +135,12 @@ def main(args: Sequence[str] | None = None) -> None:
         args: what was typed after `deep`; None means `sys.argv`.
     """
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
-    for stream in (sys.stdout, sys.stderr):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever started it
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    # A terminal of another encoding shows `?`, it does not end the command; nor does what is typed in another one.
+    for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "replace"), (sys.stdin, "surrogateescape")):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="replace")  # a terminal of another encoding shows `?`, it does not end the command
+            reconfigure(errors=errors)
     deep.main(args=None if args is None else list(args), prog_name="deep")

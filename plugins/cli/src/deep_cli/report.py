@@ -62,6 +62,7 @@ class Decision:
         approved: whether it ran.
         by: `you`; `always` (your earlier answer for this tool); `allow` or `deny` (`--approve` said so); `nobody`
             (there was nobody to ask).
+        call_id: the call's own id, "" where it is not told.
     """
 
     tool: str
@@ -69,6 +70,7 @@ class Decision:
     args: Mapping[str, Any]
     approved: bool
     by: DecidedBy
+    call_id: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The decision in `--output json`."""

@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-__all__ = ["MASK", "looks_secret", "one_line", "plain", "redact", "redacted"]
+__all__ = ["MASK", "is_text", "looks_secret", "one_line", "plain", "redact", "redacted"]
 
 MASK = "***"
 
-# C0 but tab and newline, DEL, C1; line and paragraph separators; bidirectional controls, which reorder what is read.
-_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]"
+# C0 but tab and newline, DEL, C1; line and paragraph separators; bidirectional controls, which reorder what is read;
+# surrogates, as which Python reads bytes that are not UTF-8: no file and no provider takes them.
+_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 # Compiled when there is something to hide, which `re` remembers: most commands show none of it.
 _TELLTALE = (
     # `token` has no plural here: `max_tokens` is a number that people want to see.
@@ -27,6 +28,11 @@ SHORTEST = 6
 def plain(text: str) -> str:
     """The text with every control character made visible (`\\x1b`), so that it cannot move or hide what is shown."""
     return text if text.isprintable() else re.sub(_CONTROL, _visible, text)
+
+
+def is_text(text: str) -> bool:
+    """Whether all of it can be sent and stored; bytes that were not UTF-8 when they were read cannot."""
+    return text.isprintable() or re.search("[\ud800-\udfff]", text) is None
 
 
 def _visible(match: re.Match[str]) -> str:

@@ -56,6 +56,8 @@ class TerminalReporter(Reporter):
         self._out = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True, emoji=False)
         self._in = replies or sys.stdin
         self._status: Status | None = None
+        self._denied: set[str] = set()
+        """Calls whose denial was told as a decision; what the run tells of them is no news."""
         # A terminal of another encoding shows letters instead of question marks.
         fine = (self._out.encoding or "").lower().startswith("utf")
         self._marks = (
@@ -87,7 +89,7 @@ class TerminalReporter(Reporter):
             self._wait("working")
         elif isinstance(event, ToolEvent):
             self._tool(event, pad)
-        elif isinstance(event, ApprovalEvent) and event.decision == "denied":
+        elif isinstance(event, ApprovalEvent) and event.decision == "denied" and event.call_id not in self._denied:
             self._line(
                 (f"{pad}{self._marks['bad']} {event.tool} ", "red"),
                 "denied by policy",
@@ -125,6 +127,8 @@ class TerminalReporter(Reporter):
         mark, style, word = (
             (self._marks["ok"], "green", "approved") if decision.approved else (self._marks["bad"], "red", "denied")
         )
+        if not decision.approved:
+            self._denied.add(decision.call_id)
         about = target(decision.args)
         self._line(
             (f"  {mark} {word}: ", style),
@@ -212,7 +216,11 @@ class TerminalReporter(Reporter):
                 sep="",
                 end="",
             )
-            line = self._in.readline()
+            try:
+                line = self._in.readline()
+            except KeyboardInterrupt:
+                self._line("")  # what comes next is not to stand behind the question
+                raise
             if not line:
                 self._line("")
                 return "closed"
@@ -276,7 +284,7 @@ def answer_of(line: str) -> Answer | None:
     if meant is not None and meant != "no":
         return None
     # `n use tabs` and `no, use tabs` are an answer and its reason; in `no new files` the `no` belongs to the reason.
-    return Refusal(rest.strip() if meant == "no" and word.lower() != "no" else line.strip())
+    return Refusal(plain(rest.strip() if meant == "no" and word.lower() != "no" else line.strip()))
 
 
 def forget_typed(stream: TextIO) -> None:

@@ -11,6 +11,7 @@ import click
 
 from deep_cli.failure import Failure, show_traceback
 from deep_cli.flags import agent_options, config_option, verbose, verbose_option
+from deep_cli.screen import is_text
 
 if TYPE_CHECKING:
     from deep_cli.report import RunReport
@@ -49,6 +50,8 @@ def run(
     """
     if not task.strip():
         raise click.UsageError("TASK is empty: say what to do.")
+    if not is_text(task):
+        raise click.UsageError("TASK has bytes that are not UTF-8: set the terminal to UTF-8.")
     from deep_cli.explained import explained
     from deep_cli.plugin_files import load_plugin_files
     from deep_cli.runner import run_task
