@@ -16,7 +16,7 @@ from .calls import Incidents
 from .capability import DeepCapability, Parts
 from .context import AgentContext
 from .contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
-from .errors import PluginError, clash_message, suggest
+from .errors import PluginError, clash_message, said, suggest
 from .expressions import ToolExpression, as_expression
 from .gate import NativeTools, PolicyCapability, approves, vet
 from .hosting import Hosted, hostable
@@ -149,7 +149,7 @@ class _Assembly:
     def _drop_of(self, request: Request, plugin: str, where: str, error: BaseException) -> None:
         self.dropped.add(plugin)
         if plugin in request.named:
-            raise PluginError(f"plugin {self.kernel.label(plugin)}, {where}: {error}", plugin=plugin) from error
+            raise PluginError(f"plugin {self.kernel.label(plugin)}, {where}: {said(error)}", plugin=plugin) from error
         if self.strict and not self.kernel.strict:
             raise error
         self.kernel.drop(plugin, where, error)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from .metadata import canonical
 
-__all__ = ["ConfigError", "MissingExtra", "PluginError", "PluginWarning", "clash_message", "suggest", "warn"]
+__all__ = ["ConfigError", "MissingExtra", "PluginError", "PluginWarning", "clash_message", "said", "suggest", "warn"]
 
 
 class PluginError(Exception):
@@ -61,6 +61,14 @@ def warn(message: str) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(own):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, PluginWarning, stacklevel=level + 1)
+
+
+def said(error: BaseException) -> str:
+    """An exception's message, whatever its own `__str__` does: it is a plugin's code too, and outside containment."""
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 - what it raises says nothing of what went wrong
+        return f"(its message cannot be read: {type(broken).__name__})"
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

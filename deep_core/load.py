@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
 
-from .errors import MissingExtra, PluginError, suggest
+from .calls import MESSAGE_LIMIT
+from .errors import MissingExtra, PluginError, said, suggest
 from .index import Candidate, PluginRecord, origin_problem
 from .registry import Registry, static
 from .survey import by_hand, named
@@ -84,7 +85,9 @@ def explain_failure(record: PluginRecord, error: BaseException) -> str:
         where = f" at {error.filename}:{error.lineno}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         way = f"pip install {error.name.partition('.')[0]}, or {way}"
-    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    text = " ".join(f"{type(error).__name__}: {said(error)}".split()).rstrip(": ")
+    if len(text) > MESSAGE_LIMIT:
+        text = f"{text[:MESSAGE_LIMIT]}…"
     return f"{text}{where}; {way}"
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from .contributions import StateSlot
-from .errors import suggest
+from .errors import said, suggest
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -137,7 +137,7 @@ class SessionState:
                 data = slot.migrate(data, version)
             return _adapter(slot).validate_python(data)
         except Exception as error:  # noqa: BLE001 - whatever a plugin's migrate raises, the data is kept
-            self.invalid[slot.name] = f"{type(error).__name__}: {error}"
+            self.invalid[slot.name] = f"{type(error).__name__}: {said(error)}"
             self.kept[slot.name] = stored
             return slot.default()
 

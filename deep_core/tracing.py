@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from .errors import said
+
 __all__ = ["Trace", "Traced", "Tracer"]
 
 
@@ -142,7 +144,7 @@ class _Step(AbstractContextManager[None]):
     ) -> None:
         self._step.milliseconds = (time.perf_counter() - self._began) * 1000
         if error is not None:
-            self._step.outcome = f"{type(error).__name__}: {error}".rstrip(": ")
+            self._step.outcome = f"{type(error).__name__}: {said(error)}".rstrip(": ")
         if self._span is not None:
             self._span.__exit__(kind, error, traceback)
         _open.reset(self._token)

@@ -70,6 +70,10 @@ LOADING = [
     Broken("no_hook", "failed", ("implements no hook", "@deep_core.hookimpl", DISABLE)),
     Broken("raising_specs", "failed", ("the specs broke", DISABLE)),
     Broken("raising_state", "failed", ("hook deep_state", "the slots broke", DISABLE)),
+    Broken(
+        "unreadable_error", "failed", ("RemoteError: (its message cannot be read: AttributeError)", ".py:9", DISABLE)
+    ),
+    Broken("endless_error", "failed", ("ValueError: not a forecast: <td>rain</td> <td>", "…", ".py:3", DISABLE)),
     Broken("raising_constructor", "failed", ("the constructor broke", DISABLE), ":Plugin"),
     Broken("missing_extra", "needs-extra", ("pip install 'deep-skills[pdf]'",)),
     Broken("too_new", "incompatible", ("deep-core >=99", "pip install"), "", ("deep-core>=99",)),
@@ -96,6 +100,7 @@ BROKEN = {broken.kind: broken for broken in (*LOADING, *CONTRIBUTING)}
 RUNNING = {
     *("raising_live_section", "raising_processor", "stopping_processor", "raising_redactor", "raising_tool"),
     *("raising_observer", "raising_check", "raising_property", "raising_static_section", "slow_import"),
+    "unreadable_tool_error",
 }
 """Those that load and contribute, and go wrong in a run, or not at all."""
 
@@ -225,6 +230,26 @@ def test_a_raising_tool_is_a_failed_result_and_the_run_goes_on(here: Here) -> No
     assert report["returns"]["explode"] == ["failed", "RuntimeError: the tool broke (plugin raising_tool)"]
     (incident,) = report["incidents"]
     assert incident.startswith("plugin raising_tool, tool explode: RuntimeError: the tool broke")
+
+
+def test_an_error_that_cannot_be_written_out_is_contained_as_any_other(here: Here) -> None:
+    here.install(GOOD, installed("unreadable_tool_error"))
+    with Kernel() as kernel, kernel.trace() as trace:
+        agent = kernel.create_agent(TestModel())
+        asyncio.run(agent.run("Go.", deps=create_default_deps(kernel=kernel)))
+        told = [str(incident) for incident in kernel.incidents]
+    unread = "RemoteError: (its message cannot be read: AttributeError)"
+    for where in ("tool explode", "processor broken", "hook deep_run_event"):
+        assert any(f"{where}: {unread}" in text for text in told)
+    assert unread in {step.outcome for step in trace.steps}
+
+
+def test_a_reason_is_one_line_that_can_be_read(here: Here) -> None:
+    here.install(BROKEN["endless_error"].distribution)
+    with pytest.warns(PluginWarning):
+        reason = Kernel().plugins["endless_error"].reason
+    assert len(reason.splitlines()) == 1
+    assert len(reason) < 1000
 
 
 def test_a_raising_static_section_is_left_out_and_the_plugin_stays(here: Here) -> None:

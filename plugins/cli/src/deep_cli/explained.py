@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from deep_core import ConfigError, PluginError
-from deep_core.errors import suggest
+from deep_core.errors import said, suggest
 
 from .failure import FAILED, USAGE
 from .screen import one_line, redact
@@ -110,7 +110,7 @@ def _explained(error: BaseException, model: str) -> Explained:
 
 
 def _text(error: BaseException) -> str:
-    return one_line(str(error), WIDTH) or "no message"
+    return one_line(said(error), WIDTH) or "no message"
 
 
 def _missing_package(error: ImportError) -> Explained:
