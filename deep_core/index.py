@@ -89,7 +89,7 @@ class Candidate(NamedTuple):
     @property
     def module(self) -> str:
         """The module that the entry point names."""
-        return self.value.partition(":")[0].strip()
+        return self.value.partition("[")[0].partition(":")[0].strip()
 
 
 def site_directories() -> list[str]:
@@ -124,7 +124,8 @@ def scan(directories: Sequence[str] | None = None, *, group: str = GROUP) -> lis
 
 def _dist_infos(directory: str) -> Iterator[tuple[str, str]]:
     try:
-        names = sorted(name for name in os.listdir(directory) if name.endswith(".dist-info"))
+        # With `~` begins what pip has set aside to uninstall it, and left there when it was killed.
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".dist-info") and name[0] != "~")
     except OSError:
         return
     for name in names:
@@ -132,17 +133,25 @@ def _dist_infos(directory: str) -> Iterator[tuple[str, str]]:
 
 
 def _candidates(path: str, installed: dict[str, str], group: str) -> list[Candidate]:
+    points: list[tuple[str, str]] | None = None
     try:
         points = read_entry_points(path, group)
         return _read(path, points, installed) if points else []
     except Exception as error:  # noqa: BLE001 - whatever one distribution's metadata does, the others are untouched
-        name, _, version = os.path.basename(path).removesuffix(".dist-info").partition("-")
-        record = PluginRecord(
-            name.lower().removeprefix("deep_"), name.replace("_", "-"), version, os.path.dirname(path)
-        )
-        reason = f"its metadata cannot be read ({type(error).__name__}: {error}); pip install --force-reinstall"
-        record.fail("failed", f"{reason} {record.distribution}", error)
-        return [Candidate(record, "", Path(path), "", (), (), (), listed=False)]
+        return [_unreadable(path, name, value, error) for name, value in points or [(_guessed(path), "")]]
+
+
+def _guessed(path: str) -> str:
+    """The plugin's name, where entry_points.txt does not tell."""
+    return os.path.basename(path).partition("-")[0].lower().removeprefix("deep_")
+
+
+def _unreadable(path: str, plugin: str, value: str, error: Exception) -> Candidate:
+    name, _, version = os.path.basename(path).removesuffix(".dist-info").partition("-")
+    record = PluginRecord(plugin, name.replace("_", "-"), version, os.path.dirname(path))
+    reason = f"its metadata cannot be read ({type(error).__name__}: {error}); pip install --force-reinstall"
+    record.fail("failed", f"{reason} {record.distribution}", error)
+    return Candidate(record, value, Path(path), "", (), (), (), listed=False)
 
 
 def _read(path: str, points: Sequence[tuple[str, str]], installed: dict[str, str]) -> list[Candidate]:
@@ -209,15 +218,22 @@ def origin_problem(candidate: Candidate) -> str | None:
         name = ".".join(parts[: depth + 1])
         spec = _find_spec(name, search)
         if spec is None:
-            return f"its module {name!r} is not there; reinstall {candidate.record.distribution}"
+            return f"its module {name!r} is not there; {_again(candidate)}"
         if spec.origin is not None and spec.has_location:
             problem = _outside(candidate, name, os.path.realpath(spec.origin))
             if problem:
                 return problem
         search = _locations(spec, parts[depth], search)
         if search is None and depth + 1 < len(parts):
-            return f"its module {candidate.module!r} is not there: {name!r} is no package"
+            return f"its module {candidate.module!r} is not there: {name!r} is no package; {_again(candidate)}"
     return None
+
+
+def _again(candidate: Candidate) -> str:
+    """What brings back files that are gone: `pip install` leaves a distribution alone that is there by its metadata."""
+    record = candidate.record
+    way = f"install {record.path} again" if record.editable else f"pip install --force-reinstall {record.distribution}"
+    return f"{way}, or plugins.disable = [{record.name!r}]"
 
 
 def _locations(spec: Any, part: str, search: list[str] | None) -> list[str] | None:
@@ -254,7 +270,8 @@ def _outside(candidate: Candidate, name: str, origin: str) -> str | None:
             return None
     return (
         f"module {name!r} would come from {origin}, which {candidate.record.distribution} did not install; "
-        "rename that file, or start Python with -P so that the working directory is not searched"
+        "rename that file, or start Python with -P so that the working directory is not searched, or "
+        f"plugins.disable = [{candidate.record.name!r}]"
     )
 
 

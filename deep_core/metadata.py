@@ -116,15 +116,16 @@ def read_entry_points(dist_info: str, group: str) -> list[tuple[str, str]]:
         ValueError: the section is there, and a line of the file is no entry, or the file is not UTF-8.
     """
     # A thousand distributions are asked, and few have the section: no buffer, no decoding, no pattern before that.
+    # It may stand after spaces, and after the mark with which editors of Windows begin a file.
     try:
         with open(os.path.join(dist_info, "entry_points.txt"), "rb", buffering=0) as file:
             content = file.read()
     except OSError:
         return []
-    if f"\n[{group}]".encode() not in b"\n" + content:
+    if f"[{group}]".encode() not in content:
         return []
     section, found = "", list[tuple[str, str]]()
-    for number, raw in enumerate(content.decode("utf-8").splitlines(), 1):
+    for number, raw in enumerate(content.decode("utf-8-sig").splitlines(), 1):
         line = raw.strip()
         if not line or line[0] in "#;":
             continue

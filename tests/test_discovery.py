@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,36 @@ def test_broken_metadata_of_one_distribution_stops_nothing(
         target.write_bytes(content)
     assert installed.listed()["rain"]["status"] == "active"
     assert installed.loaded()["rain"]["status"] == "active"
+
+
+def test_a_plugin_whose_metadata_is_cut_off_keeps_its_name(installed: Environment) -> None:
+    shone = plugin("shone")
+    environment, folder = installed, installed.site / "acme_light-1.0.dist-info"
+    environment.install(Distribution("acme-light", {"shone": "acme_shone"}, shone.files))
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nNam", encoding="utf-8")
+    found = environment.listed(disable=["shone"])
+    assert found["shone"]["status"] == "failed"
+    assert "pip install --force-reinstall acme-light" in found["shone"]["reason"]
+    assert found.told == []  # nobody says that there is no plugin `shone` to disable
+    assert "acme-light" in environment.loaded(require=["shone"]).message
+
+
+def test_what_pip_set_aside_is_no_second_distribution(installed: Environment) -> None:
+    left = SUN.write(installed.site)
+    shutil.copytree(left, left.with_name("~" + left.name[1:]))
+    assert installed.loaded().statuses == {"rain": "active", "sun": "active"}
+
+
+def test_a_module_may_be_followed_by_extras(environment: Environment) -> None:
+    environment.install(Distribution("acme-sun", {"sun": "acme_sun [pdf]"}, SUN.files))
+    assert environment.loaded().statuses == {"sun": "active"}
+
+
+def test_a_plugin_whose_module_is_gone_says_what_brings_it_back(installed: Environment) -> None:
+    (installed.site / "acme_sun.py").unlink()
+    sun = installed.loaded()["sun"]
+    assert sun["status"] == "failed"
+    assert sun["reason"].endswith("; pip install --force-reinstall acme-sun, or plugins.disable = ['sun']")
 
 
 # -- the outcome of the last load --------------------------------------------------------------------------------------

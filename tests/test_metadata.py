@@ -90,6 +90,7 @@ def test_ranges_accept_what_packaging_accepts(specifier: str, version: str) -> N
         "[console_scripts]\nx = a:b\n\n[deep]\n# comment\nweather = acme.weather:plugin [pdf]\nother=b\n"
         "[deep.commands]\nc = d:e\n",
         "[ deep ]\r\nweather = acme_weather\r\n",
+        "  [deep]\n  weather = acme_weather\n",
         "[deep]\n",
         "",
     ],
@@ -99,6 +100,11 @@ def test_entry_points_are_read_as_importlib_metadata_reads_them(tmp_path: Path, 
     points = importlib_metadata.Distribution.at(Path(dist)).entry_points
     for group in ("deep", "deep.commands"):
         assert read_entry_points(dist, group) == [(point.name, point.value) for point in points.select(group=group)]
+
+
+def test_a_byte_order_mark_hides_no_plugin(tmp_path: Path) -> None:
+    dist = written(tmp_path, "Name: x\nVersion: 1\n", "\ufeff[deep]\nweather = acme_weather\n")
+    assert read_entry_points(dist, "deep") == [("weather", "acme_weather")]
 
 
 @pytest.mark.parametrize("text", ["[deep]\nno equals sign\n", "[deep]\n[[\n"])
