@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -16,7 +16,16 @@ from typing import Any, Literal, NamedTuple, cast
 
 from .metadata import canonical, read_entry_points, read_metadata
 
-__all__ = ["GROUP", "Candidate", "PluginRecord", "Status", "origin_problem", "scan", "site_directories"]
+__all__ = [
+    "GROUP",
+    "Candidate",
+    "PluginRecord",
+    "Status",
+    "origin_problem",
+    "scan",
+    "shield_pydantic",
+    "site_directories",
+]
 
 GROUP = "deep"
 """The entry-point group that plugins stand in."""
@@ -120,6 +129,16 @@ def scan(directories: Sequence[str] | None = None, *, group: str = GROUP) -> lis
     for path in paths.values():
         found.extend(_candidates(path, paths, group))
     return sorted(found, key=lambda c: (c.record.name, c.record.distribution or ""))
+
+
+def shield_pydantic(candidates: Iterable[Candidate]) -> None:
+    """Turn pydantic's own plugins off where a distribution's entry points cannot be read.
+
+    Pydantic reads those of every distribution when its first model is made, and the garbage would end the application
+    there. Without its own plugins it does not look.
+    """
+    if any(candidate.record.distribution and not candidate.value for candidate in candidates):
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def _dist_infos(directory: str) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from .calls import Caller, Incident, Incidents
 from .contributions import StateSlot
 from .errors import ConfigError, MissingExtra, PluginError, clash_message, suggest, warn
-from .index import PluginRecord
+from .index import PluginRecord, shield_pydantic
 from .load import explain_failure, load
 from .outcomes import remember
 from .registry import Registry
@@ -91,10 +91,7 @@ class Kernel:
             config=config,
             remembered=False,
         )
-        if any(c.record.distribution and not c.value for c in found.candidates):
-            # Pydantic reads the entry points of every distribution when its first model is made, and the garbage in
-            # this one would end the application there. Without its own plugins it does not look.
-            os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+        shield_pydantic(found.candidates)
         self.config = found.config
         self.records = found.records
         self.plugins: Mapping[str, PluginRecord] = MappingProxyType(_by_name(found.records))

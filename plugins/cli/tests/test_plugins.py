@@ -205,6 +205,47 @@ def test_a_misspelt_command_has_a_suggestion(make_deep: Any) -> None:
     assert "Did you mean 'doctor'?" in done.err
 
 
+# -- one broken plugin among the others --------------------------------------------------------------------------------
+
+TALKING = Distribution("acme-talking", {"talking": "acme_talking"}, {"acme_talking.py": "print('Hi!')\n" + HOOK})
+
+
+def test_stdout_has_what_a_command_says_and_not_what_a_plugin_prints(make_deep: Any) -> None:
+    deep = make_deep("backends", "demo", others=(TALKING,))
+    for arguments in (
+        ("run", "hello", "--model", "demo:echo", "--output", "json"),
+        ("explain", "--json"),
+        ("config", "show", "--json"),
+        ("config", "schema"),
+    ):
+        done = deep(*arguments).ok()
+        assert json.loads(done.out)
+        assert "Hi!" in done.err
+    assert deep("run", "hello", "--model", "demo:echo").ok().out == "hello\n"
+    assert deep("explain", "--prompt").ok().out == "The sun shines.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run", "hello", "--model", "demo:echo"), "acme-garbage"),
+        (("explain",), "acme-garbage"),
+        (("config", "schema"), "acme-garbage"),
+        (("chat", "--resume"), "no chat"),
+        (("demo", "--help"), ""),
+    ],
+)
+def test_a_distribution_that_nobody_can_read_stops_no_command(
+    make_deep: Any, arguments: tuple[str, ...], said: str
+) -> None:
+    deep = make_deep("backends", "filesystem", "demo")
+    dist_info = Distribution("acme-garbage").write(deep.environment.site)
+    (dist_info / "entry_points.txt").write_text("[deep]\nnot an entry point\n", encoding="utf-8")
+    done = deep(*arguments)
+    assert said in done.err
+    assert "Pair" not in done.err  # what the standard library says of it, when pydantic asks
+
+
 # -- deep plugins uninstall --------------------------------------------------------------------------------------------
 
 

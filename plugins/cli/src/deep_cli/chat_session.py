@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from deep_core import Kernel
@@ -21,7 +22,7 @@ from .failure import FAILED, INTERRUPTED, REFUSED
 from .interrupts import ChatLoop
 from .options import cli_options
 from .progress import CliProgress
-from .screen import is_text, one_line
+from .screen import answers_alone, is_text, one_line
 
 __all__ = ["NEWEST", "run_chat"]
 
@@ -69,7 +70,8 @@ def run_chat(
     folder, store, screen = os.path.realpath(Path.cwd()), ChatStore(), ChatScreen()
     stored = _resumed(store, resume, folder)
     progress = CliProgress(screen)
-    with Kernel(plugins=[progress, *plugins], config=config) as kernel:
+    terminal = screen.ask is not None
+    with nullcontext() if terminal else answers_alone(), Kernel(plugins=[progress, *plugins], config=config) as kernel:
         options = cli_options(kernel.config)
         attached = with_files("", files, options.attach_chars) if files else ""
         made = make_agent(kernel, model or (stored and stored.model), backend or (stored and stored.backend))
@@ -86,7 +88,6 @@ def run_chat(
             loop=loop,
             trace=trace,
         )
-        terminal = screen.ask is not None
         _open(chat, screen, terminal=terminal, resumed=stored is not None)
         interrupted = _talk(chat, screen, prompted(store.project(folder)) if terminal else typed_lines(), attached)
         if chat.kept:

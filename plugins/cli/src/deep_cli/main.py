@@ -33,6 +33,8 @@ BUILT_IN = {
     "new": ("commands.new:new", "A new plugin from the template."),
 }
 """Command -> where it is, and its line in the help, so that `deep --help` imports none of them."""
+LIGHT = frozenset({"plugins", "doctor", "new"})
+"""Built-in commands that do not load pydantic, or see to it themselves."""
 FOUND = "deep_cli.plugin_commands"
 
 
@@ -62,6 +64,10 @@ class Deep(click.Group):
         Raises:
             Failure: it is a plugin's, and it cannot be used.
         """
+        if cmd_name not in LIGHT:
+            from deep_core.index import scan, shield_pydantic
+
+            shield_pydantic(scan())  # a command loads pydantic before it makes the kernel, which would do it
         if cmd_name in BUILT_IN:
             module, _, name = BUILT_IN[cmd_name][0].partition(":")
             return cast("click.Command", getattr(import_module(f".{module}", __package__), name))

@@ -1,13 +1,15 @@
-"""Text that others wrote, made safe to show: no control characters that a terminal obeys, no secrets of the host."""
+"""What others wrote, made safe to show: no control characters that a terminal obeys, no secrets, nothing on stdout."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Mapping
-from typing import Any, cast
+import sys
+from collections.abc import Generator, Mapping
+from typing import Any, TextIO, cast
 
-__all__ = ["MASK", "is_text", "looks_secret", "one_line", "plain", "redact", "redacted"]
+__all__ = ["MASK", "answers_alone", "is_text", "looks_secret", "one_line", "plain", "redact", "redacted"]
 
 MASK = "***"
 
@@ -44,6 +46,17 @@ def one_line(text: str, width: int = 100) -> str:
     """The text on one line of at most `width` characters, control characters made visible."""
     line = plain(" ".join(text.split()))
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+@contextlib.contextmanager
+def answers_alone() -> Generator[TextIO]:
+    """What plugins print while it is open goes to stderr: stdout, which is given, has what the command says alone.
+
+    A program that reads the JSON would stop at a plugin's greeting.
+    """
+    stdout = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        yield stdout
 
 
 def looks_secret(name: str) -> bool:

@@ -10,7 +10,7 @@ import click
 
 from deep_cli.failure import FAILED, USAGE, Failure
 from deep_cli.flags import config_option, json_option, plugin_option, verbose_option
-from deep_cli.screen import plain
+from deep_cli.screen import answers_alone, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ def show(as_json: bool, plugin_files: tuple[Path, ...], config: Path | None) -> 
     from deep_cli.plugin_files import load_plugin_files
     from deep_core import Kernel
 
-    with Kernel(plugins=load_plugin_files(plugin_files), config=config) as kernel:
+    with answers_alone(), Kernel(plugins=load_plugin_files(plugin_files), config=config) as kernel:
         found = _effective(kernel)
     if as_json:
         click.echo(json.dumps(_json(found), indent=2, ensure_ascii=False))
@@ -117,8 +117,9 @@ def schema(plugin_files: tuple[Path, ...]) -> None:
     from deep_cli.settings import json_schema
     from deep_core import Kernel
 
-    with Kernel(plugins=load_plugin_files(plugin_files)) as kernel:
-        click.echo(json.dumps(json_schema(kernel), indent=2, ensure_ascii=False))
+    with answers_alone(), Kernel(plugins=load_plugin_files(plugin_files)) as kernel:
+        found = json_schema(kernel)
+    click.echo(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 TEMPLATE = """\

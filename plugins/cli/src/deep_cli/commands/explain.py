@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_cli.flags import config_option, json_option, plugin_option, verbose_option
-from deep_cli.screen import plain, redact, redacted
+from deep_cli.screen import answers_alone, plain, redact, redacted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +35,8 @@ def explain(as_json: bool, prompt_only: bool, plugin_files: tuple[Path, ...], co
     from deep_cli.plugin_files import load_plugin_files
     from deep_cli.preview import preview
 
-    found = preview(load_plugin_files(plugin_files), config)
+    with answers_alone():
+        found = preview(load_plugin_files(plugin_files), config)
     if prompt_only:
         prompt = redact(found.prompt)
         click.echo(plain(prompt) if sys.stdout.isatty() else prompt)

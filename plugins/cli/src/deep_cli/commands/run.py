@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +10,7 @@ import click
 
 from deep_cli.failure import Failure, show_traceback
 from deep_cli.flags import agent_options, config_option, verbose, verbose_option
-from deep_cli.screen import is_text
+from deep_cli.screen import answers_alone, is_text
 
 if TYPE_CHECKING:
     from deep_cli.report import RunReport
@@ -57,9 +56,9 @@ def run(
     from deep_cli.runner import run_task
     from deep_cli.terminal import TerminalReporter
 
-    given: Any = load_plugin_files(plugin_files)
     try:
-        with TerminalReporter(None if output == "json" else sys.stdout).open() as screen:
+        with answers_alone() as stdout, TerminalReporter(None if output == "json" else stdout).open() as screen:
+            given: Any = load_plugin_files(plugin_files)
             report = run_task(
                 task,
                 model=model,
