@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -58,13 +58,10 @@ class Trace:
     """
 
     steps: list[Traced] = field(default_factory=list[Traced])
-    _listener: Callable[[Traced], None] | None = field(default=None, repr=False)
 
     def add(self, step: Traced) -> None:
         """Take up an outermost step that has ended."""
         self.steps.append(step)
-        if self._listener is not None:
-            self._listener(step)
 
     def by_plugin(self) -> dict[str, float]:
         """Milliseconds spent in each plugin's own code, the slowest first."""
@@ -87,6 +84,13 @@ class Trace:
         return "\n".join(line for step in self.steps for line in step.lines())
 
 
+class _Printed(Trace):
+    """Says each step on stderr and keeps none: what is traced from outside may run for months."""
+
+    def add(self, step: Traced) -> None:
+        print(*step.lines(), sep="\n", file=sys.stderr)
+
+
 _open: ContextVar[Traced | None] = ContextVar("deep_open_step", default=None)
 _OFF: AbstractContextManager[None] = nullcontext()
 
@@ -95,7 +99,7 @@ class Tracer:
     """One kernel's: hands steps to the traces that are under way, and to OpenTelemetry where a run is instrumented."""
 
     def __init__(self, *, to_stderr: bool = False) -> None:
-        self._traces: tuple[Trace, ...] = (Trace(_listener=_print),) if to_stderr else ()
+        self._traces: tuple[Trace, ...] = (_Printed(),) if to_stderr else ()
 
     @contextmanager
     def trace(self) -> Generator[Trace]:
@@ -153,7 +157,3 @@ class _Step(AbstractContextManager[None]):
             return
         for trace in self._traces:
             trace.add(self._step)
-
-
-def _print(step: Traced) -> None:
-    print(*step.lines(), sep="\n", file=sys.stderr)

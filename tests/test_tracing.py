@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from pydantic_ai import FunctionToolset, ModelRetry
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from deep_core import Deny, PluginError, PromptSection, create_default_deps
+from deep_core.tracing import Traced, Tracer
 from tests import another_process
 from tests.plugins_by_hand import kernel_of, plugin, run, scripted
 from tests.stubs import Call
@@ -135,3 +137,13 @@ def test_deep_trace_prints_to_stderr(tmp_path: Path) -> None:
     assert "ms  filesystem: hook deep_toolsets" in traced.stderr
     for off in ("", "0"):
         assert started(off).stderr == ""
+
+
+def test_what_is_printed_is_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    tracer = Tracer(to_stderr=True)
+    for _ in range(100):
+        with tracer.step("forgetful", "tool", "forecast"):
+            pass
+    assert capsys.readouterr().err.count("forgetful: tool forecast") == 100
+    gc.collect()
+    assert not [found for found in gc.get_objects() if isinstance(found, Traced) and found.plugin == "forgetful"]
