@@ -55,3 +55,26 @@ def test_a_backend_that_confines_nothing_is_caught(pytester: pytest.Pytester) ->
     assert outcomes["failed"] >= 3 * len(WAYS), outcomes
     result.stdout.fnmatch_lines(["*read a file outside of the workspace. Change: resolve links*"])
     result.stdout.fnmatch_lines(["*changed files outside of the workspace*"])
+
+
+WITHOUT_COMMANDS = """
+import gc
+import pytest
+from deep_backends import memory_backend
+from pytest_deep import BackendConformance
+
+class TestFilesOnly(BackendConformance):
+    @pytest.fixture
+    def backend(self):
+        return memory_backend()
+
+def test_nothing_is_left_to_be_logged(caplog):
+    gc.collect()
+    assert caplog.messages == []
+"""
+
+
+def test_what_a_backend_without_commands_skips_leaves_no_failed_task(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(WITHOUT_COMMANDS)
+    result = pytester.runpytest_subprocess("-q", "-k", "cancellation or logged", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, skipped=1)
