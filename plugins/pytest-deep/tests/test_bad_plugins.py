@@ -23,6 +23,18 @@ CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
         "test_sessions_share_nothing",
         ("deep_toolsets[0]", ".calls: changed while sessions ran: 4 became 8", "keep what belongs to a session"),
     ),
+    "caches_notes": (
+        "test_sessions_share_nothing",
+        ("caches_notes.notebook.cache: keeps what a session said: 'canary-", "keep what belongs to a session"),
+    ),
+    "remembers_words": (
+        "test_sessions_share_nothing",
+        ("remembers_words.plain.cache: keeps what a session said: 'canary-", "keep what belongs to a session"),
+    ),
+    "shares_a_context": (
+        "test_sessions_share_nothing",
+        ("shares_a_context.NOTES.get(): keeps what a session said: 'canary-", "keep what belongs to a session"),
+    ),
     "tells_notes": (
         "test_sessions_share_nothing",
         ("tool 'note': showed one session what another had said", "keep what belongs to a session in a StateSlot"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
 
@@ -18,6 +21,9 @@ MOST = 50_000
 """Values that are looked at: a plugin may hold large constant tables."""
 OPENED = ("deep_core.contributions", "pydantic_ai.toolsets", "pydantic_ai.tools", "collections")
 """Modules of classes, not the plugin's own, whose instances a plugin contributes or keeps its state in."""
+CACHED = type(functools.lru_cache(len))
+"""What `functools.cache` and `lru_cache` make of a function."""
+LINK = "_lru_list_elem"
 SCALARS = (str, bytes, int, float, bool, complex, type(None))
 
 
@@ -72,6 +78,11 @@ def _parts(value: Any, subject: Subject) -> Iterator[tuple[str, object]]:
         yield from ((f"[{index}]", item) for index, item in enumerate(list(cast("Any", value))))
     elif isinstance(value, functools.partial):
         yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
+    elif isinstance(value, CACHED):
+        yield from _of_cache(value)
+    elif isinstance(value, ContextVar):
+        with contextlib.suppress(LookupError):  # it has no default, and a run's own value is not seen here
+            yield ".get()", cast("ContextVar[object]", value).get()
     elif isinstance(value, MethodType):
         yield from (("", value.__self__), (".__func__", value.__func__))
     elif isinstance(value, FunctionType):
@@ -106,6 +117,25 @@ def _of_function(function: FunctionType, subject: Subject) -> Iterator[tuple[str
             continue
     yield from ((f".__defaults__[{index}]", item) for index, item in enumerate(function.__defaults__ or ()))
     yield from ((f".{n}", v) for n, v in vars(function).items() if n not in ("deep_impl", "deep_order", "__wrapped__"))
+
+
+def _of_cache(function: Any) -> Iterator[tuple[str, object]]:
+    """The keys and results of a cache, not how many there are: a cache may fill."""
+    yield "", function.__wrapped__
+    bounded = function.cache_parameters()["maxsize"] is not None
+    # Nothing but the collector tells what is in it. A bounded one tells of keys and results, and of links between them.
+    for held in gc.get_referents(function):
+        if held is function.__wrapped__ or held is function.__dict__ or isinstance(held, type):
+            continue
+        parts: list[object] = [held]
+        if isinstance(held, dict):
+            table = cast("dict[object, object]", held)
+            if not bounded:
+                parts = [*table.keys(), *table.values()]
+            elif any(type(value).__name__ == LINK for value in table.values()):
+                parts = []
+        for part in parts:
+            yield f".cache[{part!r}]" if isinstance(part, SCALARS) else f".cache[#{id(part)}]", part
 
 
 def _is_opened(value: object, subject: Subject) -> bool:
