@@ -261,32 +261,48 @@ def about_prefix(bench: Bench) -> Iterator[Problem]:
     run = bench.sound(bench.run(*bench.calls("canary")))
     heard = len(bench.recorder.events)
     requests = [*run.requests]
-    for _ in range(2):
+    for _ in range(3):
         again = asyncio.run(bench.run_async(bench.agent, history=run.messages, continued=run))
         run = bench.sound(again)
         requests += run.requests
     compacted = any(isinstance(event, CompactionEvent) for event in bench.recorder.events[heard:])
+    just_rewritten = False
     for number, (one, other) in enumerate(pairwise(requests), 1):
-        problem = _changed(number, one, other, messages=not compacted)
+        where = f"request {number + 1} of a conversation"
+        problem = _changed(where, one, other)
+        rewritten = _rewritten(where, one, other)
+        if problem is None and (just_rewritten or not compacted):
+            # A reducer may rewrite what was sent, and then the next request goes on from there.
+            problem = rewritten
         if problem is not None:
             yield problem
             return
+        just_rewritten = rewritten is not None
 
 
-def _changed(number: int, one: Request, other: Request, *, messages: bool) -> Problem | None:
-    where = f"request {number + 1} of a conversation"
-    change = "say what changes in a live section (PromptSection.live): it is appended, so a provider's cache holds"
+PREFIX_CHANGE = "say what changes in a live section (PromptSection.live): it is appended, so a provider's cache holds"
+
+
+def _changed(where: str, one: Request, other: Request) -> Problem | None:
     if one.instructions != other.instructions:
         what = f"the prompt changed: {_difference(one.instructions, other.instructions)}"
-        return Problem(where, what, change)
+        return Problem(where, what, PREFIX_CHANGE)
     if _shown(one) != _shown(other):
         return Problem(where, "the tools' definitions changed", "make names, descriptions and schemas fixed text")
-    before, after = plain_messages(one.messages), plain_messages(other.messages)
-    if messages and after[: len(before)] != before:
-        index = next(i for i, text in enumerate(before) if i >= len(after) or after[i] != text)
-        what = f"message {index + 1} changed: {_difference(before[index], after[index] if index < len(after) else '')}"
-        return Problem(where, what, f"{change}; a history processor leaves earlier messages as they are, or reduces")
     return None
+
+
+def _rewritten(where: str, one: Request, other: Request) -> Problem | None:
+    before, after = plain_messages(one.messages), plain_messages(other.messages)
+    if after[: len(before)] == before:
+        return None
+    index = next(i for i, text in enumerate(before) if i >= len(after) or after[i] != text)
+    what = f"message {index + 1} changed: {_difference(before[index], after[index] if index < len(after) else '')}"
+    change = (
+        f"{PREFIX_CHANGE}; a history processor leaves earlier messages as they are, or reduces them rarely and much, "
+        "not at every request"
+    )
+    return Problem(where, what, change)
 
 
 def _shown(request: Request) -> list[str]:

@@ -236,6 +236,8 @@ class Bench:
         deps = make_deps(kernel, folder, files=self.suite.files) if continued is None else continued.deps
         prompt = PROMPT if canary == "canary" else f"{PROMPT} {canary}"
         model = _Model(prompt, steps, barrier)
+        if history:  # each turn says something else, or a window that slides over equal turns would look like rest
+            prompt = f"{prompt} After {len(history)} messages."
         run = Run(model.requests, deps, folder if continued is None else continued.folder)
         before = asyncio.all_tasks()
         try:
