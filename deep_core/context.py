@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -117,7 +118,16 @@ class AgentContext:
         return folder
 
     def on_close(self, function: Callable[[], object]) -> None:
-        """Run `function` when the kernel is closed; the last one registered runs first."""
+        """Run `function` when the kernel is closed; the last one registered runs first.
+
+        Raises:
+            TypeError: it is `async def`: nobody could await it, as `kernel.close()` may run without an event loop.
+        """
+        if inspect.iscoroutinefunction(function):
+            raise TypeError(
+                f"context.on_close takes a plain function, and {function.__qualname__} is async def: nothing would "
+                "await it; close there what can be closed without awaiting, and the rest when a run or session ends"
+            )
         self._on_close(self.plugin, function)
 
     def collect(self, hook: str) -> tuple[Contribution[Any], ...]:

@@ -264,11 +264,11 @@ class Kernel:
                 return
             self._closed = True
             closers, self._closers = self._closers[::-1], []
-        failed: Exception | None = None
+        failed: Exception | SystemExit | None = None
         for plugin, function in closers:
             try:
                 function()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 failed = failed or error
                 self._incidents.note(plugin, "on_close", error, "closing went on")
         self._registry.clear()

@@ -183,12 +183,16 @@ def test_close_runs_what_was_registered_in_reverse_once() -> None:
         kernel.create_agent(scripted())
 
 
-def test_one_that_fails_while_closing_does_not_keep_the_others_from_it() -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
+def test_one_that_fails_while_closing_does_not_keep_the_others_from_it(error: type[BaseException]) -> None:
     closed: list[str] = []
+
+    def fail() -> None:
+        raise error
 
     def toolsets(context: Any) -> list[Any]:
         context.on_close(lambda: closed.append("first"))
-        context.on_close(lambda: 1 / 0)
+        context.on_close(fail)
         context.on_close(lambda: closed.append("last"))
         return []
 
@@ -197,6 +201,17 @@ def test_one_that_fails_while_closing_does_not_keep_the_others_from_it() -> None
     kernel.close()
     assert closed == ["last", "first"]
     assert [(incident.plugin, incident.where) for incident in kernel.incidents] == [("a", "on_close")]
+
+
+def test_what_would_have_to_be_awaited_is_refused_when_it_is_registered() -> None:
+    async def close() -> None: ...
+
+    def toolsets(context: Any) -> list[Any]:
+        context.on_close(close)
+        return []
+
+    with pytest.raises(PluginError, match=r"takes a plain function, and .*close is async def"):
+        kernel_of(plugin("a", toolsets=toolsets), strict=True).create_agent(scripted())
 
 
 @pytest.mark.parametrize("how", ["in a with statement", "by hand", "without close"])
