@@ -6,6 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import deep_backends
+import deep_filesystem
+import deep_skills
+import deep_subagents
 import pytest
 from deep_skills import ActiveSkill
 from deep_skills.allowed import covers, narrowed
@@ -134,3 +138,18 @@ async def test_where_nobody_is_to_be_asked_the_list_only_informs(
     result = await agent.run("go", deps=create_default_deps())
     assert result.output == "done"
     assert "Allowed tools: Read" in results(result.all_messages())[0]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("listed", "asks"), [("Read", True), ("Read Task", False)])
+async def test_what_may_not_be_done_may_not_be_delegated_unasked(
+    project: Path, skill: Write, listed: str, asks: bool
+) -> None:
+    skill(project / ".deep/skills", "s", extra=f"allowed-tools: {listed}\n")
+    delegate = Call("task", {"description": "write it", "subagent_type": "general-purpose"})
+    plugins = [deep_skills, deep_backends, deep_filesystem, deep_subagents]
+    with Kernel(plugins=plugins, discover=False, strict=True, config={}) as kernel:
+        agent = kernel.create_agent(function_model(Script(LOAD, delegate, WRITE, "written", "done")), backend="local")
+        result = await agent.run("go", deps=create_default_deps(kernel=kernel))
+    assert isinstance(result.output, DeferredToolRequests) is asks
+    assert (project / "x").exists() is not asks

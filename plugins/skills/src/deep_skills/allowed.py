@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["covers", "narrowed"]
 
-CHANGING = frozenset({"write", "execute", "network", "destructive"})
-"""Tags of tools that do something. Others (read, and notes such as todos) are never held up."""
+CHANGING = frozenset({"write", "execute", "network", "destructive", "subagent"})
+"""Tags of tools that do something. Others (read, and notes such as todos) are never held up. To delegate is to do what
+the child may: it starts without skills, so none of its own calls would be asked about."""
 
 KNOWN_AS: dict[str, frozenset[str]] = {
     "bash": frozenset({"execute"}),
