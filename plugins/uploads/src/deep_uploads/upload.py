@@ -162,9 +162,8 @@ class _Upload:
             except Exception as error:
                 if error is self._source.error:
                     raise
-                raise UploadError(
-                    f"{self._name}: nothing was uploaded, the backend failed: {type(error).__name__}: {error}"
-                ) from error
+                why = "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+                raise UploadError(f"{self._name}: nothing was uploaded, the backend failed: {why}") from error
 
     # -- limits --------------------------------------------------------------------------------------------------
 
