@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -149,14 +150,28 @@ async def test_execute(root: Path, new_session: Any) -> None:
     assert await session.ok("execute", "exit 3") == "Exit code 3, no output"
     assert await session.ok("execute", "echo out; echo err >&2; exit 2") == "Exit code 2\nout\n[stderr]\nerr"
     long = await session.ok("execute", "seq 1 1000; echo the error >&2")
-    assert long.startswith("1\n2\n")
-    assert "characters left out" in long
-    assert long.endswith("1000\n[stderr]\nthe error")
+    pointer, _, shown = long.partition("\n")
+    assert shown.startswith("1\n2\n")
+    assert "characters left out" in shown
+    assert shown.endswith("1000\n[stderr]\nthe error")
     assert len(long) < 350
+    whole = "".join(f"{n}\n" for n in range(1, 1001)) + "\n[stderr]\nthe error\n"
+    stored = re.fullmatch(r"\[all 3,913 characters of it: (\.deep/results/execute-[0-9a-f]{12}\.txt)\]", pointer)
+    assert stored is not None
+    assert (root / stored[1]).read_text() == whole
     message = await session.failed("execute", "echo begun; sleep 30", timeout=1)
     assert message == "Stopped after 1 s (the longest is 5). Output so far:\nbegun"
     assert "at least 1" in await session.failed("execute", "true", timeout=0)
     assert "more than 10,485,760 bytes" in await session.failed("execute", "yes | head -c 11000000")
+
+
+async def test_long_output_is_shown_where_it_cannot_be_kept(root: Path, new_session: Any) -> None:
+    (root / ".deep").write_text("in the way")
+    session = new_session(Workspace(LocalWorkspaceBackend(root)), execute_chars=1_000)
+    long = await session.ok("execute", "seq 1 1000")
+    assert long.startswith("1\n2\n")
+    assert long.endswith("\n1000")
+    assert len(long) <= 1_000
 
 
 async def test_execute_without_commands(new_session: Any) -> None:

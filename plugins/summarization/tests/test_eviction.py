@@ -81,6 +81,19 @@ async def test_the_model_can_read_all_of_it_with_read_file(make_agent: MakeAgent
     assert max(len(str(part.content)) for part in parts) > 20_000, "and pages are larger than what is stored"
 
 
+async def test_what_a_command_says_is_kept_whole_and_once(make_agent: MakeAgent, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(LINES)
+    script = Script(Call("execute", {"command": "cat log"}), "done")
+    agent = make_agent(function_model(script), interrupt_on=False)
+    outcome = await agent.run("go", deps=create_default_deps(local_backend(tmp_path)))
+    text = str(returns(outcome.all_messages())[0].content)
+    assert len(text) <= 20_000
+    assert "0000000 some output" in text
+    assert text.endswith("0139999 some output of a long command")
+    assert (tmp_path / stored_path(text)).read_text() == LINES
+    assert len(list((tmp_path / ".deep/results").glob("*.txt"))) == 1
+
+
 class Row(BaseModel):
     name: str
     cells: list[int]

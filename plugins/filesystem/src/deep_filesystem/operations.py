@@ -209,7 +209,7 @@ class Operations:
             try:
                 result = await workspace.run(command, shell=True, timeout=seconds)  # noqa: S604
             except WorkspaceTimeoutError as error:
-                output = render_output(error.stdout, error.stderr, limit)
+                output = await render_output(workspace, error.stdout, error.stderr, limit)
                 raise ToolFailed(
                     f"Stopped after {seconds} s (the longest is {self.options.execute_seconds}). "
                     f"{f'Output so far:{chr(10)}{output}' if output else 'No output so far.'}"
@@ -217,9 +217,9 @@ class Operations:
             except WorkspaceOutputLimitError as error:
                 raise ToolFailed(
                     f"Stopped: more than {error.limit:,} bytes of output. Send it to a file and read that. It began:\n"
-                    f"{render_output(error.stdout, error.stderr, limit)}"
+                    f"{await render_output(workspace, error.stdout, error.stderr, limit)}"
                 ) from error
-        return render_result(result, limit)
+        return await render_result(workspace, result, limit)
 
 
 def _seen_files(ctx: RunContext[Any]) -> dict[str, Seen]:

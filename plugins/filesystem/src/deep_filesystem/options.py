@@ -34,7 +34,7 @@ class FilesystemOptions(PluginOptions):
     max_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
     """Bytes of a file that is edited, overwritten, or read on a backend that reads no ranges; larger is refused."""
     execute_chars: int = Field(default=20_000, ge=100)
-    """Characters of a command's output that are shown, half from its beginning and half from its end."""
+    """Characters of a command's output that are shown: its beginning, its end, and where all of it is kept."""
     execute_seconds: int = Field(default=600, ge=1)
     """The longest `timeout` that `execute` accepts, in seconds."""
     ripgrep: bool = True
