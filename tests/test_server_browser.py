@@ -99,16 +99,24 @@ class Tab:
     def find(self, selector: str) -> Any:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
+    def all(self, selector: str) -> list[Any]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
     def texts(self, selector: str) -> list[str]:
-        return [found.text for found in self.driver.find_elements(By.CSS_SELECTOR, selector)]
+        return [found.text for found in self.all(selector)]
 
     def shown(self, selector: str) -> bool:
-        return any(found.is_displayed() for found in self.driver.find_elements(By.CSS_SELECTOR, selector))
+        return any(found.is_displayed() for found in self.all(selector))
+
+    def write(self, text: str) -> None:
+        """Put a text into the composer at once, as pasting it does."""
+        self.driver.execute_script("arguments[0].value = arguments[1]", self.find("#text"), text)
 
     def say(self, text: str) -> None:
-        """Send a message, by the keyboard, and wait for the answer or for a question."""
+        """Send a message, and wait for the answer or for a question."""
         before = len(self.texts("#items article.user"))
-        self.find("#text").send_keys(text, Keys.ENTER)
+        self.write(text)
+        self.find("#text").send_keys(Keys.ENTER)
         self.until(lambda: len(self.texts("#items article.user")) > before)
         self.settled()
 
@@ -196,6 +204,7 @@ def test_a_first_visit_from_message_to_approved_change(server: Server, tab: Tab,
     tab.say("helper: edit report.txt: best -> better")
     assert tab.find("#approval .ask").text == "The subagent general-purpose wants to use edit_file on report.txt"
     assert tab.texts("#approval .diff .remove") == ["-january was best"]
+    tab.until(lambda: tab.shown("#approval .card.armed"))
     tab.find("#approval .card").send_keys("a")  # by the keyboard
     tab.until(lambda: not tab.shown("#approval"))
     tab.settled()
@@ -225,7 +234,7 @@ def test_a_reload_and_a_restart_show_the_same_and_go_on(server: Server, tab: Tab
     server.stop()
     tab.until(lambda: tab.find("#connection").text == "Reconnecting …")
     tab.find("#approval .approve").click()
-    assert tab.find("#notice").text == "Not connected. Your message was not sent."
+    assert tab.find("#notice").text == "Not connected. This was not sent."
     server.start()
     tab.until(lambda: not tab.shown("#connection"))
     tab.until(lambda: everything() == before)
@@ -237,7 +246,7 @@ def test_a_reload_and_a_restart_show_the_same_and_go_on(server: Server, tab: Tab
 
 def test_a_server_that_is_killed_in_the_middle_says_so_and_goes_on(server: Server, tab: Tab) -> None:
     tab.say("say before")
-    tab.driver.execute_script("arguments[0].value = arguments[1]", tab.find("#text"), "say " + "word " * 3000)
+    tab.write("say " + "word " * 3000)
     tab.find("#text").send_keys(Keys.ENTER)
     tab.until(lambda: len(tab.texts("article.assistant")) == 2)
     server.stop(kill=True)
@@ -315,6 +324,72 @@ def test_what_models_and_users_say_is_never_html(tab: Tab, text: str) -> None:
     assert not tab.driver.title.startswith("owned")
 
 
+def test_what_is_typed_when_a_question_comes_up_is_no_answer_to_it(tab: Tab) -> None:
+    tab.driver.execute_script(
+        """
+        new MutationObserver((_, observer) => {  // as soon as a question is there
+          observer.disconnect();
+          document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "a", bubbles: true }));
+        }).observe(document.getElementById("approval"), { childList: true });
+        """
+    )
+    tab.say("run touch notes.txt")
+    tab.until(lambda: tab.shown("#approval .card.armed"))
+    tab.driver.switch_to.active_element.send_keys("and also")
+    assert tab.find("#text").get_attribute("value") == "and also"
+    tab.find("#approval .card").send_keys("d")
+    tab.settled()
+    assert tab.texts("#items .state") == ["denied"]
+    tab.write("")
+    tab.say("run touch notes.txt")
+    tab.until(lambda: tab.shown("#approval .card.armed"))
+    tab.driver.switch_to.active_element.send_keys("a")  # nothing was being typed: the question has the keyboard
+    tab.until(lambda: "notes.txt" in tab.texts("#files a"))
+
+
+def test_what_is_approved_is_what_is_read(tab: Tab) -> None:
+    tab.say("run echo one\necho \u202etxt.exe")
+    assert tab.texts("#approval .args pre") == ["echo one\necho \\u202etxt.exe"]
+    tab.approve()
+    tab.say("write notes.txt: one\u2028\u202etwo")
+    assert tab.texts("#approval .diff .add") == ["+one\\u2028\\u202etwo"]
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks", "inline"),
+    [
+        ("one ```x```\n```y```\nlast", [], ["x", "y"]),
+        ("```py\na = `1`\n```\nlast", ["a = `1`"], []),
+        ("- item\n  ````sh\n  ```\n  ````\nlast", ["  ```"], []),
+        ("last\n```\nno end", ["no end"], []),
+        ("`a` *b* ** ` c\n# last", [], ["a"]),
+    ],
+)
+def test_code_of_an_answer_is_set_apart_and_nothing_is_lost(
+    tab: Tab, text: str, blocks: list[str], inline: list[str]
+) -> None:
+    tab.say(f"say {text}")
+    spoken = "article.assistant"
+    assert [node.get_attribute("textContent") for node in tab.all(f"{spoken} pre")] == blocks
+    assert tab.texts(f"{spoken} code") == inline
+    assert "last" in tab.find(f"{spoken} p:last-of-type").text
+
+
+def test_what_is_too_large_is_said_and_not_cut(server: Server, tab: Tab) -> None:
+    server.file(tab, "").mkdir(parents=True, exist_ok=True)
+    with server.file(tab, "large.bin").open("wb") as file:
+        file.truncate(11 * 1024 * 1024)
+    tab.say("list")
+    tab.until(lambda: tab.texts("#files a") == ["large.bin"])
+    tab.find("#files a").click()
+    tab.until(lambda: "large.bin: a file of 11,534,336 bytes" in tab.find("#notice").text)
+    tab.write("x" * 20_001)
+    tab.find("#text").send_keys(Keys.ENTER)
+    assert "A message may have 20000 characters, and this one has 20001" in tab.find("#notice").text
+    assert len(tab.find("#text").get_attribute("value")) == 20_001
+    tab.write("")
+
+
 def test_names_of_files_are_never_html(server: Server, tab: Tab, tmp_path: Path) -> None:
     evil = tmp_path / "<img src=x onerror=alert(1)>.txt"
     evil.write_text("x")
@@ -327,7 +402,7 @@ def test_names_of_files_are_never_html(server: Server, tab: Tab, tmp_path: Path)
 
 
 def test_a_run_can_be_stopped_by_the_keyboard(tab: Tab) -> None:
-    tab.driver.execute_script("arguments[0].value = arguments[1]", tab.find("#text"), "say " + "word " * 3000)
+    tab.write("say " + "word " * 3000)
     tab.find("#text").send_keys(Keys.ENTER)
     tab.until(lambda: tab.texts("article.assistant"))
     tab.find("#text").send_keys("me too", Keys.ENTER)
@@ -344,6 +419,10 @@ def test_a_refused_upload_says_why(tab: Tab, tmp_path: Path) -> None:
     tab.upload(huge)
     tab.until(lambda: "huge.bin: an upload may have 52,428,800 bytes." in "".join(tab.texts("#uploads .failed")))
     assert tab.texts("#files a") == []
+    tab.driver.set_window_size(480, 800)
+    assert tab.shown("#uploads .failed")  # on a telephone too, where the files are out of sight
+    tab.find("#uploads .failed button").click()
+    assert tab.texts("#uploads .failed") == []
 
 
 def test_a_dropped_file_is_uploaded(tab: Tab) -> None:
@@ -370,6 +449,15 @@ def test_dark_and_light_and_narrow(tab: Tab, tmp_path: Path) -> None:
     tab.until(lambda: not tab.shown("#sessions") and not tab.shown("#side"))
     assert tab.shown("#approval .approve")
     assert tab.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-    tab.find("#show-files").click()
+    tab.find("#show-side").click()
     assert tab.shown("#todos")
+    tab.find("#show-sessions").click()
+    assert tab.shown("#sessions")
+    assert not tab.shown("#side")
+    tab.find("#session-list a.current").click()
+    assert not tab.shown("#sessions")
+    tab.find("#show-sessions").click()
+    tab.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert not tab.shown("#sessions")
+    assert tab.shown("#approval .approve")
     tab.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

@@ -620,8 +620,14 @@ async def test_files_are_read_as_bytes_and_never_beyond_the_session(tmp_path: Pa
         assert got.headers["content-disposition"] == "attachment"
         assert got.headers["x-content-type-options"] == "nosniff"
         assert (await user.http.get(f"{base}/uploads/large.txt")).status_code == 413
-        assert (await user.http.get(f"{base}/uploads")).status_code == 413
-        ways = [f"..%2f{other}%2fuploads%2fother.txt", "%2fetc%2fpasswd", "..%2f..%2fsessions.sqlite", "none", "a%00b"]
+        ways = [
+            "uploads",
+            f"..%2f{other}%2fuploads%2fother.txt",
+            "%2fetc%2fpasswd",
+            "..%2f..%2fsessions.sqlite",
+            "none",
+            "a%00b",
+        ]
         for way in ways:
             response = await user.http.get(f"{base}/{way}")
             assert (response.status_code, response.json()) == (404, {"error": "There is no such file."}), way

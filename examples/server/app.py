@@ -236,10 +236,10 @@ def add_routes(app: FastAPI) -> None:
     async def read_file(live: OneSession, sessions: AllSessions, request: Request, path: str) -> Response:
         async with sessions.workspaces.use(live.id) as backend:
             try:
-                found = await Workspace(backend).stat(path)
+                size = (await Workspace(backend).stat(path)).size or 0
                 largest = request.app.state.settings.max_file_bytes
-                if found.is_dir or (found.size or 0) > largest:
-                    raise HTTPException(413, f"{path}: a directory, or more than {largest:,} bytes.")
+                if size > largest:
+                    raise HTTPException(413, f"{path}: a file of {size:,} bytes; sent are those up to {largest:,}.")
                 data = await Workspace(backend).read_bytes(path)
             except (OSError, ValueError, WorkspaceError) as error:
                 raise HTTPException(404, "There is no such file.") from error

@@ -12,21 +12,45 @@ function element(tag, className, ...children) {
   return node;
 }
 
-/** Fenced blocks, `code` and **bold** of a text, as nodes. Everything else stays as it was written. */
+/** Fenced blocks, headings, `code` and **bold** of a text, as nodes. Everything else stays as it was written. */
 function formatted(text) {
   const out = element("div", "prose");
-  text.split(/^```.*\n?/m).forEach((piece, number) => {
-    if (number % 2) return out.append(element("pre", "", piece.replace(/\n$/, "")));
-    const block = element("p");
-    for (const part of piece.replace(/^\n+|\n+$/g, "").split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/)) {
-      if (part.startsWith("`") && part.length > 2) block.append(element("code", "", part.slice(1, -1)));
-      else if (part.startsWith("**") && part.length > 4) block.append(element("strong", "", part.slice(2, -2)));
-      else if (part) block.append(part);
+  let fence = "";
+  let lines = [];
+  const flush = () => {
+    const block = fence ? element("pre", "", lines.join("\n")) : paragraph(lines.join("\n"));
+    if (fence || block.hasChildNodes()) out.append(block);
+    lines = [];
+  };
+  for (const line of text.split("\n")) {
+    const [, ticks, info] = line.match(/^\s*(`{3,})([^`]*)$/) ?? [];
+    if (ticks && (!fence || (ticks.length >= fence.length && !info.trim()))) {
+      flush();
+      fence = fence ? "" : ticks;
+    } else {
+      lines.push(line);
     }
-    if (block.hasChildNodes()) out.append(block);
-  });
+  }
+  flush();
   return out;
 }
+
+function paragraph(text) {
+  const block = element("p");
+  for (const part of text.replace(/^\n+|\n+$/g, "").split(/(`+[^`\n]+`+|\*\*[^*\n]+\*\*|^#{1,6} .+$)/m)) {
+    if (/^`+[^`]+`+$/.test(part)) block.append(element("code", "", part.replace(/^`+|`+$/g, "")));
+    else if (/^\*\*[^*]+\*\*$/.test(part)) block.append(element("strong", "", part.slice(2, -2)));
+    else if (/^#{1,6} ./.test(part)) block.append(element("strong", "heading", part.replace(/^#+ /, "")));
+    else if (part) block.append(part);
+  }
+  return block;
+}
+
+/** What would hide or reorder a text, made visible: what is approved must be what is read. */
+const visible = (text) => text.replace(
+  /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g,
+  (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+);
 
 const STATES = {
   running: "running", waiting: "waits for you", success: "done", failed: "failed", retried: "tried again",
@@ -47,11 +71,11 @@ function itemNode(item) {
     const head = element(
       "summary", "",
       element("span", "tool", item.tool),
-      element("span", "what", summary(item)),
+      element("span", "what", visible(summary(item))),
       element("span", `state ${item.state}`, STATES[item.state] ?? item.state),
     );
-    const node = element("details", "call", head, element("pre", "", item.args));
-    if (item.text) node.append(element("pre", "result", item.text));
+    const node = element("details", "call", head, element("pre", "", visible(item.args)));
+    if (item.text) node.append(element("pre", "result", visible(item.text)));
     if (item.depth) node.classList.add("child");
     return node;
   }
@@ -67,7 +91,9 @@ function place(index) {
   const node = itemNode(state.items[index]);
   if (old) {
     if (old.open) node.open = true;
+    const focused = old.contains(document.activeElement);
     old.replaceWith(node);
+    if (focused) node.querySelector("summary")?.focus();
   } else {
     list.append(node);
   }
@@ -107,18 +133,27 @@ function diffNode(diff) {
   for (const line of diff.split("\n")) {
     const head = line.startsWith("---") || line.startsWith("+++") || line.startsWith("@@");
     const kind = head ? "head" : line.startsWith("+") ? "add" : line.startsWith("-") ? "remove" : "";
-    pre.append(element("span", kind, `${line}\n`));
+    pre.append(element("span", kind, `${visible(line)}\n`));
   }
   return pre;
+}
+
+function argsNode(args) {
+  const list = element("dl", "args");
+  for (const [name, value] of Object.entries(args)) {
+    const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+    list.append(element("dt", "", visible(name)), element("dd", "", element("pre", "", visible(text))));
+  }
+  return list;
 }
 
 function questionNode(question, verdicts, done) {
   const who = question.subagent ? `The subagent ${question.subagent} wants to use` : "The agent wants to use";
   const head = element("p", "ask", `${who} `, element("code", "", question.tool));
-  if (question.args.path) head.append(" on ", element("code", "", String(question.args.path)));
+  if (question.args.path) head.append(" on ", element("code", "", visible(String(question.args.path))));
   const shown = question.diff !== null
-    ? diffNode(question.diff || "(nothing would change)")
-    : element("pre", "", JSON.stringify(question.args, null, 2));
+    ? diffNode(question.diff || "(no line would change)")
+    : argsNode(question.args);
   const reason = element("input", "reason");
   reason.placeholder = "Why not? (the agent is told)";
   reason.setAttribute("aria-label", "Reason for denying");
@@ -135,7 +170,7 @@ function questionNode(question, verdicts, done) {
     (verdict.approve ? approve : deny).classList.add("chosen");
     done();
   };
-  if (question.reason) head.after(element("p", "why", question.reason));
+  if (question.reason) head.after(element("p", "why", visible(question.reason)));
   approve.onclick = () => say({ approve: true });
   deny.onclick = () => say({ approve: false, reason: reason.value.trim() });
   reason.onkeydown = (event) => {
@@ -143,12 +178,17 @@ function questionNode(question, verdicts, done) {
     event.stopPropagation();
   };
   card.onkeydown = (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "a") approve.click();
-    if (event.key === "d") deny.click();
+    if (event.ctrlKey || event.metaKey || event.altKey || event.key.length > 1 || event.key === " ") return;
+    const button = { a: approve, d: deny }[event.key];
+    if (!button || event.repeat || !card.classList.contains("armed")) return $("text").focus();
+    event.preventDefault();
+    button.click();
   };
   return card;
 }
+
+// Milliseconds: until then a key is taken for the rest of a sentence, and goes to where sentences are written.
+const ARMED_AFTER = 800;
 
 function showApproval(approval) {
   state.approval = approval;
@@ -164,7 +204,8 @@ function showApproval(approval) {
   const many = cards.length > 1 ? ` Each of the ${cards.length} calls needs an answer.` : "";
   $("approval").append(element("h3", "", "Waiting for you."), element("span", "many", many), ...cards);
   $("items").scrollTop = $("items").scrollHeight;
-  cards[0].focus();
+  if (!$("text").value) cards[0].focus();
+  setTimeout(() => cards.forEach((card) => card.classList.add("armed")), ARMED_AFTER);
 }
 
 // -- the rest of the page ---------------------------------------------------------------------------------------
@@ -198,10 +239,31 @@ async function showFiles() {
   $("files").replaceChildren(...files.map((file) => {
     const link = element("a", "", file.path);
     link.href = `/api/sessions/${id}/files/${file.path.split("/").map(encodeURIComponent).join("/")}`;
-    link.download = file.path.split("/").pop();
+    link.onclick = (event) => {
+      event.preventDefault();
+      download(link.href, file.path.split("/").pop());
+    };
     return element("li", "", link, element("span", "size", size(file.size)));
   }));
   if (more) $("files").append(element("li", "empty", "… and more"));
+}
+
+/** Fetched here, so that a refusal is told on the page. */
+async function download(address, name) {
+  const response = await fetch(address).catch(() => null);
+  if (!response?.ok) return notice(await refusal(response));
+  const link = element("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
+/** Why a request was not done, as the server says it. */
+async function refusal(response) {
+  if (!response) return "The server does not answer.";
+  const answer = await response.json().catch(() => ({}));
+  return answer.error ?? `The server refused this (${response.status}).`;
 }
 
 function showTitle(title) {
@@ -213,7 +275,8 @@ function showRunning(running) {
   state.running = running;
   $("send").hidden = running;
   $("stop").hidden = !running;
-  document.body.classList.toggle("running", running);
+  // Said when it is whole: a reader that hears every word of a growing text anew is of no use.
+  $("items").setAttribute("aria-busy", running);
   if (!running && document.activeElement === document.body) $("text").focus();
 }
 
@@ -233,7 +296,7 @@ function connection(text) {
 
 async function showSessions() {
   const response = await fetch("/api/sessions").catch(() => null);
-  if (!response?.ok) return [];
+  if (!response?.ok) return notice(await refusal(response));
   const sessions = await response.json();
   $("session-list").replaceChildren(...sessions.map((session) => {
     const link = element("a", session.id === state.id ? "current" : "", session.title || "New session");
@@ -290,7 +353,7 @@ function hear(event) {
 
 function send(message) {
   if (state.socket?.readyState !== WebSocket.OPEN) {
-    notice("Not connected. Your message was not sent.");
+    notice("Not connected. This was not sent.");
     return false;
   }
   state.socket.send(JSON.stringify(message));
@@ -319,21 +382,19 @@ function connect() {
 
 async function create() {
   const response = await fetch("/api/sessions", { method: "POST" }).catch(() => null);
-  const answer = response ? await response.json() : { error: "The server does not answer." };
-  if (answer.id) location.hash = answer.id;
-  else notice(answer.error);
+  if (response?.ok) location.hash = (await response.json()).id;
+  else notice(await refusal(response));
 }
 
 async function open() {
   const sessions = await showSessions();
   const wanted = location.hash.slice(1);
-  const found = sessions.find((session) => session.id === wanted);
-  if (!found) {
-    if (sessions.length) location.hash = sessions[0].id;
+  if (!wanted || (sessions && !sessions.some((session) => session.id === wanted))) {
+    if (sessions?.length) location.hash = sessions[0].id;
     else await create();
     return;
   }
-  document.body.classList.remove("show-sessions");
+  showPanel("");
   if (state.id !== wanted) {
     state.id = wanted;
     state.approval = null;
@@ -354,9 +415,12 @@ async function upload(files) {
     const where = `/api/sessions/${state.id}/uploads?name=${encodeURIComponent(file.name)}`;
     const response = await fetch(where, { method: "POST", body: file }).catch(() => null);
     if (response?.ok) return line.remove();
-    const answer = response ? await response.json().catch(() => ({})) : {};
+    const dismiss = element("button", "quiet", "×");
+    dismiss.setAttribute("aria-label", `Dismiss: ${file.name}`);
+    dismiss.onclick = () => line.remove();
+    const why = response ? await refusal(response) : `${file.name}: the upload broke off.`;
     line.className = "failed";
-    line.replaceChildren(element("span", "", file.name), element("span", "", answer.error ?? "The upload failed."));
+    line.replaceChildren(element("span", "", why), dismiss);
   }));
 }
 
@@ -370,12 +434,13 @@ let dragged = 0;
 const carriesFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
 addEventListener("dragenter", (event) => { if (carriesFiles(event)) { dragged++; $("drop").hidden = false; } });
 addEventListener("dragleave", (event) => { if (carriesFiles(event) && --dragged <= 0) $("drop").hidden = true; });
-addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("dragover", (event) => { if (carriesFiles(event)) event.preventDefault(); });
 addEventListener("drop", (event) => {
+  if (!carriesFiles(event)) return;
   event.preventDefault();
   dragged = 0;
   $("drop").hidden = true;
-  if (event.dataTransfer?.files.length) upload(event.dataTransfer.files);
+  upload(event.dataTransfer.files);
 });
 
 // -- keyboard and buttons ---------------------------------------------------------------------------------------
@@ -392,10 +457,15 @@ $("text").onkeydown = (event) => {
     $("composer").requestSubmit();
   }
 };
+const MOST = 20000;
+
 $("composer").onsubmit = (event) => {
   event.preventDefault();
   const text = $("text").value.trim();
   if (!text) return;
+  if (text.length > MOST) {
+    return notice(`A message may have ${MOST} characters, and this one has ${text.length}: upload it as a file.`);
+  }
   if (state.running) return notice("The agent is still working: wait for it, or stop it.");
   if (state.approval) return notice("A call waits for your answer: approve or deny it first.");
   if (send({ type: "message", text })) {
@@ -406,11 +476,24 @@ $("composer").onsubmit = (event) => {
 };
 $("stop").onclick = () => send({ type: "stop" });
 $("new").onclick = create;
-$("show-sessions").onclick = () => document.body.classList.toggle("show-sessions");
-$("show-files").onclick = () => document.body.classList.toggle("show-side");
+
+/** On a narrow window: this side in front of the conversation, or with "" none. */
+function showPanel(name) {
+  for (const side of ["sessions", "side"]) {
+    document.body.classList.toggle(`show-${side}`, side === name);
+    $(`show-${side}`).setAttribute("aria-expanded", side === name);
+  }
+}
+
+for (const side of ["sessions", "side"]) {
+  $(`show-${side}`).onclick = () => showPanel(document.body.classList.contains(`show-${side}`) ? "" : side);
+}
+$("session-list").onclick = () => showPanel("");
 addEventListener("keydown", (event) => {
-  if (event.altKey && event.key.toLowerCase() === "n") { event.preventDefault(); create(); }
-  if (event.key === "Escape" && state.running) send({ type: "stop" });
+  if (event.altKey && event.code === "KeyN") { event.preventDefault(); create(); }
+  if (event.key !== "Escape") return;
+  if (document.body.matches(".show-sessions, .show-side")) showPanel("");
+  else if (state.running) send({ type: "stop" });
 });
 addEventListener("hashchange", open);
 open();
