@@ -580,6 +580,26 @@ async def test_uploads_are_streamed_bounded_and_told_to_the_agent(tmp_path: Path
             assert (await user.http.post(f"/api/sessions/{session_id}/uploads")).status_code == 422
 
 
+async def test_an_upload_at_the_very_end_of_a_run_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        store = running.app.state.sessions.store
+        save = store.save
+        uploads: list[httpx.Response] = []
+
+        async def save_and_upload(session: str, **columns: Any) -> None:
+            await save(session, **columns)
+            if "conversation" in columns and not uploads:  # the run stored what it did, and has not ended yet
+                uploads.append(await user.upload(session, "late.txt", b"x"))
+
+        monkeypatch.setattr(store, "save", save_and_upload)
+        async with user.page(session_id) as page:
+            await page.ask("say it")
+        assert uploads[0].status_code == 201
+        assert "late.txt" in (await store.get(session_id)).deps
+
+
 async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         user = await running.user()

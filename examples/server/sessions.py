@@ -242,14 +242,17 @@ class LiveSession:
             self.transcript.wait(question["path"], question["tool"], question["args"])
 
     async def _save(self) -> None:
-        await self._sessions.store.save(
-            self.id,
-            running=False,
-            items=self._items(),
-            deps=self.deps.dump(),
-            conversation=ConversationTypeAdapter.dump_json(self.conversation).decode(),
-            approval=json.dumps(self.approval),
-        )
+        stored = None
+        while (deps := self.deps.dump()) != stored:  # again, if an upload came while it was being stored
+            await self._sessions.store.save(
+                self.id,
+                running=False,
+                items=self._items(),
+                deps=deps,
+                conversation=ConversationTypeAdapter.dump_json(self.conversation).decode(),
+                approval=json.dumps(self.approval),
+            )
+            stored = deps
 
     def _items(self) -> str:
         return json.dumps(self.transcript.items)
