@@ -389,6 +389,15 @@ def test_a_list_of_todos_that_is_put_into_deps_is_the_agents(kernel: Kernel) -> 
     assert "[ ] call Ann" in answers(run(agent, "go", deps=deps))[0]
 
 
+def test_what_is_gone_from_deps_says_so(kernel: Kernel) -> None:
+    deps = create_default_deps(kernel=kernel)
+    with pytest.raises(AttributeError, match="no field and no state slot 'files'"):
+        deps.files["/a.txt"] = {"content": ["one"]}
+    with pytest.raises(AttributeError, match="no field and no state slot 'files'") as caught:
+        deps.files = {}
+    assert "Did you mean" not in str(caught.value)
+
+
 async def test_run_with_files_works(kernel: Kernel) -> None:
     agent = kernel.create_agent(
         scripted(Call("read_file", {"path": "uploads/a.csv"}), then="one line"), backend="memory"

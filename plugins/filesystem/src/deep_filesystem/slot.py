@@ -22,5 +22,6 @@ def _files() -> dict[str, Seen]:
     return {}
 
 
-FILES: StateSlot[dict[str, Seen]] = StateSlot(name="files", type=_type, default=_files)
+# Not named "files": the `deps.files` of pydantic-deep were contents, and whoever still sets them must hear of it.
+FILES: StateSlot[dict[str, Seen]] = StateSlot(name="last_seen", type=_type, default=_files)
 """The slot: real path -> what was last seen there. A subagent starts with an empty one: it has seen nothing."""
