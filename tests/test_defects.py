@@ -182,9 +182,12 @@ def test_no_value_of_the_environment_is_told_to_the_model(tmp_path: Path, monkey
     monkeypatch.setenv("SERVICE_TOKEN", "s3cr3t-value")
     config = {"plugins": {"backends": {"options": {"env": ["SERVICE_TOKEN"]}}}}
     monkeypatch.chdir(tmp_path)
-    with OpenAIStub(Script(Call("ls"), "done")) as stub:
-        run(agent_of(openai_model(stub), backend="local", config=config), create_default_deps())
-        assert len(stub.bodies) == 2
+    command = Call("execute", {"command": "echo it has ${#SERVICE_TOKEN} characters"})
+    with OpenAIStub(Script(Call("ls"), command, "done")) as stub:
+        agent = agent_of(openai_model(stub), backend="local", config=config, interrupt_on={"execute": False})
+        run(agent, create_default_deps())
+        assert len(stub.bodies) == 3
+        assert b"it has 12 characters" in stub.bodies[-1]  # a command has it
         assert all(b"s3cr3t-value" not in body for body in stub.bodies)
 
 
