@@ -10,9 +10,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-import importlib
+import importlib.util
 import io
 import json
+import marshal
 import os
 import runpy
 import shutil
@@ -23,6 +24,7 @@ import tomllib
 import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +126,7 @@ class Distribution:
         return f"{self.name.replace('-', '_')}-{self.version}.dist-info"
 
     def write(self, site: Path) -> Path:
-        """Install into a site directory; returns the dist-info folder."""
+        """Install into a site directory, with byte code, as pip does; returns the dist-info folder."""
         metadata = [f"Name: {self.name}", f"Version: {self.version}"]
         metadata += [f"Requires-Dist: {requirement}" for requirement in self.requires]
         points = ["[deep]", *(f"{name} = {value}" for name, value in self.plugins.items())]
@@ -143,6 +145,8 @@ class Distribution:
             target = site / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
+            if path.endswith(".py"):
+                _write_byte_code(target, text)
         lines = [f"{path},{_digest(text)},{len(text.encode())}" for path, text in files.items()]
         record = site / self.dist_info / "RECORD"
         record.write_text("\n".join([*lines, f"{self.dist_info}/RECORD,,", ""]), encoding="utf-8")
@@ -165,6 +169,22 @@ def plugin(
     """The distribution `acme-<name>` with the plugin `<name>`, whose module is `acme_<name>`."""
     files = {f"acme_{name}.py": text.format(name=name)}
     return Distribution(f"acme-{name}", {name: f"acme_{name}"}, files, version=version, requires=requires)
+
+
+def _write_byte_code(module: Path, text: str) -> None:
+    """What each environment would compile anew; nothing for text that does not compile."""
+    with contextlib.suppress(SyntaxError, ValueError):
+        compiled = Path(importlib.util.cache_from_source(str(module)))
+        compiled.parent.mkdir(exist_ok=True)
+        compiled.write_bytes(_byte_code(text))
+
+
+@cache
+def _byte_code(text: str) -> bytes:
+    """Valid wherever the text is written, and no longer when it is changed there (PEP 552, checked)."""
+    code = marshal.dumps(compile(text, "<installed>", "exec", dont_inherit=True))
+    checked = (0b11).to_bytes(4, "little")
+    return importlib.util.MAGIC_NUMBER + checked + importlib.util.source_hash(text.encode()) + code
 
 
 def _digest(text: str) -> str:
