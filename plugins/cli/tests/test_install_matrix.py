@@ -94,7 +94,7 @@ class Place:
             "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.shop), "PIP_CONFIG_FILE": "/dev/null",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_COMPILE": "1",
             "UV_OFFLINE": "1", "UV_FIND_LINKS": str(self.shop), "UV_PYTHON_DOWNLOADS": "never",
-            "UV_CACHE_DIR": str(self.root / "uv-cache"), "UV_PYTHON": sys.executable,
+            "UV_CACHE_DIR": f"{self.shop}-uv-cache", "UV_PYTHON": sys.executable,
             **self.more,
         }  # fmt: skip
 
@@ -125,11 +125,10 @@ class Place:
 
 
 def venv(root: Path, shop: Path, *, pip: bool, path: str = SYSTEM) -> Place:
-    """A virtual environment with deep-cli, installed by a pip from outside."""
+    """A virtual environment with deep-cli, installed by a uv from outside: pip takes ten times as long."""
     place = Place(root, shop, path=path)
     place.run(sys.executable, "-m", "venv", *([] if pip else ["--without-pip"]), "env").ok()
-    python = root / "env" / "bin" / "python"
-    place.run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "deep-cli").ok()
+    place.run(tool("uv"), "pip", "install", "--python", root / "env" / "bin" / "python", "deep-cli").ok()
     place.deep = root / "env" / "bin" / "deep"
     return place
 
@@ -402,6 +401,7 @@ def test_a_pipx_environment(pipx: Place) -> None:
     assert "constraint" not in metadata
 
 
+@pytest.mark.parametrize("pipx", ["uv"], indirect=True)  # whichever it installs with, it is not asked
 def test_a_pipx_environment_where_pipx_is_not_on_the_path_says_what_to_type(pipx: Place) -> None:
     path, pipx.path = pipx.path, SYSTEM
     done = pipx.plugins("install", "acme-weather")
