@@ -90,8 +90,7 @@ class DeepCapability(DeepBase):
             for s in parts.static
             if s.value.needs or _TOOL.search(str(s.value.text))
         }
-        needs_offered = bool(self._needs) or any(section.value.needs for section in parts.live)
-        self._needs_offered = needs_offered
+        self._needs_offered = bool(self._needs) or any(section.value.needs for section in parts.live)
 
     @classmethod
     def get_serialization_name(cls) -> str | None:

@@ -142,9 +142,7 @@ class Config(NamedTuple):
         merged: dict[str, Any] = {}
         sources: dict[str, str] = {}
         for layer in self.layers:
-            for path, value in _leaves(_agent_section(layer)):
-                if not layer.trusted:
-                    continue
+            for path, value in _leaves(_agent_section(layer)) if layer.trusted else ():
                 dotted = ".".join(path)
                 if value == {} and path[-1] != "interrupt_on":
                     _table(merged, path)  # says nothing, but its name must be one that there is

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import ToolDefinition
     from pydantic_core import CoreSchema
 
-MAX_NESTING = 50  # how many `(` and `~` may be open at one place (E7); it bounds every recursion over an expression
+MAX_NESTING = 50  # how many `(` and `~` may be open at one place; it bounds every recursion over an expression
 _OR, _AND, _UNARY = 1, 2, 3  # how tightly a written form binds
 
 

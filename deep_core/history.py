@@ -117,9 +117,8 @@ class History:
     ) -> tuple[list[ModelMessage], list[ModelMessage]]:
         rule = processor.value
         try:
-            messages = await self._form(rule)(
-                replace(ctx, messages=[*sent]), [*sent]
-            )  # copies: a failure changes nothing
+            # Copies: a failure changes nothing.
+            messages = await self._form(rule)(replace(ctx, messages=[*sent]), [*sent])
             if not messages:
                 raise ValueError("a history processor returned no messages")
         except Exception as error:

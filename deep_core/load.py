@@ -14,10 +14,9 @@ from .calls import MESSAGE_LIMIT
 from .errors import MissingExtra, PluginError, said, suggest
 from .index import Candidate, PluginRecord, origin_problem
 from .registry import Registry, static
-from .survey import by_hand, named
 from .tracing import Tracer
 
-__all__ = ["Loaded", "by_hand", "explain_failure", "load", "named"]
+__all__ = ["Loaded", "explain_failure", "load"]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,9 @@ from .index import Candidate
 
 __all__ = ["recall", "remember"]
 
+FIELDS = {"stamp", "status", "reason", "hooks", "import_ms"}
+"""What is kept of a plugin; an entry without one of these, of another version, counts as none."""
+
 
 def _file() -> Path:
     from platformdirs import user_cache_path
@@ -25,9 +28,6 @@ def _stamp(candidate: Candidate) -> str | None:
         return f"{candidate.value} {os.stat(candidate.dist_info).st_mtime_ns}"
     except OSError:
         return None
-
-
-FIELDS = {"stamp", "status", "reason", "hooks", "import_ms"}
 
 
 def _read() -> dict[str, dict[str, Any]]:

@@ -19,9 +19,8 @@ from pydantic_core import from_json, to_json
 from .approvals import APPROVALS, calls_of, copied, digest, remember, tool_key, written
 from .contributions import Allow, Ask, Deny, ToolCall, Verdict
 from .errors import suggest
-from .expressions import ToolExpression, as_expression, check_matches
+from .expressions import ToolExpression, ToolSubject, as_expression, check_matches
 from .state import session
-from .tools import subject_of
 
 __all__ = ["InterruptOn", "Policy", "passed"]
 
@@ -74,11 +73,8 @@ class Policy:
     @property
     def has_rules(self) -> bool:
         """Whether any rule names tools, and so must be checked against those there are."""
-        return (
-            bool(self.shown)
-            or any(rule for rule in self._rules if not isinstance(rule, bool | ToolExpression))
-            or any(isinstance(rule, ToolExpression) for rule in self._rules)
-        )
+        expressions = bool(self.shown) or any(isinstance(rule, ToolExpression) for rule in self._rules)
+        return expressions or any(rule for rule in self._rules if isinstance(rule, Mapping))
 
     # -- what there is -------------------------------------------------------------------------------------------
 
@@ -119,7 +115,7 @@ class Policy:
             UserError: with a suggestion.
         """
         # A replaced tool is not there, but its approvals are: rules may be about it.
-        subjects = [subject_of(definition) for definition in (*definitions, *self._replaced.values())]
+        subjects = [ToolSubject.of(definition) for definition in (*definitions, *self._replaced.values())]
         for expression in self.shown:
             check_matches(expression, subjects, where="tool_filter")
         for rule in self._rules:
@@ -135,7 +131,7 @@ class Policy:
 
     def shows(self, definition: ToolDefinition) -> bool:
         """Whether the model is shown the tool, and may call it."""
-        subject = subject_of(definition)
+        subject = ToolSubject.of(definition)
         return all(expression.matches(subject) for expression in self.shown)
 
     # -- what is decided -----------------------------------------------------------------------------------------
@@ -166,13 +162,13 @@ class Policy:
 
     def _stands_for(self, definition: ToolDefinition) -> list[ToolDefinition]:
         """The tool, and the one whose place it takes: rules may be about either, and both hold."""
-        names = subject_of(definition).names
+        names = ToolSubject.of(definition).names
         pairs = self._replacers.get((definition.metadata or {}).get("plugin", ""), ())
         return [definition, *(self._replaced[p] for p in pairs if p[1] in names and p in self._replaced)]
 
     def _answers(self, tools: Sequence[ToolDefinition]) -> list[list[bool | Predicate]]:
         """All that each rule says of the tools, by any of their names: True, a predicate, or an explicit False."""
-        subjects = [subject_of(tool) for tool in tools]
+        subjects = [ToolSubject.of(tool) for tool in tools]
         names = [name for subject in subjects for name in subject.names]
         out: list[list[bool | Predicate]] = []
         for rule in self._rules:
@@ -231,7 +227,7 @@ class Policy:
             tool=definition.name,
             original=metadata.get("original", definition.name),
             plugin=metadata.get("plugin", "app"),
-            tags=subject_of(definition).tags,
+            tags=ToolSubject.of(definition).tags,
             args=copied(args),
             call_id=call_id,
             depth=session(ctx).depth,

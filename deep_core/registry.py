@@ -147,12 +147,6 @@ class Registry:
             text = f"{message} (plugin {plugin}, {_place(impl.function)})"
             warnings.warn(text, type(message), stacklevel=2)
 
-    def unregister(self, plugin: str) -> None:
-        """Take a plugin's implementations out."""
-        if self._manager.get_plugin(plugin) is not None:
-            self._manager.unregister(name=plugin)
-            self._order.clear()
-
     def clear(self) -> None:
         """Take everything out."""
         for name, _ in self._manager.list_name_plugin():

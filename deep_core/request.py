@@ -15,8 +15,8 @@ from .config import Config, ConfigLayer, PluginSettings, load_config
 from .contributions import Contribution, Without
 from .errors import ConfigError, PluginError, suggest, warn
 from .kernel import unknown_keyword
-from .load import named
 from .plugin_options import PluginOptions
+from .survey import named
 
 if TYPE_CHECKING:
     from .kernel import Kernel
@@ -207,9 +207,8 @@ class Request:
         elif given is not None:
             data.update(given)
         if not data and not model.__pydantic_decorators__.model_validators:
-            return (
-                model.model_construct()
-            )  # defaults alone: a validator for each model would cost more than all of this
+            # Defaults alone: a validator for each model would cost more than all of this.
+            return model.model_construct()
         try:
             return model.model_validate(data)
         except ValidationError as error:

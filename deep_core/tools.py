@@ -22,18 +22,13 @@ if TYPE_CHECKING:
     from .policy import Policy
     from .tracing import Tracer
 
-__all__ = ["RESERVED", "PluginToolset", "RunToolsets", "ToolRules", "Toolbox", "static_definitions", "subject_of"]
+__all__ = ["RESERVED", "PluginToolset", "RunToolsets", "ToolRules", "Toolbox", "static_definitions"]
 
 RESERVED = ("search_tools", "load_capability", "final_result")
 """Tool names that Pydantic AI takes for itself as soon as a deferred tool, capability or an output model exists."""
 T = TypeVar("T")
 DEFAULT_TAGS = ("write",)
 """What a tool without tags counts as: nobody has said that it only reads."""
-
-
-def subject_of(definition: ToolDefinition) -> ToolSubject:
-    """What expressions match of an attributed tool."""
-    return ToolSubject.of(definition)
 
 
 def tags_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
@@ -224,13 +219,16 @@ class PluginToolset(WrapperToolset[Any]):
             out.all.append(definition)
             if name in self.rules.hidden:
                 self.policy.replaced(self.plugin, definition)
-            elif self._offers(definition):
+            elif self.offers(definition):
                 out.own[definition.name] = definition
                 out.tools[definition.name] = replace(tool, toolset=self, tool_def=definition)
         return out
 
-    def _offers(self, definition: ToolDefinition) -> bool:
-        return self.rules.offered is None or self.rules.offered.matches(subject_of(definition))
+    def offers(self, definition: ToolDefinition) -> bool:
+        """Whether the model is shown this tool of its own, as far as the plugin's settings say."""
+        if (definition.metadata or {})["original"] in self.rules.hidden:
+            return False
+        return self.rules.offered is None or self.rules.offered.matches(ToolSubject.of(definition))
 
     def _attributed(self, name: str, definition: ToolDefinition) -> ToolDefinition:
         seen = self._seen.get(name)
@@ -350,7 +348,7 @@ class Toolbox(InARow):
     def claims(self) -> list[Claim]:
         """The names of the offered tools that are known without I/O."""
         found = [(toolset, d) for toolset in self._plugin_toolsets() for d in toolset.static_names() or ()]
-        return [(d.name, toolset.plugin, toolset.rules.label) for toolset, d in found if offered(toolset, d)]
+        return [(d.name, toolset.plugin, toolset.rules.label) for toolset, d in found if toolset.offers(d)]
 
     def _plugin_toolsets(self) -> Iterator[PluginToolset]:
         for toolset in self.toolsets:
@@ -364,7 +362,7 @@ class Toolbox(InARow):
         for toolset in self._plugin_toolsets():
             definitions = toolset.static_names()
             complete = complete and definitions is not None
-            out.extend(d for d in definitions or () if offered(toolset, d))
+            out.extend(d for d in definitions or () if toolset.offers(d))
         return out, complete
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
@@ -402,14 +400,6 @@ def _is_silent(toolset: AbstractToolset[Any]) -> bool:
     return not getattr(own, "_instructions", True)
 
 
-def offered(toolset: PluginToolset, definition: ToolDefinition) -> bool:
-    """Whether the model is shown this tool of the toolset, as far as its plugin's settings say."""
-    original = (definition.metadata or {})["original"]
-    return original not in toolset.rules.hidden and (
-        toolset.rules.offered is None or toolset.rules.offered.matches(subject_of(definition))
-    )
-
-
 Claim = tuple[str, str, str]
 """A tool's name, the plugin that has it, and the plugin's label."""
 
@@ -439,10 +429,7 @@ def check_rule(rule: object, definitions: Sequence[ToolDefinition], where: str) 
 
     `~x` may leave nothing, but then `x` must be something.
     """
-    if isinstance(rule, Not) and not any(rule.matches(subject_of(definition)) for definition in definitions):
+    if isinstance(rule, Not) and not any(rule.matches(ToolSubject.of(definition)) for definition in definitions):
         rule = rule.operand
     if isinstance(rule, ToolExpression):
-        check_matches(rule, [subject_of(definition) for definition in definitions], where=where)
-
-
-Listener = Callable[[str, Sequence[ToolDefinition]], None]
+        check_matches(rule, [ToolSubject.of(definition) for definition in definitions], where=where)

@@ -19,11 +19,11 @@ from typing import IO, Any, Literal
 
 from deep_core.index import Candidate
 from deep_core.kernel import Survey
+from deep_core.metadata import canonical
 
 from .failure import USAGE, Failure
 from .probing import end
 from .screen import one_line, redact
-from .wanted import canonical
 
 __all__ = ["Finding", "Run", "kept_for", "requirements", "row", "runner", "search"]
 
@@ -111,7 +111,7 @@ def kept_for(command: Sequence[str], found: Survey, named: Sequence[str]) -> set
         Failure: one that was named is not there.
     """
     from deep_core.errors import suggest
-    from deep_core.load import named as source
+    from deep_core.survey import named as source
 
     active = {c.record.name: c for c in found.candidates if c.record.status == "active"}
     for name in named:

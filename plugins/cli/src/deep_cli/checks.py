@@ -16,6 +16,7 @@ from typing import Any
 from deep_core import ConfigError
 from deep_core.index import Candidate, scan
 from deep_core.kernel import Survey, survey
+from deep_core.metadata import canonical
 
 from .explained import KEYS, no_model
 from .failure import Failure
@@ -25,7 +26,6 @@ from .probe import SLOW_MS
 from .probing import Outcome, Probe, probed
 from .screen import redact
 from .target import Target, detect, write_problem
-from .wanted import canonical
 
 __all__ = ["Check", "examine"]
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from deep_core.index import Candidate, scan, site_directories
+from deep_core.metadata import canonical
 
-from .wanted import Wanted, canonical
+from .wanted import Wanted
 
 __all__ = ["Dist", "brought", "distributions", "names_of", "version_of"]
 

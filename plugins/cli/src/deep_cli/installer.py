@@ -13,12 +13,14 @@ from pathlib import Path
 
 import click
 
+from deep_core.metadata import canonical
+
 from .failure import Failure
 from .installed import version_of
 from .receipts import Receipt, injected, pipx_backend, read_receipt
 from .screen import one_line, plain, redact
 from .target import Target
-from .wanted import Wanted, canonical
+from .wanted import Wanted
 
 __all__ = [
     "PINNED",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from deep_core import ConfigError
 from deep_core.index import Candidate, scan
+from deep_core.metadata import canonical
 
 from .failure import USAGE, Failure
 from .installed import Dist, brought, distributions, names_of
@@ -18,7 +19,7 @@ from .installer import DEEP_CLI, conflict, install_steps, perform, pins, typed, 
 from .recorded import Entry, file, forget, read, record
 from .screen import one_line, redact
 from .target import PIPX, Target, detect
-from .wanted import Wanted, canonical, parse
+from .wanted import Wanted, parse
 
 if TYPE_CHECKING:
     from deep_core import PluginRecord
@@ -242,7 +243,7 @@ def distribution_of(name: str, records: Sequence[PluginRecord]) -> str:
         Failure: it is not installed, or two distributions have a plugin of that name.
     """
     from deep_core.errors import suggest
-    from deep_core.load import named
+    from deep_core.survey import named
 
     found = sorted({r.distribution for r in records if r.distribution and named(r, [(name, "the command line")])})
     if not found:

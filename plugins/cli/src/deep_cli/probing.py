@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from deep_core.index import Candidate
-from deep_core.kernel import Survey
+from deep_core.metadata import canonical
+from deep_core.survey import Survey, named
 
 from .screen import one_line
 
@@ -75,14 +76,12 @@ class Probe:
     @classmethod
     def of_plugin(cls, candidate: Candidate, found: Survey, config: Path | None) -> Probe:
         """Load one plugin with what it requires, call its hooks, assemble an agent of that."""
-        by_distribution = {_canonical(c.record.distribution): c for c in found.candidates if c.record.distribution}
+        by_distribution = {canonical(c.record.distribution): c for c in found.candidates if c.record.distribution}
         allowed: dict[str, None] = {}
-        waiting = [_canonical(candidate.record.distribution), *(_canonical(name) for name, _ in found.lists.require)]
-        # A required entry may be a plugin's name instead of its distribution's.
-        waiting += [
-            _canonical(c.record.distribution)
+        waiting = [
+            canonical(c.record.distribution or "")
             for c in found.candidates
-            if c.record.name in {name for name, _ in found.lists.require}
+            if c is candidate or named(c.record, found.lists.require)
         ]
         while waiting:
             name = waiting.pop()
@@ -212,10 +211,6 @@ def _read(out: Path, code: int | None, seconds: float, single: bool) -> tuple[li
     if phase in ("start", "exit"):
         return [], False  # any of them may have left what ends it now
     return [*found[: len(said) - 1], Outcome(problem, ended=True, data=said[-1])], False
-
-
-def _canonical(name: str | None) -> str:
-    return (name or "").replace("_", "-").replace(".", "-").lower()
 
 
 def _text(path: Path | None) -> str | None:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
+from deep_core.metadata import canonical
+
 from .failure import Failure
 from .target import PIPX, RECEIPT
-from .wanted import canonical
 
 __all__ = ["Receipt", "injected", "pipx_backend", "read_receipt"]
 

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deep_core.metadata import canonical
+
 from .failure import USAGE, Failure
 
-__all__ = ["Wanted", "canonical", "parse"]
+__all__ = ["Wanted", "parse"]
 
 ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2")
 OURS = (
@@ -35,11 +37,6 @@ class Wanted:
     name: str
     editable: bool = False
     address: str = ""
-
-
-def canonical(name: str) -> str:
-    """A distribution's name as all its spellings compare (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def parse(names: Sequence[str], editables: Sequence[str] = ()) -> list[Wanted]:

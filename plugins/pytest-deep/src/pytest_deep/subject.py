@@ -15,8 +15,8 @@ from typing import Any
 from deep_core import index
 from deep_core.errors import suggest
 from deep_core.index import Candidate
-from deep_core.load import by_hand
 from deep_core.registry import static
+from deep_core.survey import by_hand
 
 __all__ = ["Subject", "find_subject"]
 
