@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 MAX_NESTING = 50  # how many `(` and `~` may be open at one place; it bounds every recursion over an expression
+STANDARD_TAGS = frozenset({"read", "write", "execute", "network", "destructive"})
 _OR, _AND, _UNARY = 1, 2, 3  # how tightly a written form binds
 
 
@@ -457,6 +458,13 @@ def check_matches(expression: ToolExpression, subjects: Sequence[ToolSubject], *
     """Raise `UnmatchedExpression` when no tool matches the whole; `where` names the setting. `NOTHING` passes."""
     if expression != NOTHING and not any(expression.matches(subject) for subject in subjects):
         raise UnmatchedExpression(where, expression, unmatched_atoms(expression, subjects))
+
+
+def check_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
+    """Raise `UnmatchedExpression` for the first part that no tool matches; standard tags may have no tool here."""
+    for part in unmatched_atoms(expression, subjects):
+        if not (isinstance(part.atom, Tag) and part.atom.name in STANDARD_TAGS):
+            raise UnmatchedExpression(where, part.atom, (part._replace(negated=False),))
 
 
 def unmatched_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject]) -> tuple[UnmatchedAtom, ...]:

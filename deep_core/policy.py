@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Never, TypeAlias
+from typing import Any, Never, TypeAlias, cast
 
 from pydantic import ValidationError
 from pydantic_ai import ToolDefinition
@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 from .approvals import APPROVALS, calls_of, copied, digest, remember, tool_key, written
 from .contributions import Allow, Ask, Deny, ToolCall, Verdict
 from .errors import suggest
-from .expressions import ToolExpression, ToolSubject, as_expression, check_matches
+from .expressions import ToolExpression, ToolSubject, as_expression, check_atoms, check_matches
 from .state import session
 
 __all__ = ["InterruptOn", "Policy", "passed"]
@@ -62,8 +62,19 @@ class Policy:
         ]
 
     @staticmethod
-    def _rule(rule: InterruptOn) -> Mapping[str, bool | Predicate] | ToolExpression | bool:
-        return as_expression(rule) if isinstance(rule, str | ToolExpression) else rule
+    def _rule(rule: object) -> Mapping[str, bool | Predicate] | ToolExpression | bool:
+        if isinstance(rule, str | ToolExpression):
+            return as_expression(rule)
+        # Anything else that is true would read as a rule and ask about nothing.
+        if not isinstance(rule, bool | Mapping):
+            raise UserError(
+                "interrupt_on is {tool name: True, False or a predicate}, one expression, or False; this is of type "
+                f"{type(rule).__name__}"
+            )
+        for name, answer in cast("Mapping[object, object]", rule).items() if isinstance(rule, Mapping) else ():
+            if not isinstance(name, str) or not (isinstance(answer, bool) or callable(answer)):
+                raise UserError(f"interrupt_on: {name!r}: {answer!r} is not True, False or a predicate on the call")
+        return cast("Mapping[str, bool | Predicate] | bool", rule)
 
     @property
     def asks(self) -> bool:
@@ -109,7 +120,7 @@ class Policy:
             self.check_names([*definitions, *listed])
 
     def check_names(self, definitions: Sequence[ToolDefinition]) -> None:
-        """Every rule must match some tool: a misspelt rule would be an open door.
+        """Every rule must match some tool, and so must each part of who is asked: a misspelt one is an open door.
 
         Raises:
             UserError: with a suggestion.
@@ -121,6 +132,7 @@ class Policy:
         for rule in self._rules:
             if isinstance(rule, ToolExpression):
                 check_matches(rule, subjects, where="interrupt_on")
+                check_atoms(rule, subjects, where="interrupt_on")
             elif isinstance(rule, Mapping):
                 known = {name for subject in subjects for name in subject.names}
                 for name in rule:

@@ -249,6 +249,19 @@ def test_a_tool_that_takes_anothers_place_keeps_its_approvals(old: dict[str, Any
     assert (first.ran, second.ran) == ([], [])
 
 
+def test_a_predicate_on_the_name_that_the_replaced_tool_had_holds() -> None:
+    first, second = Tools("search", tags=["read"]), Tools("search", tags=["read"])
+    agent = agent_of(
+        plugin("a", toolsets=[first.toolset]),
+        plugin("b", toolsets=[second.toolset]),
+        model=scripted(Call("search", {})),
+        config={"plugins": {"a": {"prefix": "a"}, "b": {"replaces": ["a:search"]}}},
+        interrupt_on={"a_search": lambda call: True},
+    )
+    assert pending(run(agent)).approvals
+    assert second.ran == []
+
+
 def test_replacing_with_a_prefix_still_keeps_the_approvals() -> None:
     first, second = Tools("search", requires_approval=True), Tools("search", tags=["read"])
     agent = agent_of(

@@ -445,6 +445,9 @@ def test_a_check_sees_the_final_name_the_original_and_the_tags() -> None:
         ({"interrupt_on": {"exceute": False}}, ["Did you mean 'execute'"]),
         ({"interrupt_on": "wriite"}, ["interrupt_on", "no tool tagged 'wriite'", "write"]),
         ({"interrupt_on": "write_file"}, ["no tool tagged 'write_file'", "name:write_file"]),
+        ({"interrupt_on": "write | name:exceute"}, ["interrupt_on: no tool named 'exceute'", "'execute'"]),
+        ({"interrupt_on": "write | exceute"}, ["interrupt_on: no tool tagged 'exceute'", "'execute'"]),
+        ({"interrupt_on": "write & ~name:wriite_file"}, ["no tool named 'wriite_file'", "'write_file'"]),
         ({"tool_filter": "reed"}, ["tool_filter", "read"]),
         ({"tool_filter": "reed & ~write"}, ["tool_filter", "read"]),
     ],
@@ -454,6 +457,32 @@ def test_a_rule_that_matches_no_tool_is_an_error_with_a_suggestion(how: dict[str
         agent_of(plugin("files", toolsets=[files().toolset]), **how)
     for text in says:
         assert text in str(caught.value)
+
+
+def test_a_standard_tag_that_no_tool_has_may_stand_beside_others() -> None:
+    tools = files()
+    agent = agent_of(
+        plugin("files", toolsets=[tools.toolset]), model=calling("write_file"), interrupt_on="network | write"
+    )
+    assert pending(run(agent)).approvals
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        (["write_file"], "of type list"),
+        (("wriite_file",), "of type tuple"),
+        (1, "of type int"),
+        ({"write_file": "yes"}, "'write_file': 'yes' is not True, False or a predicate"),
+        ({"write_file": 1}, "'write_file': 1 is not True"),
+        ({"write_file": None}, "'write_file': None is not True"),
+        ({1: True}, "1: True is not"),
+    ],
+)
+def test_a_rule_of_another_shape_is_refused_instead_of_asking_about_nothing(rule: Any, says: str) -> None:
+    with pytest.raises(UserError, match="interrupt_on") as caught:
+        agent_of(plugin("files", toolsets=[files().toolset]), interrupt_on=rule)
+    assert says in str(caught.value)
 
 
 def test_a_rule_is_checked_when_tools_are_first_listed_where_they_cannot_be_known_before() -> None:
