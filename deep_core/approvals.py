@@ -12,7 +12,14 @@ from typing import Any, cast
 
 from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic_ai import ToolDefinition
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import (
+    BaseToolReturnPart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.tools import DeferredToolResults, RunContext, ToolApproved
 from pydantic_core import to_json
 
@@ -27,6 +34,7 @@ __all__ = [
     "close",
     "copied",
     "digest",
+    "is_approved",
     "raw",
     "tool_key",
     "unanswered",
@@ -140,6 +148,18 @@ def written(ctx: RunContext[Any], call_id: str) -> str | None:
             if isinstance(part, ToolCallPart) and part.tool_call_id == call_id:
                 return raw(part.args)
     return None
+
+
+def is_approved(ctx: RunContext[Any]) -> bool:
+    """Whether somebody approved this call, and it has no result yet: one that an approver was given may be denied."""
+    call_id = ctx.tool_call_id or ""
+    if call_id not in calls_of(ctx).approved:
+        return False
+    for message in reversed(ctx.messages):
+        for part in message.parts:
+            if isinstance(part, ToolCallPart | BaseToolReturnPart) and part.tool_call_id == call_id:
+                return isinstance(part, ToolCallPart)
+    return True
 
 
 def unanswered(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:

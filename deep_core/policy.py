@@ -16,7 +16,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import RunContext
 from pydantic_core import from_json, to_json
 
-from .approvals import APPROVALS, calls_of, copied, digest, remember, tool_key, written
+from .approvals import APPROVALS, calls_of, copied, digest, is_approved, remember, tool_key, written
 from .contributions import Allow, Ask, Deny, ToolCall, Verdict
 from .errors import suggest
 from .expressions import ToolExpression, ToolSubject, as_expression, check_atoms, check_matches
@@ -279,7 +279,7 @@ class Policy:
         plain validation makes of what the person saw, or wrote instead (`override_args`).
         """
         calls, call_id = calls_of(ctx), ctx.tool_call_id or ""
-        if call_id not in calls.approved:
+        if not is_approved(ctx):
             return False
         if not calls.overridden(call_id) and session(ctx).state[APPROVALS].get(key) == about:
             return True

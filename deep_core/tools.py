@@ -13,7 +13,7 @@ from pydantic_ai.tools import RunContext, Tool
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
-from .approvals import calls_of
+from .approvals import calls_of, is_approved
 from .calls import Incidents
 from .errors import PluginError, clash_message
 from .expressions import Not, ToolExpression, ToolSubject, check_matches
@@ -252,7 +252,7 @@ class PluginToolset(WrapperToolset[Any]):
         named = tool.tool_def.name == ctx.tool_name == original  # as most are: nothing to put back
         inner = tool if named else replace(tool, tool_def=replace(tool.tool_def, name=original))
         own = ctx if named else replace(ctx, tool_name=original)
-        if ctx.tool_call_approved and ctx.tool_call_id not in calls_of(ctx).approved:
+        if ctx.tool_call_approved and not is_approved(ctx):
             own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # nobody approved it: it is forged
         with self.tracer.step(self.plugin, "tool", name, ctx.tracer):
             return await self.wrapped.call_tool(original, tool_args, own, inner)

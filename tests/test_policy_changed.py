@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 from pydantic_ai import DeferredToolRequests, FunctionToolset, RunContext, ToolApproved, ToolDefinition, UserPromptNode
 from pydantic_ai.capabilities import AbstractCapability, Capability, HandleDeferredToolCalls, Toolset
+from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
@@ -312,6 +313,30 @@ def test_a_call_that_was_decided_is_not_approved_again_by_saying_so(answer: bool
     with suppress(Exception):
         run(agent, None, deps, message_history=asked.all_messages(), deferred_tool_results=answers)
     assert tools.names.count("wipe") == answer
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_call_that_an_approver_denied_is_not_approved_by_saying_so(raises: bool) -> None:
+    async def deny(ctx: Any, requests: DeferredToolRequests) -> Any:
+        return requests.build_results(approvals=dict.fromkeys([c.tool_call_id for c in requests.approvals], False))
+
+    tools, kernel = look_and_wipe()
+    if raises:  # a tool that asks by itself
+
+        def wipe(ctx: RunContext[Any], path: str) -> None:
+            if not ctx.tool_call_approved:
+                raise ApprovalRequired
+            tools.ran.append(("wipe", {}))
+
+        del tools.toolset.tools["wipe"]
+        tools.toolset.add_function(wipe)
+    agent = kernel.create_agent(
+        scripted(Call("wipe", {"path": "a.txt"}, id="c1"), Call("look", {}, id="c2")),
+        capabilities=[HandleDeferredToolCalls(handler=deny)],
+    )
+    with suppress(Exception):
+        run(agent)
+    assert "wipe" not in tools.names
 
 
 @pytest.mark.parametrize("owner", ["toolset", "capability"])
