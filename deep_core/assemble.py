@@ -75,7 +75,7 @@ class _Assembly:
         return AgentContext(
             plugin,
             config=self.agent_config,
-            config_files=self.config.files,
+            config_files=self.config.protected,
             options=self.request.options,
             collect=self._collected,
             on_close=self.kernel.on_close,

@@ -65,15 +65,27 @@ class PluginSettings(NamedTuple):
 
 
 class Config(NamedTuple):
-    """All layers, strongest first, already restricted to what each may say."""
+    """All layers, strongest first, already restricted to what each may say.
+
+    Attributes:
+        layers: the sources.
+        ignored: what untrusted ones said and may not, as `file: key`.
+        places: files that would be believed if they were there: the user's, and the record of what is trusted.
+    """
 
     layers: tuple[ConfigLayer, ...] = ()
     ignored: tuple[str, ...] = ()
+    places: tuple[Path, ...] = ()
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that were read: the file tools must not write to them."""
+        """The files that were read."""
         return tuple(layer.path for layer in self.layers if layer.path is not None)
+
+    @property
+    def protected(self) -> tuple[Path, ...]:
+        """What policy is read from, now or at the next start: the file tools must not write to it."""
+        return (*self.files, *self.places)
 
     def plugin_list(self, name: str) -> tuple[tuple[str, str], ...] | None:
         """`plugins.allow`, `.disable` or `.require`: (entry, source) pairs; None where no layer has it.
@@ -375,7 +387,7 @@ def load_config(explicit: str | os.PathLike[str] | Mapping[str, Any] | None = No
     if ignored:
         keys = ", ".join(key.partition(": ")[2] for key in ignored)
         warn(f"{project}: ignored {keys}: a project's file is trusted only after `deep config trust`")
-    return Config(tuple(layers), tuple(ignored))
+    return Config(tuple(layers), tuple(ignored), (user_file(), _trust_file()) if files else ())
 
 
 def _trust_file() -> Path:

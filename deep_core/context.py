@@ -47,7 +47,8 @@ class AgentContext:
     Attributes:
         plugin: the plugin's name.
         config: what the agent is and may do.
-        config_files: the configuration files that were read; nothing should write to them.
+        config_files: what policy is read from: the configuration files that were read, the user's own and the record of
+            trusted ones even where there are none yet. Nothing should write to them.
         depth: 0 for the agent, 1 for a subagent, and so on.
         asks: whether calls can wait for a person; False where the application un-asked all (`interrupt_on=False`).
         logger: `deep.<plugin>`.

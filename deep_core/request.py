@@ -160,14 +160,14 @@ class Request:
         config = self.kernel.config
         if isinstance(given, AgentConfig):
             layer = ConfigLayer("code", {"agent": given.model_dump(exclude_unset=True)})
-            config = Config((layer, *config.layers), config.ignored)
+            config = config._replace(layers=(layer, *config.layers))
         elif given is not None:
             explicit = load_config(cast("Any", given), files=False)
             for name in ("allow", "disable", "require"):
                 if explicit.plugin_list(name) is not None:
                     where = explicit.layers[0].source
                     raise ConfigError(f"{where}: plugins.{name} acts before import; give the file to Kernel(config=…)")
-            config = Config((*explicit.layers, *config.layers), config.ignored)
+            config = config._replace(layers=(*explicit.layers, *config.layers))
         return config, parse_agent_config(*config.agent())
 
     def _options(self, plugins: list[str]) -> dict[str, PluginOptions]:

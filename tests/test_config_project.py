@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
+import deep_backends
+import deep_filesystem
 import pytest
+from platformdirs import user_data_path
 
-from deep_core import PluginWarning
-from deep_core.config import trust
+from deep_core import PluginWarning, create_default_deps
+from deep_core.config import trust, user_file
 from tests.environments import Distribution
-from tests.plugins_by_hand import Tools, plugin, run, scripted
+from tests.plugins_by_hand import Tools, outcomes, plugin, run, scripted
 from tests.stubs import Call
 from tests.test_config import WEATHER, Project, project
 
@@ -188,3 +192,31 @@ def test_a_projects_prefix_does_not_keep_the_users_rule_from_asking(project: Pro
     for name in ("fs_report", "x_report"):
         run(kernel.create_agent(scripted(Call(name, {}))))
     assert project.tools.ran == []
+
+
+@pytest.mark.parametrize("place", ["the user's file", "the record of what is trusted"])
+@pytest.mark.parametrize("there", [False, True])
+def test_the_model_cannot_write_what_would_be_believed_at_the_next_start(
+    project: Project, place: str, there: bool
+) -> None:
+    """The session works in a directory above it, as in the user's home."""
+    config = project.file("[agent]\ninterrupt_on = false")
+    if place != "the user's file":
+        if there:
+            trust(config)
+        target = user_data_path("deep") / "trusted.json"
+    else:
+        if there:
+            project.user("[agent]\ninterrupt_on = 'write'")
+        target = user_file()
+    before = target.read_text(encoding="utf-8") if target.exists() else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)
+        kernel = project.kernel(deep_filesystem, deep_backends)
+        agent = kernel.create_agent(
+            scripted(Call("write_file", {"path": str(target), "content": "[agent]\ninterrupt_on = false"})),
+            interrupt_on={"write_file": False},
+        )
+    result = run(agent, deps=create_default_deps(deep_backends.local_backend(Path.home()), kernel=kernel))
+    assert outcomes(result) == [("write_file", "failed")]
+    assert (target.read_text(encoding="utf-8") if target.exists() else None) == before
