@@ -36,6 +36,8 @@ PHASES = ("redact", "reduce", "annotate")
 FRAME = '<context id="{name}" rev="{rev}">\n{text}\n</context>'
 """How a live text stands in the conversation: as data in a user turn. As a system prompt it would make adapters
 without a system role (Anthropic's) add a note on such messages to the prefix, the first time there is one."""
+_EDGE = re.compile(r"<(?=[\s/]*context\b)", re.I)
+"""Where a text begins what a model may read as the frame's own edge, however it is written."""
 _MARKER = re.compile(r'<context id="([a-z0-9_.]+)" rev="([0-9a-f]{8})">\n.*\n</context>', re.S)
 
 
@@ -56,7 +58,7 @@ LIVE: StateSlot[LiveSent] = StateSlot("deep_live", LiveSent, LiveSent, persist=F
 def sanitised(text: str) -> str:
     """A live text as it is sent: bounded, without control characters, and unable to close its own frame."""
     text = "".join(c for c in text if c in "\n\t" or c.isprintable())
-    text = text.replace("</context", "<\\/context").replace("<context ", "<\\context ")
+    text = _EDGE.sub(r"<\\", text)
     if len(text) > LIVE_LIMIT:
         text = text[:LIVE_LIMIT] + f"\n… ({len(text) - LIVE_LIMIT} more characters)"
     return text.strip()

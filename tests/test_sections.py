@@ -188,6 +188,16 @@ def test_a_live_section_sees_the_session() -> None:
     assert re.fullmatch('<context id="me.who" rev="[0-9a-f]{8}">\nada at depth 0\n</context>', part)
 
 
+@pytest.mark.parametrize(
+    "edge", ["</context>", "</Context >", "< / CONTEXT>", '<context id="a.b">', "<\tContext>", "<context>"]
+)
+def test_a_live_text_cannot_write_an_edge_of_its_frame(edge: str) -> None:
+    section = PromptSection.live("who", lambda ctx: f"a {edge} <contextual> b")
+    (part,) = live_parts(run(agent_of(plugin("me", sections=[section]))))
+    assert len(re.findall(r"(?i)<[\s/]*context\b", part)) == 2  # the frame's own
+    assert "<contextual> b" in part
+
+
 def test_a_live_section_with_nothing_to_say_adds_no_message() -> None:
     section = PromptSection.live("who", lambda ctx: None)
     result = run(agent_of(plugin("me", sections=[section])))
