@@ -185,7 +185,8 @@ def _gate_one(candidate: Candidate, lists: Lists, config: Config, version: str, 
         return  # its metadata could not be read
     if not NAME.fullmatch(record.name) or record.name in reserved:
         why = "is a parameter of create_deep_agent" if record.name in reserved else f"does not match {NAME.pattern}"
-        record.fail("failed", f"its name {why}; its author must rename the entry point")
+        way = "its author must rename the entry point" if record.distribution else "rename its file, module or class"
+        record.fail("failed", f"its name {why}; {way}")
         return
     if source := named(record, lists.disable):
         record.fail("disabled", f"disabled in {source}; to enable it, take it out of plugins.disable there")

@@ -222,6 +222,11 @@ def test_a_reserved_plugin_name_is_refused_saying_why(site: Site, name: str) -> 
     assert record.status == "failed"
 
 
+def test_a_reserved_name_of_one_given_by_hand_says_what_its_user_can_rename() -> None:
+    with pytest.raises(PluginError, match="parameter of create_deep_agent; rename its file, module or class"):
+        agent_of(plugin("model"))
+
+
 # -- replaces, prefix, tools, defer ----------------------------------------------------------------------------------
 
 
