@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -104,6 +105,29 @@ def test_tool_calls_are_one_line_each_and_requests_are_not_shown(chat: Any) -> N
     assert terminal.screen.count("✓ read_file a.txt  [filesystem,") == 1
     assert terminal.screen.count("✓ glob *.txt  [filesystem,") == 1
     assert "tokens in" not in terminal.screen
+
+
+def test_into_a_file_go_the_answers_alone_and_the_prompt_stays_on_the_screen(deep: Any) -> None:
+    class IntoFile:
+        """`deep … > answers`, typed on a terminal."""
+
+        def attach(self, terminal: int, *arguments: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
+            with open(deep.work / "answers", "wb") as answers:
+                return subprocess.Popen(
+                    deep.command(*arguments),
+                    cwd=deep.work,
+                    env=deep.environment.variables(**env),
+                    stdin=terminal,
+                    stdout=answers,
+                    stderr=terminal,
+                    start_new_session=True,
+                )
+
+    with OpenAIStub(Script("I am fine.")) as stub, Terminal(IntoFile(), "chat", *MODEL, env=stub.env) as terminal:
+        terminal.say("hello")
+        terminal.say("/quit")
+        assert terminal.end() == 0
+    assert (deep.work / "answers").read_text() == "I am fine.\n"
 
 
 def test_what_the_model_writes_cannot_move_the_cursor(chat: Any) -> None:

@@ -32,6 +32,7 @@ def prompted(folder: Path) -> Iterator[str]:
     # A terminal's answer to "where is the cursor?" may come after the prompt has ended, and would be typed text then.
     os.environ.setdefault("PROMPT_TOOLKIT_NO_CPR", "1")
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.output import create_output
 
     session: PromptSession[str] = PromptSession(
         [("", "\n"), ("bold", "> ")],
@@ -39,6 +40,7 @@ def prompted(folder: Path) -> Iterator[str]:
         multiline=True,
         prompt_continuation=_continuation,
         key_bindings=_keys(),
+        output=create_output(always_prefer_tty=True),  # stderr, where stdout is a file: that has the answers alone
     )
     while True:
         try:
