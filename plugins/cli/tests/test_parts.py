@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deep_backends import memory_backend
 from deep_cli import Decision, Reporter, RunReport, TerminalReporter, run_task
-from deep_cli.approval import Answer, Question
+from deep_cli.approval import Answer, Question, questions
 from deep_cli.changes import FileChange, compare, snapshot
 from deep_cli.explained import explained
 from deep_cli.failure import Failure
 from deep_cli.screen import looks_secret, one_line, plain, redact
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pydantic_ai import DeferredToolRequests
+from pydantic_ai.messages import ToolCallPart
 
 from tests.stubs import Call, Script, function_model
 
@@ -169,3 +173,25 @@ def test_brackets_in_what_a_tool_wrote_are_no_markup(tmp_path: Path) -> None:
     script = Script(Call("glob", {"pattern": "[red]*[/red].[bold]"}), "fine")
     run_task("Go", model=function_model(script), folder=tmp_path, reporter=TerminalReporter(stream=stream))
     assert "[red]*[/red].[bold]" in stream.getvalue()
+
+
+NOW_AND_AFTER = "--- f (now)\n+++ f (after)\n"
+
+
+@pytest.mark.parametrize(
+    ("now", "args", "shown"),
+    [
+        (b"a\r\nb\r\nc\r\n", {"content": "a\nB\nc\n"}, "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"),
+        (b"a\r\nb\r\n", {"old_string": "a\nb", "new_string": "1\n2"}, "@@ -1,2 +1,2 @@\n-a\n-b\n+1\n+2\n"),
+        (b"\xef\xbb\xbfa\nb\n", {"content": "a\nB\n"}, "@@ -1,2 +1,2 @@\n a\n-b\n+B\n"),
+        (b"a\x0cb\nc", {"content": "a\x0cb\nd\n"}, "@@ -1,2 +1,2 @@\n a\x0cb\n-c\n\\ no newline at the end\n+d\n"),
+        (b"a a\n", {"old_string": "a", "new_string": "b"}, None),
+        (b"a a\n", {"old_string": "a", "new_string": "b", "replace_all": True}, "@@ -1 +1 @@\n-a a\n+b b\n"),
+        (b"a\n", {"old_string": "x", "new_string": "y"}, None),
+        (b"a\n", {"content": "a\n"}, ""),
+    ],
+)
+def test_a_diff_shows_what_the_file_tools_would_do(now: bytes, args: dict[str, Any], shown: str | None) -> None:
+    requests = DeferredToolRequests(approvals=[ToolCallPart("write_file", {"path": "f", **args}, tool_call_id="c1")])
+    (question,) = asyncio.run(questions(requests, memory_backend({"f": now})))
+    assert question.diff == (NOW_AND_AFTER + shown if shown else shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -122,17 +123,27 @@ async def _diff(args: Mapping[str, Any], backend: WorkspaceBackend | None) -> st
     before = await _read(path, backend)
     if before is None or len(before) + len(content if isinstance(content, str) else "") > DIFF_CHARS:
         return None
+    before = _folded(before)
     if isinstance(content, str):
-        after = content
+        after = _folded(content)
     else:
-        old, new = cast("str", old), cast("str", new)
-        if not old or old not in before:
-            return None  # the edit cannot work as it is written: the arguments say more than an empty diff
-        after = before.replace(old, new, -1 if args.get("replace_all") else 1)
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), f"{path} (now)", f"{path} (after)"
-    )
+        old, new = _folded(cast("str", old)), _folded(cast("str", new))
+        found = before.count(old) if old else 0
+        if not found or (found > 1 and not args.get("replace_all")):
+            return None  # the edit cannot work as it is written: the arguments say more than a diff
+        after = before.replace(old, new)
+    lines = difflib.unified_diff(_lines(before), _lines(after), f"{path} (now)", f"{path} (after)")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ no newline at the end\n" for line in lines)
+
+
+def _folded(text: str) -> str:
+    """The text as file tools compare it: they keep a file's line endings and its mark, whatever the model writes."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def _lines(text: str) -> list[str]:
+    """Its lines, each with its end. `splitlines` would end one at a form feed too."""
+    return re.findall(r".*\n|.+", text)
 
 
 async def _read(path: str, backend: WorkspaceBackend) -> str | None:

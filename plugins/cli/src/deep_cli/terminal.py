@@ -318,7 +318,8 @@ def _short(value: object) -> str:
 def _body(question: Question) -> list[str]:
     """What would run, all of it, line by line: the diff, or every argument."""
     if question.diff is not None:
-        return [plain(line) for line in question.diff.splitlines()] or ["(nothing would change)"]
+        lines = question.diff.removesuffix("\n").split("\n")
+        return [plain(line) for line in lines] if question.diff else ["(nothing would change)"]
     lines: list[str] = []
     for key, value in question.args.items():
         text = value if isinstance(value, str) else repr(value)
