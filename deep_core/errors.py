@@ -81,6 +81,14 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 def clash_message(kind: str, name: str, owners: Sequence[tuple[str, str]]) -> str:
     """Name both owners with versions, then the ways out that exist for that kind."""
+    if len({plugin for plugin, _ in owners}) == 1:
+        owner, label = owners[0]
+        if owner == "app":
+            return f"the application gives two {kind}s of the name {name!r}: rename one of them"
+        return (
+            f"plugin {label} has two {kind}s of the name {name!r}: its author must rename one of them; until then "
+            f"[plugins.{owner}] enabled = false"
+        )
     who = "\n".join(f"  {label}" for _, label in owners)
     plugin = next((p for p, _ in reversed(owners) if p != "app"), "app")
     other = next((p for p, _ in owners if p != plugin), plugin)

@@ -100,6 +100,16 @@ def test_the_error_names_both_with_versions_and_each_way_out_that_it_names_works
             run(kernel.create_agent(scripted()))
 
 
+def test_two_tools_of_the_application_are_its_own_to_rename() -> None:
+    def search() -> str:
+        """Search."""
+        return "found"
+
+    one, other = FunctionToolset([search], id="one"), FunctionToolset([search], id="other")
+    with pytest.raises(PluginError, match="the application gives two tools of the name 'search': rename one"):
+        Kernel(discover=False).create_agent(scripted(), toolsets=[one, other])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("left_out", ["ant", "bee"])
 def test_leaving_out_either_ends_the_clash(site: Site, kind: str, left_out: str) -> None:
@@ -147,8 +157,10 @@ def test_where_names_are_not_known_it_is_an_error_when_first_listed() -> None:
     assert 'prefix = "b"' in str(caught.value)
 
 
-def test_one_plugin_with_two_tools_of_one_name_is_named_too() -> None:
-    with pytest.raises(PluginError, match=r"'search'(?s:.*)  a \("):
+def test_two_tools_of_one_plugin_are_its_author_s_to_rename() -> None:
+    with pytest.raises(
+        PluginError, match=r"^plugin a \(given by hand\) has two tools of the name 'search': its author"
+    ):
         agent_of(plugin("a", toolsets=[Tools("search", id="x").toolset, Tools("search", id="y").toolset]))
 
 

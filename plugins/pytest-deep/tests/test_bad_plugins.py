@@ -105,6 +105,22 @@ CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
         "test_failures_are_contained",
         ("a call of forecast with", "ended with SystemExit: no such city", "pydantic_ai.ModelRetry"),
     ),
+    "refuses_to_see_an_agent": (
+        "test_failures_are_contained",
+        ("deep_agent_created: raises RuntimeError: no agent is good enough", "catch what can be expected"),
+    ),
+    "names_twice_later": (
+        "test_failures_are_contained",
+        (
+            "a run in which nothing is called: is refused: plugin names_twice_later (given by hand) has two tools of "
+            "the name 'forecast'",
+            "rename one of them",
+        ),
+    ),
+    "tells_the_time": (
+        "test_order_does_not_matter",
+        ("the static sections: is [('now', 'It is ", " for one agent and [('now', 'It is ", "not on a clock"),
+    ),
     "counts_its_neighbours": (
         "test_order_does_not_matter",
         ("the static sections: is [('tools', 'There are 0 other toolsets.')] alone and", "depend on its options"),

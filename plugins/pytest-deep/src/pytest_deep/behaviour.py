@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic_ai.messages import ModelMessage
 
-from deep_core import hookimpl
+from deep_core import PluginError, hookimpl
 from deep_core.events import CompactionEvent
 
 from .arguments import garbage
@@ -75,12 +75,20 @@ class Neighbour:
 
 
 def about_order(bench: Bench) -> Iterator[Problem]:
-    """The contribution is the same alone, before and after another plugin."""
-    alone = _contribution(bench)
+    """The contribution is the same each time, alone, before and after another plugin."""
+    alone, again = _contribution(bench), _contribution(bench)
+    changing = [what for what, value in alone.items() if again[what] != value]
+    for what in changing:
+        yield Problem(
+            what,
+            f"is {alone[what]!r} for one agent and {again[what]!r} for the next",
+            "let a hook's result depend on its options alone, not on a clock, a counter or chance: a session that goes "
+            "on with another agent would pay for its whole prompt again",
+        )
     for place, order in (("before", -10), ("after", 10)):
         beside = _contribution(bench, Neighbour(), order=order)
         for what, value in alone.items():
-            if beside[what] != value:
+            if beside[what] != value and what not in changing:
                 yield Problem(
                     what,
                     f"is {value!r} alone and {beside[what]!r} {place} another plugin",
@@ -328,7 +336,7 @@ def about_containment(bench: Bench) -> Iterator[Problem]:
     calls = bench.calls("canary")
     run = bench.run(*calls)
     yield from _ended(run, f"a run that calls {', '.join(call.tool for call in calls)}")
-    for incident in (*first.incidents, *run.incidents):
+    for incident in (*bench.made, *first.incidents, *run.incidents):
         # A tool may raise at arguments that nobody promised to be good; at an author's own example it may not.
         tool = incident.where.removeprefix("tool ")
         if tool == incident.where or tool in bench.suite.examples:
@@ -352,7 +360,9 @@ def _answers(run: Run) -> list[object]:
 
 
 def _ended(run: Run, told: str) -> Iterator[Problem]:
-    if run.error is not None:
+    if isinstance(run.error, PluginError):
+        yield Problem(told, f"is refused: {run.error}", "mend what the message names")
+    elif run.error is not None:
         change = (
             "raise an Exception of your own, or pydantic_ai.ModelRetry: the model is told, and the run goes on; "
             "SystemExit and KeyboardInterrupt end the application, a tool with retries=0 the run"

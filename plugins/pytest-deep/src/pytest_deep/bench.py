@@ -158,6 +158,13 @@ class Bench:
         except Exception as error:  # noqa: BLE001 - test_hooks_are_valid or test_tool_names tells of it
             pytest.skip(f"no agent can be made with it (another check says why): {one_line(error)}")
 
+    @cached_property
+    def made(self) -> tuple[Incident, ...]:
+        """What the plugin did wrong while an agent was made, and the kernel contained."""
+        kernel = self.make_kernel()
+        self.make_agent(kernel)
+        return tuple(kernel.latest)
+
     def parts(self, agent: Agent[Any, Any]) -> Parts:
         """What was collected for an agent."""
         leaves: list[object] = []
