@@ -204,11 +204,11 @@ class Allow(_Said):
 
 
 class Ask(_Said):
-    """A person decides about the call."""
+    """A person decides about the call: `Ask("it costs money")`."""
 
 
 class Deny(_Said):
-    """The call is refused; the model reads the reason."""
+    """The call is refused: `Deny("not on Fridays")`; the model reads the reason."""
 
     def __init__(self, reason: str = "denied by policy") -> None:
         super().__init__(reason)

@@ -61,6 +61,8 @@ def deep_options() -> type[PluginOptions]:  # pyright: ignore[reportReturnType]
     Result:
         `[plugins.<name>] options`, the environment and code are validated by it, and `context.options(Model)` gives
         the instance. Options for a plugin without this hook are an error. An exception leaves the plugin out.
+        `PluginOptions` is a pydantic model: keep yours in a module of its own that the hook imports, so that importing
+        the plugin stays cheap.
 
     Example:
         from deep_core import PluginOptions, hookimpl
@@ -182,24 +184,32 @@ def deep_backends(context: AgentContext) -> Mapping[str, BackendFactory]:  # pyr
 
 @hookspec(policy="collect")
 def deep_history_processors(context: AgentContext) -> Iterable[Processor]:  # pyright: ignore[reportReturnType]
-    """History processors: they change the messages before a request is sent.
+    r"""History processors: they change the messages before a request is sent.
 
     Called:
         Once for every agent that is made. The processors run before every model request.
 
     Result:
         A chain: phase `redact`, then `reduce`, then `annotate`; within one, in plugin order. A bare callable in any
-        form that Pydantic AI takes becomes a `Processor` with defaults. An exception leaves the plugin out.
+        form that Pydantic AI takes becomes a `Processor` with defaults. An exception leaves the plugin out. A reducer
+        rewrites what was sent, so it does much and seldom, and never parts a tool's call from its result.
 
     Example:
+        import re
+        from dataclasses import replace
         from deep_core import Processor, hookimpl
 
-        def keep_last_50(messages):
-            return messages[-50:]
+        def masked(part):
+            if part.part_kind != "user-prompt" or not isinstance(part.content, str):
+                return part
+            return replace(part, content=re.sub(r"\d{4} \d{4}", "****", part.content))
+
+        def mask_cards(messages):
+            return [replace(message, parts=[masked(part) for part in message.parts]) for message in messages]
 
         @hookimpl
         def deep_history_processors(context):
-            return [Processor("keep_last_50", keep_last_50, persist=False)]
+            return [Processor("mask_cards", mask_cards, phase="redact", persist=False)]
     """
 
 
@@ -212,10 +222,13 @@ def deep_skill_loaders(context: AgentContext) -> Iterable[SkillLoader]:  # pyrig
 
     Result:
         The plugin that offers skills reads them with `context.collect("deep_skill_loaders")`. An exception leaves
-        the plugin out of the agent.
+        the plugin out of the agent. For a skill that a loader does not list, `read` and `resource` raise KeyError; for
+        a file that the skill has not, `resource` raises FileNotFoundError.
 
     Example:
         from deep_core import SkillMeta, hookimpl
+
+        SKILLS = {"greet": "Say hello."}
 
         class Builtin:
             source = "package"
@@ -224,10 +237,10 @@ def deep_skill_loaders(context: AgentContext) -> Iterable[SkillLoader]:  # pyrig
                 return [SkillMeta("greet", "How to greet.", "package", "builtin/greet")]
 
             async def read(self, ctx, name):
-                return "Say hello."
+                return SKILLS[name]
 
             async def resource(self, ctx, name, path):
-                raise KeyError(path)
+                raise FileNotFoundError(path) if name in SKILLS else KeyError(name)
 
         @hookimpl
         def deep_skill_loaders(context):

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from deep_core import AgentConfig, hookspecs
+import deep_core
+from deep_core import AgentConfig, events, hookspecs
 from deep_core.agent_config import LATER
 from deep_core.markers import HookPolicy
 
@@ -46,6 +47,29 @@ KINDS = {
     "object": "table of name = true or false",
 }
 """JSON schema's types as the table of fields names them."""
+AUTHORS_TYPES = (
+    "AgentContext",
+    "PluginOptions",
+    "StateSlot",
+    "DeepAgentDeps",
+    "PromptSection",
+    "Processor",
+    "Contribution",
+    "SkillMeta",
+    "SkillLoader",
+    "ToolCall",
+    "Allow",
+    "Ask",
+    "Deny",
+    "RunEvent",
+    "RunStartEvent",
+    "RunEndEvent",
+    "RequestEvent",
+    "ToolEvent",
+    "ApprovalEvent",
+    "CompactionEvent",
+)
+"""What hooks are given and return, in the order of the page that describes them."""
 MAY_BE_ASYNC = ("notify", "deny")
 SYNC_NOTIFY = ("deep_agent_created",)
 """Called while the agent is made, where nothing can be awaited."""
@@ -153,9 +177,19 @@ def hook_page(hook: Hook) -> str:
             "```",
             "",
             "An implementation takes the arguments it needs, by name, and may leave the others out.",
+            *([f"Types: {_linked(used)}."] if (used := _types_in(hook.signature)) else []),
             "",
         ]
     )
+
+
+def _types_in(signature: str) -> list[str]:
+    named = [name for name in re.findall(r"\w+", signature) if name in AUTHORS_TYPES]
+    return list(dict.fromkeys([*named, *(["Allow", "Ask", "Deny"] if "Verdict" in signature else [])]))
+
+
+def _linked(names: Iterable[str]) -> str:
+    return ", ".join(f"[`{name}`](../reference/plugin-types.md#{name.lower()})" for name in names)
 
 
 def _may_be_async(hook: Hook) -> bool:
@@ -192,9 +226,77 @@ def hook_index(found: Sequence[Hook]) -> str:
         "",
         "Hooks are called one implementation at a time, each in its own containment. [How plugins work]"
         "(../how-plugins-work.md) tells in which order.",
+        "[What they are given and return](../reference/plugin-types.md) has every field and method.",
         "",
     ]
     return "\n".join(lines)
+
+
+def types_page() -> str:
+    """What hooks are given and return: every type's fields and methods, from its docstrings."""
+    lines = [
+        "# What hooks are given and return",
+        "",
+        "`from deep_core import` gives all of them; the kinds of events are in `deep_core.events`. The page is made",
+        "from the docstrings, so your editor shows the same.",
+        "",
+    ]
+    for name in AUTHORS_TYPES:
+        kind: type = getattr(events, name, None) or getattr(deep_core, name)
+        lines += _type_section(name, kind)
+    return "\n".join(lines)
+
+
+def _type_section(name: str, kind: type) -> list[str]:
+    text, attributes = _attributes(inspect.getdoc(kind) or "")
+    lines = [f"## {name}", "", text, ""]
+    rows = [(field, _declared(kind, field), attributes.get(field, "")) for field in _fields_of(kind, attributes)]
+    typed = any(declared for _, declared, _ in rows)
+    if rows:
+        lines += ["| | Type | |", "|---|---|---|"] if typed else ["| | |", "|---|---|"]
+        for field, declared, said in rows:
+            lines.append(f"| `{field}` | {f'{_code_cell(declared)} | ' if typed else ''}{_cell(said)} |")
+        lines.append("")
+    for method, function in _methods(kind):
+        said = " ".join((inspect.getdoc(function) or "").partition("\n\nRaises:")[0].split())
+        lines += [f"- `{method}`: {said}"]
+    return [*lines, ""] if lines[-1] else lines
+
+
+def _attributes(text: str) -> tuple[str, dict[str, str]]:
+    """A docstring without its `Attributes:`, and these by name."""
+    prose, _, listed = text.partition("\nAttributes:\n")
+    found: dict[str, str] = {}
+    for match in re.finditer(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", listed, re.M):
+        found[match[1]] = " ".join(match[2].split())
+    return prose.strip(), found
+
+
+def _fields_of(kind: type, attributes: Mapping[str, str]) -> list[str]:
+    own = [
+        name for name in vars(kind).get("__annotations__", {}) if not name.startswith("_") and name != "model_config"
+    ]
+    return list(dict.fromkeys([*own, *attributes]))
+
+
+def _declared(kind: type, field: str) -> str:
+    annotation: Any = vars(kind).get("__annotations__", {}).get(field, "")
+    annotation = getattr(annotation, "__forward_arg__", annotation)  # a NamedTuple's
+    default = getattr(kind, field, inspect.Parameter.empty)
+    shown = isinstance(default, str | int | float | bool) or default == () or default is None
+    return f"{annotation} = {default!r}" if annotation and shown else annotation
+
+
+def _methods(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, value in dict(vars(kind)).items():
+        function: Any = getattr(value, "__func__", getattr(value, "fget", value))
+        if name.startswith("_") or not inspect.isfunction(function) or name == "stops":
+            continue
+        if isinstance(value, property):
+            yield name, function
+        else:
+            given = [str(p.replace(annotation=p.empty)) for p in inspect.signature(function).parameters.values()]
+            yield f"{name}({', '.join(given[1:])})", function
 
 
 def schema() -> dict[str, Any]:
@@ -283,6 +385,7 @@ def render() -> dict[Path, str]:
     files = {DOCS / "hooks" / f"{hook.name}.md": hook_page(hook) for hook in found}
     files[DOCS / "hooks" / "index.md"] = hook_index(found)
     files[DOCS / "reference" / "config-schema.md"] = schema_page()
+    files[DOCS / "reference" / "plugin-types.md"] = types_page()
     files[DOCS / "reference" / "config-schema.json"] = json.dumps(schema(), indent=2, sort_keys=True) + "\n"
     files[DOCS / "decisions" / "index.md"] = decisions_page((DOCS / "decisions").glob("*.md"))
     return files

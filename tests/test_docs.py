@@ -18,7 +18,7 @@ from typing import Any, get_args
 import click
 import pytest
 
-from deep_core import AgentConfig, hookspecs
+from deep_core import AgentConfig, contributions, events, hookspecs, skills
 from deep_core.config import LISTS, PROJECT_AGENT, PROJECT_PLUGIN, SETTINGS
 from deep_core.index import Status
 from tests import another_process
@@ -89,6 +89,18 @@ def test_hooks_that_pages_show_being_implemented_exist(page: Path) -> None:
     ]
     own = re.findall(r"@hookspec\([^)]*\)\s+def (\w+)", page.read_text(encoding="utf-8"))
     assert set(implemented) <= {*SPECS, *own}
+
+
+def test_every_type_of_a_plugin_author_is_described() -> None:
+    text = (DOCS / "reference" / "plugin-types.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^## (\w+)$", text, re.M))
+    aliases = {"BackendFactory", "Verdict"}
+    used_by_applications = {"Without"}
+    kinds = {*contributions.__all__, *events.__all__, *skills.__all__} - aliases - used_by_applications
+    assert kinds - described == set()
+    migrate = next(line for line in text.splitlines() if line.startswith("| `migrate`"))
+    assert "Callable[[Any, int], T]" in migrate
+    assert "(stored JSON value, stored version)" in migrate
 
 
 def test_generated_pages_are_up_to_date() -> None:
