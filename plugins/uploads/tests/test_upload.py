@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import deep_backends
 import pytest
 from deep_backends import LocalBackend, MemoryBackend, composite_backend, local_backend, memory_backend
@@ -354,6 +356,45 @@ async def test_a_cancelled_upload_leaves_nothing(deps: Deps, root: Path, everyth
     assert everything(root) == []
     assert deps.uploads == {}
     assert (await upload_file(deps, "a.bin", b"x")).name == "a.bin"
+
+
+@pytest.mark.parametrize("way", ["task", "scope"])
+async def test_a_thread_of_the_backend_does_not_write_behind_a_cancellation(
+    kernel: Kernel, root: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Pydantic AI's local backend writes in a thread, which goes on when the upload that waits for it is cancelled."""
+    begun, may_write, ended = threading.Event(), threading.Event(), threading.Event()
+    write_bytes = Path.write_bytes
+
+    def held_up(self: Path, data: bytes) -> int:
+        begun.set()
+        may_write.wait(10)
+        try:
+            return write_bytes(self, data)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Path, "write_bytes", held_up)
+    deps = create_default_deps(LocalWorkspaceBackend(root), kernel=kernel)
+
+    async def upload(scope: anyio.CancelScope) -> None:
+        with scope:
+            await upload_file(deps, "a.txt", b"x")
+
+    scope = anyio.CancelScope()
+    task = asyncio.create_task(upload(scope))
+    await asyncio.to_thread(begun.wait, 10)
+    if way == "task":
+        task.cancel()
+    else:
+        scope.cancel()
+    for _ in range(20):
+        await asyncio.to_thread(int)  # the clean-up goes as far as it can, in threads too
+    may_write.set()
+    await asyncio.wait([task])
+    await asyncio.to_thread(ended.wait, 10)
+    assert list((root / "uploads").iterdir()) == []
+    assert deps.uploads == {}
 
 
 async def test_a_cancellation_at_any_moment_leaves_both_or_neither(kernel: Kernel, root: Path) -> None:

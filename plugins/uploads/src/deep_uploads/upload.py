@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
@@ -240,10 +241,15 @@ class _Upload:
             while not await place.guarded.write_if(free.path, data, expected=None):
                 await free.refused()
             return
+        writing = asyncio.ensure_future(place.files.write_bytes(free.path, data))
         try:
-            await place.files.write_bytes(free.path, data)
+            await asyncio.shield(writing)
         except BaseException as error:
-            # Nothing was there before, and this backend promises nothing about what a failed write leaves.
+            # Nothing was there before, and this backend promises nothing about what a failed write leaves. A thread of
+            # its own goes on after a cancellation, and would write behind the removal.
+            with anyio.move_on_after(CLEAN_UP_SECONDS, shield=True):
+                await asyncio.wait([writing])
+            writing.cancel()
             await _removed(place.files, free.path, error)
             raise
 
