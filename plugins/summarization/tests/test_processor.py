@@ -62,6 +62,7 @@ def head(messages: Sequence[ModelMessage]) -> str:
     [
         ({"trigger": ("messages", 0)}, "trigger thresholds must be greater than 0, got 0."),
         ({"keep": ("tokens", -1)}, "keep thresholds must be greater than 0, got -1."),
+        ({"trigger": ("tokens", float("inf"))}, "trigger: tokens takes a whole number, got inf"),
         ({"trigger": ("fraction", 1.2), "max_input_tokens": 10}, "at most 1"),
         ({"keep": ("fraction", 0), "max_input_tokens": 10}, "greater than 0"),
         ({"trigger": ("turns", 3)}, "Unsupported context size 'turns'"),
@@ -222,10 +223,15 @@ def _http(_: str) -> str:
     raise ModelHTTPError(500, "writer", "down")
 
 
+def _times_out(_: str) -> str:
+    raise TimeoutError("no answer from the proxy")
+
+
 CALLS_ONLY = ModelResponse(parts=[ToolCallPart("t", {}, "1")])
 FAILURES: dict[str, Any] = {
     "raises": (_http, "the summary call failed: ModelHTTPError"),
     "crashes": (lambda _: 1 / 0, "ZeroDivisionError"),
+    "gives up": (_times_out, "the summary call failed: TimeoutError: no answer from the proxy"),
     "hangs": (lambda _: _hang(), "more than 0.05 seconds"),
     "empty": ("", "no text"),
     "blank": (" \n ", "no text"),

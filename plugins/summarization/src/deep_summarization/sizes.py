@@ -30,7 +30,7 @@ def checked_size(size: object, param: str) -> ContextSize:
     if kind not in _KINDS:
         raise ValueError(f"Unsupported context size {kind!r} for {param}: use messages, tokens or fraction")
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or (kind != "fraction" and value != int(value)):
+    if not number or (kind != "fraction" and value % 1 != 0):
         raise ValueError(f"{param}: {kind} takes a {'number' if kind == 'fraction' else 'whole number'}, got {value!r}")
     if kind == "fraction":
         if not 0 < value <= 1:

@@ -50,16 +50,17 @@ async def write_summary(
             ctx.usage_limits.check_before_request(replace(ctx.usage, requests=ctx.usage.requests + 1))
         except UsageLimitExceeded as error:
             raise SummaryFailed(f"the run's usage limit leaves no request for a summary: {error}") from error
+    limit = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(seconds):
+        async with limit:
             response = await model_request(
                 model, [ModelRequest(parts=[UserPromptPart(prompt)])], model_settings=_settings(ctx)
             )
     except RunCancelled:
         raise  # the run is over, by its own deadline or by its caller
-    except TimeoutError as error:
-        raise SummaryFailed(f"the summary took more than {seconds:g} seconds") from error
     except Exception as error:
+        if limit.expired():
+            raise SummaryFailed(f"the summary took more than {seconds:g} seconds") from error
         # Whatever a provider, an SDK or a missing key raises: the conversation must not be lost over it.
         raise SummaryFailed(f"the summary call failed: {type(error).__name__}: {error}") from error
     if ctx is not None:
