@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import deep_summarization
 import pytest
 from deep_backends import local_backend, memory_backend
 from deep_summarization import StoreLargeResults
@@ -18,7 +19,7 @@ from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from pydantic_ai.workspaces import ReadOnlyWorkspace, Workspace, WorkspaceBackend
 
-from deep_core import Kernel, create_default_deps
+from deep_core import ConfigError, Kernel, create_default_deps
 from tests.stubs import Call, Script, function_model
 
 pytestmark = pytest.mark.anyio
@@ -224,3 +225,13 @@ async def test_in_a_plain_agent_with_a_tool_that_says_so_itself() -> None:
 def test_wrong_limits_are_said_at_once() -> None:
     with pytest.raises(ValueError, match="shown_chars"):
         StoreLargeResults(1_000, shown_chars=2_000)
+
+
+def test_options_that_contradict_each_other_are_an_error_of_the_configuration() -> None:
+    """Not the plugin's: it would be left out with the advice to upgrade it."""
+    options = {"large_result_chars": 3_000, "shown_result_chars": 5_000}
+    config = {"plugins": {"summarization": {"options": options}}}
+    said = r"options\.shown_result_chars: .*at most large_result_chars, which is 3000"
+    kernel = Kernel(plugins=[deep_summarization], discover=False, config=config)
+    with kernel, pytest.raises(ConfigError, match=said):
+        kernel.create_agent("test")

@@ -3,7 +3,7 @@
 # No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from deep_core import PluginOptions
 
@@ -52,3 +52,11 @@ class SummarizationOptions(PluginOptions):
     whole_results_of: tuple[str, ...] = ("read_file", "load_skill")
     """Tools, by original or final name, whose results are never stored: what reads a stored result must not be stored
     again, and instructions are of no use in part. A tool may say so itself: `metadata={"whole_result": True}`."""
+
+    @field_validator("shown_result_chars")
+    @classmethod
+    def _no_more_than_is_stored(cls, shown: int, info: ValidationInfo) -> int:
+        large: int | None = info.data.get("large_result_chars")
+        if large is not None and shown > large:
+            raise ValueError(f"at most large_result_chars, which is {large}")
+        return shown
