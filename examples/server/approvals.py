@@ -107,7 +107,7 @@ def _refusal(reason: str) -> str:
 async def _diff(args: Mapping[str, Any], workspace: Workspace) -> str | None:
     """What a call would change, told by the shape of its arguments, so that every plugin's file tool has it.
 
-    CRLF counts as LF, which models write and for which file tools keep what a file has.
+    It compares as file tools do, which keep a file's line endings and its byte order mark, whatever the model writes.
     """
     path = args.get("path")
     content, old, new = (_folded(args.get(name)) for name in ("content", "old_string", "new_string"))
@@ -117,9 +117,10 @@ async def _diff(args: Mapping[str, Any], workspace: Workspace) -> str | None:
         before, after = await _text(path, workspace), content
     elif old is not None and new is not None:
         before = await _text(path, workspace)
-        if before is None or not old or old not in before:
-            return None  # it cannot work as it is written: the arguments say more than an empty diff
-        after = before.replace(old, new, -1 if args.get("replace_all") else 1)
+        found = before.count(old) if before is not None and old else 0
+        if before is None or not found or (found > 1 and not args.get("replace_all")):
+            return None  # it cannot work as it is written: the arguments say more than a diff
+        after = before.replace(old, new)
     else:
         return None
     if before is None or len(before) + len(after) > DIFF_CHARS:
@@ -129,7 +130,7 @@ async def _diff(args: Mapping[str, Any], workspace: Workspace) -> str | None:
 
 
 def _folded(value: object) -> str | None:
-    return value.replace("\r\n", "\n") if isinstance(value, str) else None
+    return value.removeprefix("\ufeff").replace("\r\n", "\n") if isinstance(value, str) else None
 
 
 def _lines(text: str) -> list[str]:

@@ -106,6 +106,30 @@ def test_a_file_too_large_to_compare_is_asked_about_by_its_arguments(tmp_path: P
     assert (large.diff, len(large.args["content"])) == (None, 500_000)
 
 
+class Typed(io.StringIO):
+    """What a person typed."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_diff_makes_up_no_line_and_hides_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deep_cli.terminal.forget_typed", Typed.isatty)  # which asks a real terminal
+    (tmp_path / "config.toml").write_text("[agent]\ninterrupt_on = { write_file = true }\n")
+    (tmp_path / "windows.txt").write_bytes(b"red\r\nblue\r\n")
+    shown = io.StringIO()
+    reporter = TerminalReporter(stream=shown, replies=Typed("n\n\nn\n\n"))
+    calls = [
+        Call("write_file", {"path": "new.txt", "content": "safe\u2028-not a line\n"}),
+        Call("write_file", {"path": "windows.txt", "content": "red\ngreen\n"}),
+    ]
+    model = function_model(Script(calls, "fine"))
+    run_task("Go", model=model, folder=tmp_path, config=tmp_path / "config.toml", ask=reporter.ask)
+    lines = [line.strip() for line in shown.getvalue().splitlines()]
+    assert "+safe\\u2028-not a line" in lines
+    assert [line for line in lines if "red" in line or "blue" in line] == ["red", "-blue"]
+
+
 # -- the public function -----------------------------------------------------------------------------------------------
 
 
