@@ -23,7 +23,7 @@ test: $(VENV)/.dev
 
 # Builds every wheel and installs it into fresh environments; .ci/run does this too.
 test-wheels: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m wheels
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m wheels $$(grep -rl 'mark\.wheels' --include='test_*.py' tests plugins)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

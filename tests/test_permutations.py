@@ -13,7 +13,7 @@ import pytest
 
 from tests.environments import FIXTURES, REPOSITORY, Distribution, Environment, plugin
 
-INTERPRETERS, FORKS = 20, 5
+INTERPRETERS, FORKS = 10, 10
 """A hundred processes: each interpreter has its own PYTHONHASHSEED and order of installation, each fork its own order
 of directory listings."""
 INSTALLED = [

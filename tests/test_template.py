@@ -272,29 +272,33 @@ class Together:
 
     Attributes:
         environment: theirs.
-        parent: the folder that their own folders are in.
-        folders: those, each plugin's its own.
     """
 
     environment: Environment
-    parent: Path
-    folders: Sequence[Path]
+
+    @property
+    def parent(self) -> Path:
+        """The folder that their own folders are in."""
+        return self.environment.root / "made"
+
+    @property
+    def folders(self) -> Sequence[Path]:
+        """The plugins' own."""
+        return sorted(self.parent.glob("deep-*"))
 
     @classmethod
     def of(cls, root: Path, kinds: Sequence[Kinds]) -> Together:
         """Render, build and install a plugin for each combination."""
-        parent = root / "made"
-        parent.mkdir()
-        folders = list(rendered(parent, kinds).values())
-        environment = Environment.create(root)
-        environment.install(*(Distribution.of_project(REPOSITORY / "plugins" / name) for name in BESIDE))
-        for folder in folders:
-            install(folder, environment)
-        (parent / "pytest.ini").write_text(
+        together = cls(Environment.create(root))
+        together.parent.mkdir()
+        together.environment.install(*(Distribution.of_project(REPOSITORY / "plugins" / name) for name in BESIDE))
+        for folder in rendered(together.parent, kinds).values():
+            install(folder, together.environment)
+        (together.parent / "pytest.ini").write_text(
             "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\nfilterwarnings = error\n",
             encoding="utf-8",
         )
-        return cls(environment, parent, folders)
+        return together
 
 
 def own_tests(together: Together, folders: Sequence[Path], report: Path) -> None:
@@ -322,7 +326,11 @@ def test_plugins_with_every_pair_of_choices_are_formatted_linted_and_typed(tmp_p
 @pytest.fixture(scope="module")
 def all_128(tmp_path_factory: pytest.TempPathFactory) -> Together:
     """A plugin for every combination, all installed in one environment."""
-    return Together.of(tmp_path_factory.mktemp("all"), every_combination())
+
+    def make(root: Path) -> None:
+        Together.of(root, every_combination())
+
+    return Together(Environment(made_once(tmp_path_factory, "all-128", make)))
 
 
 PARTS = 4
