@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.drawn import examples
 from tests.environments import Environment, Here
 
-# A busy machine makes no property false. The test matrix draws fewer examples: DEEP_TEST_EXAMPLES=15.
-settings.register_profile("deep", deadline=None, max_examples=int(os.environ.get("DEEP_TEST_EXAMPLES", "100")))
+# A busy machine makes no property false.
+settings.register_profile("deep", deadline=None, max_examples=examples(100))
 settings.load_profile("deep")
 HOMES = itertools.count()
 

@@ -39,6 +39,7 @@ from deep_core.expressions import (
     check_matches,
     unmatched_atoms,
 )
+from tests.drawn import examples
 
 parse = ToolExpression.parse
 
@@ -232,7 +233,7 @@ SUBJECTS = [
 ]
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(TREES)
 def test_e7_writing_and_parsing_are_inverse(tree: ToolExpression):
     again = parse(tree.to_dsl())
@@ -242,7 +243,7 @@ def test_e7_writing_and_parsing_are_inverse(tree: ToolExpression):
     assert again.to_dsl() == tree.to_dsl()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(TREES)
 def test_every_pair_of_parentheses_is_needed(tree: ToolExpression):
     # Parentheses inside quotes are text; only those outside are looked at.
@@ -257,7 +258,7 @@ def test_every_pair_of_parentheses_is_needed(tree: ToolExpression):
             assert parse(text[:j] + " " + text[j + 1 : i] + " " + text[i + 1 :]) != tree
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(st.one_of(st.text(), st.text(alphabet='ab~&|()"`^:\\ \n,!,and', max_size=30)))
 def test_u11_any_text_parses_or_raises_with_a_place_inside_it(text: str):
     error: ExpressionParseError | None = None

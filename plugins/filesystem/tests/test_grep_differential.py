@@ -19,6 +19,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.workspaces import Workspace
 
+from tests.drawn import examples
+
 needs_ripgrep = pytest.mark.skipif(
     shutil.which("rg") is None, reason="ripgrep is not installed: apt-get install ripgrep (or: brew install ripgrep)"
 )
@@ -230,7 +232,9 @@ regex = st.tuples(
 @example([b"foo\xffbar\n"], ["o.b", "o$", "o[^x]b", r"\bbar", "^bar"])
 @example([b"a\r\n", b"\r\n", b"a\r"], ["a$", "^$", r"\s$", "a.$"])
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_the_answer_is_the_same_for_any_content(new_session: Any, contents: list[bytes], patterns: list[str]) -> None:
     with tempfile.TemporaryDirectory() as directory:

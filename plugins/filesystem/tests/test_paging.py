@@ -13,6 +13,8 @@ from deep_filesystem.paging import BytesSource, PastEnd, read_lines, read_stretc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.drawn import examples
+
 CODECS = [
     Codec("utf-8"),
     Codec("utf-8", b"\xef\xbb\xbf"),
@@ -40,7 +42,7 @@ async def _all_pages(data: bytes, codec: Codec, limit: int, max_chars: int, line
 
 
 @given(text, st.sampled_from(CODECS), st.integers(1, 5), st.integers(1, 30), st.sampled_from([4, 8, 64, 1 << 20]))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_pages_neither_skip_nor_repeat_a_line(
     content: str, codec: Codec, limit: int, max_chars: int, chunk: int
 ) -> None:
@@ -60,7 +62,7 @@ short = st.lists(st.text(st.sampled_from("aé€\t\u0a0a"), max_size=3), max_siz
 
 
 @given(short, st.sampled_from(CODECS), st.integers(1, 9), st.integers(1, 30), st.sampled_from([24, 28, 32, 40]))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_pages_neither_skip_nor_repeat_a_line_at_the_end_of_a_chunk(
     content: str, codec: Codec, limit: int, max_chars: int, chunk: int
 ) -> None:
@@ -75,7 +77,7 @@ def test_pages_neither_skip_nor_repeat_a_line_at_the_end_of_a_chunk(
 
 
 @given(text, st.sampled_from(CODECS), st.integers(0, 40), st.sampled_from([4, 8, 16]))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_line_is_found_across_chunks(content: str, codec: Codec, offset: int, chunk: int) -> None:
     lines = content.split("\n")
     if not lines[-1]:

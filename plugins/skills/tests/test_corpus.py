@@ -17,6 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skills_ref import validator  # pyright: ignore[reportMissingTypeStubs]
 
+from tests.drawn import examples
+
 HEAD = "name: sk\ndescription: What it does.\n"
 
 
@@ -274,7 +276,7 @@ FRAGMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.one_of(st.binary(max_size=200), st.lists(FRAGMENTS, max_size=8).map("\n".join).map(str.encode)))
 def test_no_bytes_crash_it_and_every_refusal_has_a_line(data: bytes) -> None:
     for content in (data, b"---\n" + data + b"\n---\nbody", b"---\n" + HEAD.encode() + data + b"\n---\n"):

@@ -21,6 +21,7 @@ from pydantic_ai.messages import (
 )
 
 from plugins.summarization.tests.histories import Writer, histories, orphans, talk
+from tests.drawn import examples
 
 SIZES = st.one_of(
     st.tuples(st.just("messages"), st.integers(1, 30)),
@@ -60,7 +61,7 @@ def test_no_call_loses_its_result_and_the_size_falls() -> None:
     assert compacted[True] > 2, compacted
 
 
-@settings(MANY, max_examples=30)
+@settings(MANY, max_examples=examples(30))
 @given(st.lists(histories().filter(lambda history: not orphans(history)[1]), min_size=2, max_size=4), SIZES)
 def test_nothing_comes_apart_when_what_was_summarised_grows_and_is_summarised_again(parts: Any, keep: Any) -> None:
     processor = SummarizationProcessor(Writer("short"), trigger=("messages", 3), keep=keep, max_input_tokens=1_000)

@@ -41,6 +41,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import UsageLimits
 
 from plugins.summarization.tests.histories import LIVE, Writer, histories, talk
+from tests.drawn import examples
 
 pytestmark = pytest.mark.anyio
 SOON: dict[str, Any] = {"trigger": ("messages", 5), "keep": ("messages", 2)}
@@ -259,7 +260,7 @@ async def test_a_summary_that_fails_changes_nothing_and_is_told(how: str, caplog
     assert "the history stays as it was" in caplog.text
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(histories(), st.sampled_from(sorted(FAILURES.keys() - {"as long as what it replaces"})))
 def test_a_failing_summary_leaves_any_history_byte_identical(history: list[ModelMessage], how: str) -> None:
     before, items = ModelMessagesTypeAdapter.dump_json(history), [*history]

@@ -28,6 +28,7 @@ from pydantic_ai.workspaces import (
 )
 
 from deep_core import DeepAgentDeps, Kernel, create_default_deps
+from tests.drawn import examples
 
 pytestmark = pytest.mark.anyio
 Deps = DeepAgentDeps[None]
@@ -81,7 +82,7 @@ class Plain(WorkspaceBackend, SupportsFilesystem):
 
 
 @given(data=st.binary(max_size=2000), cuts=st.lists(st.integers(1, 500), max_size=6))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_bytes_arrive_unaltered_however_they_come(in_memory: Deps, data: bytes, cuts: list[int]) -> None:
     async def both() -> None:
         parts, rest = [], data
