@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from deep_cli.installer import mend
+from deep_cli.target import Target
 
 from tests.environments import Distribution
 
@@ -203,6 +206,25 @@ def test_a_misspelt_command_has_a_suggestion(make_deep: Any) -> None:
     done = make_deep()("docter")
     assert done.code == 2
     assert "Did you mean 'doctor'?" in done.err
+
+
+def test_what_to_type_is_for_this_environment_and_not_for_any_pip(make_deep: Any) -> None:
+    old = Distribution("acme-old", {"old": "acme_old"}, {"acme_old.py": HOOK}, requires=("deep-core<0.1",))
+    deep = make_deep("backends", "demo", others=(old,))
+    typed = f"{deep.environment.python} "  # pip, uv and ensurepip are all told which Python
+    (reason,) = [p["reason"] for p in json.loads(deep("plugins", "list", "--json").ok().out)["plugins"] if p["reason"]]
+    assert typed in reason
+    assert typed in deep("plugins", "list").ok().out
+    assert typed in deep("run", "hello", "--model", "demo:echo").ok().err  # a warning
+    deep.config('[plugins]\nrequire = ["old"]\n')
+    refused = deep("run", "hello", "--model", "demo:echo")
+    assert (refused.code, typed in refused.err) == (1, True)
+
+
+def test_what_only_pip_can_do_is_left_to_pip() -> None:
+    target = Target("uv-tool", Path("/tools/deep-cli"), "/tools/deep-cli/bin/python", Path("/tools/deep-cli/lib"), "uv")
+    text = "mend it with: pip install --force-reinstall --no-deps deep-cli"
+    assert mend(target, text, ()) == text
 
 
 # -- one broken plugin among the others --------------------------------------------------------------------------------

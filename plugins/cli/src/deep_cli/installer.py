@@ -13,13 +13,14 @@ from pathlib import Path
 
 import click
 
+from deep_core.index import scan
 from deep_core.metadata import canonical
 
 from .failure import Failure
 from .installed import version_of
 from .receipts import Receipt, injected, pipx_backend, read_receipt
 from .screen import one_line, plain, redact
-from .target import Target
+from .target import Target, detect
 from .wanted import Wanted
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "conflict",
     "install_steps",
     "mend",
+    "mended",
     "perform",
     "pins",
     "typed",
@@ -316,8 +318,21 @@ def mend(target: Target, text: str, plugins: Collection[str]) -> str:
     return PIP.sub(lambda match: _mended(target, match[1], shlex.split(match[2]), plugins), text)
 
 
+def mended(text: str) -> str:
+    """`mend` for this environment, where the text has a command of pip at all."""
+    if PIP.search(text) is None:
+        return text
+    plugins = {canonical(candidate.record.distribution or "") for candidate in scan()}
+    try:
+        return mend(detect(), text, plugins)
+    except Failure:  # a receipt of uv that is not understood: `deep doctor` says so
+        return text
+
+
 def _mended(target: Target, verb: str, words: Sequence[str], plugins: Collection[str]) -> str:
     flags = ["--upgrade" if word == "-U" else word for word in words if word.startswith("-")]
+    if not set(flags) <= set(UV_FLAGS):
+        return shlex.join(["pip", verb, *words])  # of pip alone
     texts = [word for word in words if not word.startswith("-")]
     names = {canonical(re.split(r"[^A-Za-z0-9._-]", text)[0]) for text in texts}
     ours = target.changeable and not names & set(PINNED) and all(n in plugins or n.startswith("deep-") for n in names)

@@ -13,7 +13,7 @@ from deep_core import ConfigError
 from deep_core.index import Candidate, scan
 from deep_core.metadata import canonical
 
-from .failure import USAGE, Failure
+from .failure import USAGE, Failure, typeable
 from .installed import Dist, brought, distributions, names_of
 from .installer import DEEP_CLI, conflict, install_steps, perform, pins, typed, typed_uninstall, uninstall_steps
 from .recorded import Entry, file, forget, read, record
@@ -213,12 +213,12 @@ def _statuses(plugins: Sequence[Candidate]) -> Iterator[Told]:
     for candidate in candidates:
         record = candidate.record
         if record.status != "active":
-            said = f"{record.label} is {record.status}: {redact(record.reason)}"
+            said = f"{record.label} is {record.status}: {redact(typeable(record.reason))}"
             yield Told(f"  plugin {said}", ok=record.status in ("disabled", "blocked"))
             continue
         outcome = next(outcomes)
         if outcome.problem:
-            yield Told(f"  plugin {record.label} {redact(outcome.problem)}", ok=False)
+            yield Told(f"  plugin {record.label} {redact(typeable(outcome.problem))}", ok=False)
         else:
             yield Told(f"  plugin {record.label} is active: {', '.join(outcome.data.get('hooks') or ())}")
 

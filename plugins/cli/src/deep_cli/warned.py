@@ -12,6 +12,7 @@ import click
 
 from deep_core import PluginWarning
 
+from .failure import typeable
 from .screen import plain, redact
 
 __all__ = ["warnings_shown"]
@@ -21,7 +22,7 @@ LOGGERS = ("deep_core", "deep")
 
 
 def _say(text: str) -> None:
-    click.echo(click.style(f"deep: warning: {plain(redact(text))}", dim=True), err=True)
+    click.echo(click.style(f"deep: warning: {plain(redact(typeable(text)))}", dim=True), err=True)
 
 
 class _Lines(logging.Handler):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_cli.failure import FAILED, USAGE, Failure
+from deep_cli.failure import FAILED, USAGE, Failure, typeable
 from deep_cli.flags import json_option, verbose_option
 from deep_cli.screen import plain, redact
 
@@ -51,9 +51,11 @@ def list_plugins(ctx: click.Context, as_json: bool) -> None:
         click.echo(json.dumps({"schema": 1, "plugins": [_json(r) for r in found.records]}, indent=2))
         return
     if not found.records:
-        click.echo("No plugin is installed, so agents have no tools: pip install deep-all")
+        click.echo(typeable("No plugin is installed, so agents have no tools: pip install deep-all"))
         return
-    rows = [(r.name, r.version or "-", r.distribution or "-", r.status, redact(r.reason)) for r in found.records]
+    rows = [
+        (r.name, r.version or "-", r.distribution or "-", r.status, redact(typeable(r.reason))) for r in found.records
+    ]
     widths = [max(len(row[i]) for row in (COLUMNS, *rows)) for i in range(4)]
     click.echo(_row(COLUMNS, widths).rstrip())
     for row in rows:
@@ -189,7 +191,7 @@ def _json(record: PluginRecord) -> dict[str, Any]:
         "distribution": record.distribution,
         "version": record.version,
         "status": record.status,
-        "reason": redact(record.reason),
+        "reason": redact(typeable(record.reason)),
         "path": record.path,
         "editable": record.editable,
         "hooks": None if record.hooks is None else list(record.hooks),
