@@ -61,8 +61,10 @@ def test_docs_that_are_missing_are_each_told() -> None:
     assert [text.partition("\n")[0] for text in found] == [
         "acme: has no docstring",
         "pyproject.toml: has no description",
-        "pyproject.toml: brings no README",
+        "pyproject.toml: brings a README of 5 characters, and 80 is the least",
     ]
+    (none,) = texts(about_docs(subject("weather"), "Weather.", {"summary": "Weather.", "readme": ""}))
+    assert none.startswith("pyproject.toml: brings no README\n")
     assert texts(about_docs(subject("weather"), "Weather.", {"summary": "Weather.", "readme": "x" * 80})) == []
     assert texts(about_docs(subject("weather"), "Weather.", None)) == []
 

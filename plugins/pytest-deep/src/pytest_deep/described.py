@@ -70,10 +70,11 @@ def about_docs(subject: Subject, documentation: str | None, metadata: Mapping[st
         yield Problem(subject.module, "has no docstring", "say in one line what the plugin gives an agent")
     if metadata is not None and not metadata["summary"].strip():
         yield Problem("pyproject.toml", "has no description", 'add description = "…" to [project]')
-    if metadata is not None and len(metadata["readme"].strip()) < ENOUGH:
+    said = len(metadata["readme"].strip()) if metadata is not None else ENOUGH
+    if said < ENOUGH:
         yield Problem(
             "pyproject.toml",
-            "brings no README",
+            f"brings a README of {said} characters, and {ENOUGH} is the least" if said else "brings no README",
             'write README.md (what it does, its options, an example) and add readme = "README.md" to [project]',
         )
 
