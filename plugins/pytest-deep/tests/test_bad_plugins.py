@@ -73,6 +73,16 @@ CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
             "do it in a hook or",
         ),
     ),
+    "prepares_at_import": (
+        "test_import_has_no_side_effects",
+        (
+            "prepares_at_import.py:12: opens the database :memory:",
+            "prepares_at_import.py:13: starts the thread 'weather-cache'",
+            "changes logging.disable",
+            "changes threading.excepthook",
+            "changes the recursion limit",
+        ),
+    ),
     "names_twice": (
         "test_tool_names_are_plain_and_unique",
         ("tool 'forecast' (", "names_twice.py:12", "has the name of another tool", "rename one of them"),

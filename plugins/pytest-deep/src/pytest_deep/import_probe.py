@@ -7,7 +7,9 @@ Only the standard library and deep_core are loaded before: what is seen is the m
 
 from __future__ import annotations
 
+import gc
 import json
+import locale
 import logging
 import os
 import signal
@@ -37,6 +39,7 @@ CHANGES = {
     "os.system": "starts the command {}",
     "os.fork": "forks",
     "os.posix_spawn": "starts the process {}",
+    "sqlite3.connect": "opens the database {}",
 }
 """Audit events that are side effects -> what is told of them."""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
@@ -70,6 +73,19 @@ class Watch:
         place = self.place(direct=True)
         if place:  # what a dependency does when it is imported is no doing of the plugin
             self.effects.append({"what": what, "place": place})
+
+    def threads(self) -> list[str]:
+        """From now on the names of threads that the module starts: one may be over when the import is."""
+        start, names = threading.Thread.start, list[str]()
+
+        def told(thread: threading.Thread) -> None:
+            if self.on and self.place(direct=True):
+                names.append(thread.name)
+                self._did(f"starts the thread {thread.name!r}")
+            start(thread)
+
+        threading.Thread.start = told  # pyright: ignore[reportAttributeAccessIssue]
+        return names
 
     def _opened(self, path: object, mode: object, flags: object) -> None:
         name = os.fsdecode(path) if isinstance(path, (str, bytes)) else ""
@@ -106,8 +122,14 @@ def state() -> dict[str, str]:
         "warnings.filters": repr(warnings.filters),
         "the root logger's handlers": repr(logging.root.handlers),
         "the root logger's level": repr(logging.root.level),
+        "logging.disable": repr(logging.root.manager.disable),
         "sys.path": repr(sys.path),
+        "sys.meta_path": repr(sys.meta_path),
         "sys.excepthook": repr(sys.excepthook),
+        "threading.excepthook": repr(threading.excepthook),
+        "the recursion limit": repr(sys.getrecursionlimit()),
+        "the locale": locale.setlocale(locale.LC_ALL),
+        "garbage collection": f"{gc.isenabled()} {gc.get_threshold()}",
         "sys.stdout": repr(sys.stdout),
         "sys.stderr": repr(sys.stderr),
     }
@@ -116,7 +138,7 @@ def state() -> dict[str, str]:
 def probe(job: dict[str, Any]) -> dict[str, Any]:
     """Import the module; what was seen, as JSON values."""
     watch = Watch(job["sources"], job["heavy"])
-    threads = set(threading.enumerate())
+    threads, told = set(threading.enumerate()), watch.threads()
     before = state()
     sys.addaudithook(watch.hook)
     watch.on = True
@@ -130,7 +152,7 @@ def probe(job: dict[str, Any]) -> dict[str, Any]:
     changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     started = [thread.name for thread in threading.enumerate() if thread not in threads]
     watch.effects += [{"what": f"changes {key}", "place": ""} for key in changed]
-    watch.effects += [{"what": f"starts the thread {name!r}", "place": ""} for name in started]
+    watch.effects += [{"what": f"starts the thread {name!r}", "place": ""} for name in started if name not in told]
     roots = {name.partition(".")[0] for name in sys.modules}
     heavy = [{"module": name, "place": watch.loaded.get(name, "")} for name in job["heavy"] if name in roots]
     return {"error": error, "effects": watch.effects, "heavy": heavy}
