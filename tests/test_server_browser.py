@@ -114,10 +114,12 @@ class Tab:
 
     def say(self, text: str) -> None:
         """Send a message, and wait for the answer or for a question."""
-        before = len(self.texts("#items article.user"))
+        before = len(self.all("#items article.user"))
         self.write(text)
         self.find("#text").send_keys(Keys.ENTER)
-        self.until(lambda: len(self.texts("#items article.user")) > before)
+        self.until(lambda: len(self.all("#items article.user")) > before)
+        # Something came after it, so the page knows by now that the run began.
+        self.until(lambda: self.all("#items > *:last-child:not(.user)"))
         self.settled()
 
     def settled(self) -> None:
