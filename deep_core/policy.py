@@ -53,7 +53,7 @@ class Policy:
     on_decision: Callable[[RunContext[Any], ToolCall, str, str], Awaitable[None]] | None = None
     _replaced: dict[tuple[str, str], ToolDefinition] = field(default_factory=dict[Any, Any])
     _replacers: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[Any, Any])
-    _pending: dict[str, list[ToolDefinition]] | None = field(default_factory=dict[Any, Any])
+    _pending: dict[tuple[str, str], list[ToolDefinition]] | None = field(default_factory=dict[Any, Any])
     _static: dict[str, tuple[ToolDefinition, bool, str]] = field(default_factory=dict[Any, Any])
 
     def __post_init__(self) -> None:
@@ -97,11 +97,11 @@ class Policy:
         """Note what a replaced tool was."""
         self._replaced[plugin, (definition.metadata or {})["original"]] = definition
 
-    def seen(self, plugin: str, definitions: Sequence[ToolDefinition]) -> None:
-        """Collect what is listed until the rules have been checked against it once."""
+    def seen(self, toolset: tuple[str, str], definitions: Sequence[ToolDefinition]) -> None:
+        """Collect what a toolset (plugin, label) lists until the rules have been checked against it once."""
         pending = self._pending  # read once: another thread's run may have checked them meanwhile
         if pending is not None:
-            pending[plugin] = list(definitions)
+            pending[toolset] = list(definitions)
 
     @property
     def is_checked(self) -> bool:
@@ -116,7 +116,7 @@ class Policy:
         """`check_names` for a run's tools, until it passes once, where construction could not know them all."""
         pending = self._pending
         if pending is not None:
-            listed = [definition for plugin in [*pending.values()] for definition in plugin]
+            listed = [definition for definitions in [*pending.values()] for definition in definitions]
             self.check_names([*definitions, *listed])
 
     def check_names(self, definitions: Sequence[ToolDefinition]) -> None:

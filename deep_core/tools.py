@@ -198,7 +198,8 @@ class PluginToolset(WrapperToolset[Any]):
                 others = {name: tool for name, tool in wrapped.tools.items() if name not in fixed}
                 listing = listing.and_(self._listing(await self._listed(ctx, _with_tools(wrapped, others))))
         calls_of(ctx).own.update(listing.own)
-        self.policy.seen(self.plugin, listing.all)
+        if not self.policy.is_checked:
+            self.policy.seen((self.plugin, self.wrapped.label), listing.all)
         return dict(listing.tools)
 
     async def _fixed_listing(

@@ -512,6 +512,18 @@ def test_a_rule_that_matches_nothing_stops_every_run_until_it_matches(rules: dic
     assert run(agent).output == "done"
 
 
+def test_a_rule_may_be_about_a_tool_that_one_of_several_toolsets_does_not_offer() -> None:
+    given = [
+        Tools(name, id=name).toolset.filtered(lambda ctx, definition: True) for name in ("kept", "left_out", "other")
+    ]
+    agent = agent_of(
+        plugin("files", toolsets=given),
+        config={"plugins": {"files": {"tools": "~name:left_out"}}},
+        interrupt_on={"left_out": True},
+    )
+    assert run(agent).output == "done"
+
+
 def test_an_expression_with_a_syntax_error_says_where() -> None:
     with pytest.raises(ValueError, match="column"):
         agent_of(plugin("files", toolsets=[files().toolset]), tool_filter="read and write")
