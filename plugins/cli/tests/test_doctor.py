@@ -215,6 +215,12 @@ GARBAGE: dict[str, tuple[bytes | None, ...]] = {
 """File -> its content in distributions that pip can mend one after the other. With two of the rest it stops."""
 
 
+def named(distribution: Distribution, what: str) -> str:
+    """The check of its plugin: the name is in entry_points.txt, and guessed where nobody can read that."""
+    (plugin,) = distribution.plugins
+    return f"plugin:{plugin if what.startswith('METADATA') else distribution.name.replace('-', '_')}"
+
+
 @pytest.mark.parametrize("what", GARBAGE)
 def test_a_broken_dist_info_is_named_and_what_mends_it_does(make_deep: Any, tmp_path: Any, what: str) -> None:
     bad = [acme(f"bad{number}", section(f"bad{number}")) for number in range(len(GARBAGE[what]))]
@@ -225,7 +231,7 @@ def test_a_broken_dist_info_is_named_and_what_mends_it_does(make_deep: Any, tmp_
     code, found = checks(deep)
     assert code == 1
     for distribution in bad:
-        check = found[f"plugin:{distribution.name.replace('-', '_')}"]
+        check = found[named(distribution, what)]
         assert (check["ok"], "its metadata cannot be read" in check["message"]) == (False, True)
     assert found["plugin:good"]["ok"] is True
     assert found["agent"]["ok"] is True
@@ -233,7 +239,7 @@ def test_a_broken_dist_info_is_named_and_what_mends_it_does(make_deep: Any, tmp_
     for distribution in bad:
         write_wheel(distribution, tmp_path / "shop")
         offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "shop"), "PIP_CONFIG_FILE": "/dev/null"}
-        fix = found[f"plugin:{distribution.name.replace('-', '_')}"]["fix"]
+        fix = found[named(distribution, what)]["fix"]
         deep.environment.run("/bin/sh", "-c", fix, env=offline).ok()
     sections = json.loads(deep("explain", "--json").ok().out)["sections"]
     assert {part["plugin"] for part in sections} == {"good", *(f"bad{number}" for number in range(len(bad)))}
