@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import stat
 from hashlib import sha256
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from deep_cli.failure import Failure
-from deep_cli.installer import conflict
+from deep_cli.installer import conflict, told
 from deep_cli.recorded import Entry, file, record
 from deep_cli.wanted import parse
 
@@ -253,6 +254,46 @@ def test_the_conflict_is_read_from_what_pip_and_uv_print(output: str, said: str)
     assert conflict(output, {"deep-core": "0.1.0", "pydantic-ai-slim": "2.68.0"}) == said
 
 
+GIT = """\
+  Running command git clone --quiet http://127.0.0.1:9/x.git /tmp/pip-req-build-d
+  fatal: unable to access 'http://127.0.0.1:9/x.git/': Failed to connect to 127.0.0.1 port 9
+  error: subprocess-exited-with-error
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+error: subprocess-exited-with-error
+"""
+BUILD = """\
+          raise ValueError(message)
+      ValueError: Field `project.version` can only be resolved dynamically
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+error: metadata-generation-failed
+"""
+ADDRESS = """\
+  WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('refused')': /acme_x.whl
+ERROR: Could not install packages due to an OSError: Max retries exceeded
+"""
+UV = """\
+error: No solution found when resolving dependencies
+  cause: Because acme-x was not found in the package registry and you require acme-x, we can conclude that …
+hint: Packages were unavailable.
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        (GIT, "fatal: unable to access 'http://127.0.0.1:9/x.git/': Failed to connect to 127.0.0.1 port 9"),
+        (BUILD, "ValueError: Field `project.version` can only be resolved dynamically"),
+        (ADDRESS, "ERROR: Could not install packages due to an OSError: Max retries exceeded"),
+        (UV, " ".join(UV.split("\n")[:2])),
+        ("  × No solution found:\n  ╰─▶ Because acme-x was not found.\n", "  ╰─▶ Because acme-x was not found."),
+        ("the last thing\nthat it said\n\n", "that it said"),
+        ("", ""),
+    ],
+)
+def test_what_went_wrong_is_read_from_what_pip_and_uv_print(output: str, said: str) -> None:
+    assert told(output).strip() == said.strip()
+
+
 # -- what is typed -----------------------------------------------------------------------------------------------------
 
 
@@ -361,3 +402,19 @@ def test_a_broken_distribution_among_the_others_hinders_nothing(shop: Shop) -> N
     (wheel,) = shop.offer(SUN)
     address = f"{wheel.as_uri()}#sha256={sha256(wheel.read_bytes()).hexdigest()}"
     assert "Installed acme-sun" in shop("install", address, env=OFF).out
+
+
+def test_what_no_installer_can_uninstall_says_how_it_can_and_that_works(shop: Shop) -> None:
+    shop.offer(SUN)
+    shop("install", "acme-sun").ok()
+    record = shop.deep.environment.site / SUN.dist_info / "RECORD"
+    record.unlink()
+    done = shop("uninstall", "sun", "--yes")
+    assert done.code == 1
+    assert f"there is no RECORD in {record.parent}" in done.err
+    first, *rest = done.err.partition("then uninstall that: ")[2].strip().split(" && ")
+    assert shop.deep.environment.run(*shlex.split(first)).code == 0
+    for typed in rest:
+        shop(*shlex.split(typed)[2:], *(["--yes"] if "uninstall" in typed else [])).ok()
+    assert "sun" not in shop.statuses
+    assert not (shop.deep.environment.site / "acme_sun.py").exists()

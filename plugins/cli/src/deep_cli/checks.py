@@ -66,8 +66,8 @@ def examine(config: Path | None, seconds: float) -> Iterator[Check]:
     target = detect()
     plugins = {canonical(c.record.distribution or "") for c in scan()}
     for check in _examine(config, seconds, target):
-        fix = mend(target, check.fix, plugins)
-        yield Check(check.name, check.ok, redact(check.message), redact(fix), check.plugin)
+        message, fix = (redact(mend(target, text, plugins)) for text in (check.message, check.fix))
+        yield Check(check.name, check.ok, message, fix, check.plugin)
 
 
 def _examine(config: Path | None, seconds: float, target: Target) -> Iterator[Check]:

@@ -32,6 +32,7 @@ __all__ = [
     "mended",
     "perform",
     "pins",
+    "told",
     "typed",
     "typed_uninstall",
     "uninstall_steps",
@@ -43,6 +44,11 @@ DEEP_CLI = "deep-cli"
 UV_FLAGS = {"--upgrade": "--upgrade-package", "--force-reinstall": "--reinstall-package"}
 """A flag of pip -> the option of `uv tool install` that does it for one distribution."""
 PIP = re.compile(r"(?<!-m )(?<!uv )\bpip (install|uninstall)((?: (?:'[^']*'|[^\s,;:()']+))+)")
+
+CAUSE = re.compile(r"\s*(?:(?:error|fatal|cause|caused by|[\w.]*(?:error|exception)): |╰─▶ )", re.IGNORECASE)
+"""How a line begins that says what went wrong, with pip, with uv (0.13 and earlier), with git or a build backend."""
+NOTHING = re.compile(r"error: (?:subprocess-exited-with-error|metadata-generation-failed)$")
+"""Lines of pip's that stand around what went wrong."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +263,12 @@ def conflict(output: str, pinned: Mapping[str, str]) -> str:
                 wants = re.split(r",? (?:and (?=[a-z])|we can)|,$", what)[0]
                 return f"{who} needs {one_line(wants, 200)}, and {name} {version} is installed"
     return ""
+
+
+def told(output: str) -> str:
+    """The lines of an installer's output that say what went wrong; its last one where none does."""
+    lines = [line for line in output.splitlines() if line.strip() and not NOTHING.search(line)]
+    return " ".join(([line for line in lines if CAUSE.match(line)] or lines[-1:])[:3])
 
 
 # -- what a person types -----------------------------------------------------------------------------------------------

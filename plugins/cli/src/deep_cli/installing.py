@@ -15,7 +15,7 @@ from deep_core.metadata import canonical
 
 from .failure import USAGE, Failure, typeable
 from .installed import Dist, brought, distributions, names_of
-from .installer import DEEP_CLI, conflict, install_steps, perform, pins, typed, typed_uninstall, uninstall_steps
+from .installer import DEEP_CLI, conflict, install_steps, perform, pins, told, typed, typed_uninstall, uninstall_steps
 from .recorded import Entry, file, forget, read, record
 from .screen import one_line, redact
 from .target import PIPX, Target, detect
@@ -185,9 +185,7 @@ def _why(target: Target, wanted: Sequence[Wanted], output: str, pinned: dict[str
             f"{clash}. deep plugins install leaves these as they are; nothing was changed. Ask for another version of "
             f"it, or change them yourself: {all_of_it}"
         )
-    lines = [line for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower()] or lines[-1:]
-    return redact(one_line(" ".join(errors[:3]), 600)) or f"the installer ended with exit code {code} and said nothing"
+    return redact(one_line(told(output), 600)) or f"the installer ended with exit code {code} and said nothing"
 
 
 def _statuses(plugins: Sequence[Candidate]) -> Iterator[Told]:
@@ -264,6 +262,14 @@ def uninstall(distribution: str) -> Iterator[Told]:
     if not target.changeable:
         why = target.problem or f"this is {target}"
         raise Failure(f"{distribution} was not uninstalled: {why}. Type: {typed_uninstall(target, distribution)}")
+    there = distributions().get(name)
+    if there is not None and not Path(there.path, "RECORD").is_file():
+        again = shlex.join(["deep", "plugins", "install", distribution])
+        raise Failure(
+            f"{distribution} was not uninstalled: no installer knows its files: there is no RECORD in {there.path}. "
+            f"Install it over what is left, then uninstall that: rm -r {shlex.quote(there.path)} && {again} && "
+            f"{shlex.join(['deep', 'plugins', 'uninstall', distribution])}"
+        )
     with _folder() as folder:
         for step in uninstall_steps(target, distribution, Path(folder)):
             code, output = perform(step)
