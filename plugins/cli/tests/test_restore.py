@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deep_cli.recorded import Entry, forget, read, record
 
 from tests.environments import plugin
 from tests.local_wheels import write_wheel
@@ -113,3 +115,16 @@ def test_what_was_uninstalled_by_other_means_is_forgotten_when_uninstalled_here(
     run.deep.environment.uninstall(SUN)
     assert "is not recorded any more" in run("uninstall", "acme-sun", "--yes").ok().out
     assert run("restore").code == 1
+
+
+def test_what_installations_write_down_at_one_moment_is_all_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))  # Linux
+    monkeypatch.setenv("HOME", str(tmp_path))  # macOS
+    names = [f"acme-{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: record([Entry("env", name, name, False, "1")]), names))
+        assert sorted(entry.name for entry in read()) == sorted(names)
+        assert all(pool.map(lambda name: forget("env", name), names[1:]))
+    assert [entry.name for entry in read()] == names[:1]

@@ -2,20 +2,26 @@
 
 One file, `installed.json` in the user's data folder:
 `{"schema": 1, "installed": [{"environment", "name", "requirement", "editable", "version"}]}`.
-It is replaced as a whole, and readable by its user only: an address may hold a password.
+It is replaced as a whole by one process at a time, and readable by its user only: an address may hold a password.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from .failure import Failure
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 __all__ = ["Entry", "file", "forget", "read", "record"]
 
@@ -73,7 +79,8 @@ def record(entries: Sequence[Entry]) -> None:
         Failure: the file cannot be read or written.
     """
     new = {(entry.environment, entry.name) for entry in entries}
-    _write([*(old for old in read() if (old.environment, old.name) not in new), *entries])
+    with _locked():
+        _write([*(old for old in read() if (old.environment, old.name) not in new), *entries])
 
 
 def forget(environment: str, name: str) -> bool:
@@ -82,12 +89,29 @@ def forget(environment: str, name: str) -> bool:
     Raises:
         Failure: the file cannot be read or written.
     """
-    old = read()
-    kept = [entry for entry in old if (entry.environment, entry.name) != (environment, name)]
-    if len(kept) == len(old):
-        return False
-    _write(kept)
-    return True
+    with _locked():
+        old = read()
+        kept = [entry for entry in old if (entry.environment, entry.name) != (environment, name)]
+        if len(kept) == len(old):
+            return False
+        _write(kept)
+        return True
+
+
+@contextlib.contextmanager
+def _locked() -> Generator[None]:
+    """Read and write while nobody else does: two installations may end at the same moment. On Windows nothing waits."""
+    path = file()
+    with contextlib.ExitStack() as lock:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            lock.callback(os.close, descriptor)
+            if fcntl is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            raise Failure(f"{path} cannot be written ({error.strerror})") from error
+        yield
 
 
 def _write(entries: Sequence[Entry]) -> None:
@@ -95,7 +119,6 @@ def _write(entries: Sequence[Entry]) -> None:
     text = json.dumps({"schema": SCHEMA, "installed": [asdict(entry) for entry in entries]}, indent=2)
     temporary = ""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text + "\n")
