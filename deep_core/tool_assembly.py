@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import ToolDefinition
@@ -13,7 +13,7 @@ from pydantic_ai.toolsets._dynamic import DynamicToolset
 from .calls import Incidents
 from .contributions import Contribution
 from .errors import ConfigError, suggest
-from .expressions import as_expression
+from .expressions import ToolExpression, ToolSubject, as_expression, check_atoms
 from .policy import Policy
 from .request import Request
 from .tools import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
@@ -152,19 +152,25 @@ class ToolAssembly:
             The offered tools, or None where not all are known without I/O.
         """
         definitions, complete = toolbox.static()
-        for toolset in cast("list[PluginToolset]", toolbox.toolsets):
-            own = toolset.static_names()
-            siblings = [t for t in cast("list[PluginToolset]", toolbox.toolsets) if t.plugin == toolset.plugin]
-            if own is not None and len(siblings) == 1:
-                for key, rule in (
-                    ("tools", toolset.rules.offered),
-                    ("approve", toolset.rules.approve),
-                    ("defer", toolset.rules.defer),
-                ):
-                    check_rule(rule, own, f"plugins.{toolset.plugin}.{key}")
+        for plugin, rules, known in _known_without_io(cast("list[PluginToolset]", toolbox.toolsets)):
+            for key, rule in (("tools", rules.offered), ("approve", rules.approve), ("defer", rules.defer)):
+                check_rule(rule, known, f"plugins.{plugin}.{key}")
+            if isinstance(rules.approve, ToolExpression):
+                # Of these each part must be something: a misspelt one would be a tool that does not ask.
+                subjects = [ToolSubject.of(definition) for definition in known]
+                check_atoms(rules.approve, subjects, where=f"plugins.{plugin}.approve")
         all_known = complete and not dynamic and all(cap.get_toolset() is None for cap in capabilities)
         if self.request.get("depth", 0):
             self.policy.trust_names()  # the rules were checked where they were written; here fewer tools may be offered
         elif self.policy.has_rules and all_known:
             self.policy.check_names(definitions)
         return definitions if all_known else None
+
+
+def _known_without_io(toolsets: Sequence[PluginToolset]) -> Iterator[tuple[str, ToolRules, list[ToolDefinition]]]:
+    """The plugins all of whose tools are known, their rules and these tools."""
+    for plugin in dict.fromkeys(toolset.plugin for toolset in toolsets):
+        own = [toolset for toolset in toolsets if toolset.plugin == plugin]
+        listed = [toolset.static_names() for toolset in own]
+        if None not in listed:
+            yield plugin, own[0].rules, [definition for names in listed for definition in names or ()]

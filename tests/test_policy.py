@@ -580,3 +580,12 @@ def test_a_wrong_expression_in_a_plugins_section_names_the_key() -> None:
             agent_of(plugin("files", toolsets=[files().toolset]), config={"plugins": {"files": {key: "wriite"}}})
         with pytest.raises(ConfigError, match=rf"plugins\.files\.{key}"):
             agent_of(plugin("files", toolsets=[files().toolset]), config={"plugins": {"files": {key: "a & & b"}}})
+
+
+@pytest.mark.parametrize("toolsets", [1, 2])
+def test_each_part_of_what_asks_in_a_plugins_section_is_there(toolsets: int) -> None:
+    given = [files().toolset, Tools("look", id="more").toolset][:toolsets]
+    for approve in ("write | exeucte", "write & ~name:wriite_file"):
+        with pytest.raises(ValueError, match=r"plugins\.files\.approve: no tool"):
+            agent_of(plugin("files", toolsets=given), config={"plugins": {"files": {"approve": approve}}})
+    agent_of(plugin("files", toolsets=given), config={"plugins": {"files": {"approve": "write | network"}}})
