@@ -6,6 +6,7 @@ cost a fifth of the time in which a bare agent sends its first request. Whatever
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Iterator
@@ -122,8 +123,11 @@ def read_entry_points(dist_info: str, group: str) -> list[tuple[str, str]]:
             content = file.read()
     except OSError:
         return []
-    if f"[{group}]".encode() not in content:
+    header = f"[{group}]".encode()
+    if header not in content:
         return []
+    if header not in map(bytes.strip, content.removeprefix(codecs.BOM_UTF8).splitlines()):
+        return []  # an entry's extras
     section, found = "", list[tuple[str, str]]()
     for number, raw in enumerate(content.decode("utf-8-sig").splitlines(), 1):
         line = raw.strip()

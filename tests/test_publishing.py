@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from tests.console_pages import matches, typed
@@ -22,5 +23,7 @@ def test_the_list_of_the_page_is_what_users_see(environment: Environment) -> Non
     page = blocks(REPOSITORY / "docs" / "publishing.md")
     (shown,) = (one for block in page if block.language == "console" for one in typed(block) if one.output)
     assert shown.command == "deep plugins list"
-    printed = environment.run(environment.python, "-P", "-m", "deep_cli", "plugins", "list").ok().out
+    environment.python.with_name("pip").touch(0o755)  # activated, with a pip of its own
+    activated = {"PATH": f"{environment.python.parent}{os.pathsep}{os.environ['PATH']}"}
+    printed = environment.run(environment.python, "-P", "-m", "deep_cli", "plugins", "list", env=activated).ok().out
     assert matches(shown.output or (), printed), printed

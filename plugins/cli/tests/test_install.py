@@ -77,7 +77,7 @@ def test_a_name_is_installed_told_recorded_and_uninstalled_again(shop: Shop) -> 
     entry = {"environment": environment, "name": "acme-sun", "requirement": "acme-sun", "editable": False}
     assert shop.recorded == [{**entry, "version": "1.0"}]
     assert stat.S_IMODE(shop.record.stat().st_mode) == 0o600
-    assert [path.name for path in shop.record.parent.iterdir()] == ["installed.json"]
+    assert {path.name for path in shop.record.parent.iterdir()} == {"installed.json", "installed.lock"}
 
     assert shop("uninstall", "sun", "--yes").ok().out == "Uninstalled acme-sun.\n"
     assert shop.statuses == {"cli": "active"}

@@ -121,7 +121,7 @@ def test_what_counts_as_a_plugin(make_deep: Any, points: bytes | None, listed: b
 
 def test_every_control_character_is_made_visible_and_no_other_is_touched() -> None:
     hidden = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, 0x200E, 0x200F, 0xFEFF]
-    hidden += [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+    hidden += [*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)]
     shown = {*hidden} - {ord("\t"), ord("\n")}
     for code in range(sys.maxunicode + 1):
         text = f"a{chr(code)}b"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -292,7 +293,7 @@ def typed(target: Target, texts: Sequence[str], *, flags: Sequence[str] = ()) ->
     if target.kind == "uv":
         uv_flags = ["--reinstall" if flag == "--force-reinstall" else flag for flag in flags]
         return shlex.join(["uv", "pip", "install", "--python", target.python, *uv_flags, *texts])
-    install = shlex.join([target.python, "-m", "pip", "install", *flags, *texts])
+    install = shlex.join([*_pip(target), "install", *flags, *texts])
     return install if target.kind == "pip" else f"{shlex.join([target.python, '-m', 'ensurepip'])} && {install}"
 
 
@@ -316,7 +317,14 @@ def typed_uninstall(target: Target, distribution: str) -> str:
         return shlex.join(["pipx", "runpip", target.prefix.name, "uninstall", distribution])
     if target.kind in ("uv", "uv-tool"):
         return shlex.join(["uv", "pip", "uninstall", "--python", target.python, distribution])
-    return shlex.join([target.python, "-m", "pip", "uninstall", distribution])
+    return shlex.join([*_pip(target), "uninstall", distribution])
+
+
+def _pip(target: Target) -> list[str]:
+    """`pip` alone where a shell finds this environment's: as in a virtual environment that is activated."""
+    found = shutil.which("pip")
+    is_own = found is not None and Path(found).parent == Path(target.python).parent
+    return ["pip"] if is_own and target.kind == "pip" else [target.python, "-m", "pip"]
 
 
 def mend(target: Target, text: str, plugins: Collection[str]) -> str:
