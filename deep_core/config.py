@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -44,7 +44,11 @@ class ConfigLayer(NamedTuple):
 
 
 class PluginSettings(NamedTuple):
-    """`[plugins.<name>]`, merged from every layer; `sources` tells where each key came from."""
+    """`[plugins.<name>]`, merged from every layer; `sources` tells where each key came from.
+
+    Of `options`, `untrusted_options` come from a layer that may not set trusted ones (option -> source), and
+    `trusted_options` are what the layers that may say of these (option -> value and source): see `believing`.
+    """
 
     enabled: bool = True
     order: int | Mapping[str, int] = 0
@@ -55,7 +59,17 @@ class PluginSettings(NamedTuple):
     replaces: tuple[str, ...] = ()
     options: Mapping[str, Any] = MappingProxyType({})
     untrusted_options: Mapping[str, str] = MappingProxyType({})
+    trusted_options: Mapping[str, tuple[Any, str]] = MappingProxyType({})
     sources: Mapping[str, str] = MappingProxyType({})
+
+    def believing(self, trusted_only: Callable[[str], bool]) -> PluginSettings:
+        """As it is without what an untrusted layer says of the options that it may not set."""
+        options, sources, untrusted = dict(self.options), dict(self.sources), dict(self.untrusted_options)
+        for option in filter(trusted_only, self.untrusted_options):
+            del options[option], sources[f"options.{option}"], untrusted[option]
+            if option in self.trusted_options:  # of a weaker layer, which this one hid
+                options[option], sources[f"options.{option}"] = self.trusted_options[option]
+        return self._replace(options=options, sources=sources, untrusted_options=untrusted)
 
     def order_in(self, hook: str) -> int:
         """The order for one hook: `order = 10`, or `order.history_processors = 10`; 0 where nothing is said."""
@@ -123,6 +137,7 @@ class Config(NamedTuple):
         sources: dict[str, str] = {}
         options: dict[str, Any] = {}
         untrusted: dict[str, str] = {}
+        believed: dict[str, tuple[Any, str]] = {}
         approvals: list[str] = []
         for layer in self.layers:
             section = layer.data.get("plugins", {}).get(name)
@@ -137,6 +152,8 @@ class Config(NamedTuple):
                             sources[f"options.{option}"] = layer.source
                             if not layer.trusted:
                                 untrusted[option] = layer.source
+                        elif layer.trusted and option in untrusted:
+                            believed.setdefault(option, (setting, layer.source))
                 elif key == "approve" and not layer.trusted:
                     approvals.append("everything" if value is True else value)
                     sources.setdefault("approve", layer.source)
@@ -147,7 +164,9 @@ class Config(NamedTuple):
             merged["approve"] = _widest(merged.get("approve"), approvals)
         if "replaces" in merged:
             merged["replaces"] = tuple(merged["replaces"])
-        return PluginSettings(**merged, options=options, untrusted_options=untrusted, sources=sources)
+        return PluginSettings(
+            **merged, options=options, untrusted_options=untrusted, trusted_options=believed, sources=sources
+        )
 
     def agent(self) -> tuple[dict[str, Any], dict[str, str]]:
         """`[agent]`, merged, and the source of each dotted key."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
-__all__ = ["Documented", "PluginOptions", "field_docs"]
+__all__ = ["Documented", "PluginOptions", "field_docs", "is_trusted_only"]
 
 
 class Documented(BaseModel):
@@ -37,8 +39,37 @@ class PluginOptions(Documented):
     """Subclass it, give every field a default and a description, and return the class from `deep_options`.
 
     Models that stand in its fields may subclass it too. Unknown keys are errors. A field whose `json_schema_extra` has
-    `{"trusted": True}` is not taken from a project's configuration file, which the model may have written.
+    `{"trusted": True}` is not taken from a project's configuration file, which the model may have written; nor is an
+    option whose value holds such a field.
     """
+
+
+def is_trusted_only(model: type[BaseModel], option: str) -> bool:
+    """Whether an option, by its name or an alias, is marked as trusted, or holds a model with a field that is."""
+    found = [field for name, field in model.model_fields.items() if option in _names(name, field)]
+    return any(_is_marked(field, {model}) for field in found)
+
+
+def _is_marked(field: FieldInfo, seen: set[type[BaseModel]]) -> bool:
+    extra: Any = field.json_schema_extra
+    if isinstance(extra, dict) and cast("dict[str, Any]", extra).get("trusted"):
+        return True
+    inner = {*_models_in(field.annotation)} - seen
+    seen |= inner
+    return any(_is_marked(below, seen) for model in inner for below in model.model_fields.values())
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
+
+
+def _names(name: str, field: FieldInfo) -> set[object]:
+    alias = field.validation_alias
+    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    return {name, *(choice.path[0] if isinstance(choice, AliasPath) else choice for choice in choices)}
 
 
 def field_docs(model: type[BaseModel]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
@@ -15,7 +15,7 @@ from .config import Config, ConfigLayer, PluginSettings, load_config
 from .contributions import Contribution, Without
 from .errors import ConfigError, PluginError, suggest, warn
 from .kernel import unknown_keyword
-from .plugin_options import PluginOptions
+from .plugin_options import PluginOptions, is_trusted_only
 from .survey import named
 
 if TYPE_CHECKING:
@@ -191,15 +191,14 @@ class Request:
         settings: PluginSettings,
         given: PluginOptions | Mapping[str, Any] | None,
     ) -> PluginOptions:
-        data = dict(settings.options)
         for key, source in settings.untrusted_options.items():
-            extra: Any = model.model_fields[key].json_schema_extra if key in model.model_fields else None
-            if isinstance(extra, dict) and cast("dict[str, Any]", extra).get("trusted"):
-                del data[key]
+            if is_trusted_only(model, key):
                 warn(
                     f"{source}: ignored plugins.{name}.options.{key}: a project's file is trusted only after "
                     "`deep config trust`",
                 )
+        settings = settings.believing(partial(is_trusted_only, model))
+        data = dict(settings.options)
         if isinstance(given, PluginOptions):
             if not data:
                 return given

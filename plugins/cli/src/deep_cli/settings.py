@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from deep_core import AgentConfig, ConfigError, Kernel, PluginOptions
 from deep_core.agent_config import parse_agent_config
 from deep_core.config import Config, PluginSettings
+from deep_core.plugin_options import is_trusted_only
 
 from .screen import MASK, looks_secret, redact
 
@@ -81,11 +83,9 @@ def option_values(settings: PluginSettings, model: type[PluginOptions] | None, p
     """
     from pydantic import ValidationError
 
-    given = dict(settings.options)
     if model is not None:
-        for key in settings.untrusted_options:
-            if _trusted_only(model, key):
-                given.pop(key, None)
+        settings = settings.believing(partial(is_trusted_only, model))
+    given = settings.options
     values: Mapping[str, Any] = given
     if model is not None:
         try:
@@ -99,12 +99,6 @@ def option_values(settings: PluginSettings, model: type[PluginOptions] | None, p
         key: Value(_masked(key, value), settings.sources.get(f"options.{key}", DEFAULT) if key in given else DEFAULT)
         for key, value in values.items()
     }
-
-
-def _trusted_only(model: type[PluginOptions], key: str) -> bool:
-    field = model.model_fields.get(key)
-    extra: Any = None if field is None else field.json_schema_extra
-    return isinstance(extra, dict) and bool(cast("dict[str, Any]", extra).get("trusted"))
 
 
 def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
