@@ -149,15 +149,16 @@ class History:
         if again or said.run_id != ctx.run_id:
             said.run_id = ctx.run_id
             said.revisions = {name: revision for name, (revision, _) in last_said(messages).items()}
+        revisions = said.revisions  # another run of this session may put its own in their place meanwhile
         parts: list[UserPromptPart] = []
         for section in self.sections:
             name = f"{section.plugin}.{section.value.name}"
             text = await self._text(replace(ctx, messages=[*messages]) if again else ctx, section, offered, said.clean)
-            if text is None or (not text and name not in said.revisions):
+            if text is None or (not text and name not in revisions):
                 continue
             revision = sha256(text.encode()).hexdigest()[:8]
-            if revision != said.revisions.get(name):
-                said.revisions[name] = revision
+            if revision != revisions.get(name):
+                revisions[name] = revision
                 parts.append(UserPromptPart(FRAME.format(name=name, rev=revision, text=text)))
         if not parts:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -196,6 +197,20 @@ def test_a_live_text_cannot_write_an_edge_of_its_frame(edge: str) -> None:
     (part,) = live_parts(run(agent_of(plugin("me", sections=[section]))))
     assert len(re.findall(r"(?i)<[\s/]*context\b", part)) == 2  # the frame's own
     assert "<contextual> b" in part
+
+
+async def test_two_runs_of_one_session_are_told_everything_each() -> None:
+    both = asyncio.Barrier(2)
+
+    async def slow(ctx: RunContext[Any]) -> str:
+        await both.wait()  # both runs are in the middle of their sections
+        return "It is noon."
+
+    sections = [PromptSection.live("clock", slow), PromptSection.live("calm", lambda ctx: "No wind.")]
+    kernel = kernel_of(plugin("weather", sections=sections))
+    agent, deps = kernel.create_agent("test"), create_default_deps(kernel=kernel)
+    results = await asyncio.gather(*(agent.run("go", deps=deps, model=scripted()) for _ in range(2)))
+    assert [len(live_parts(result)) for result in results] == [2, 2]
 
 
 def test_a_live_section_with_nothing_to_say_adds_no_message() -> None:
