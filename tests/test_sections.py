@@ -199,17 +199,20 @@ def test_a_live_text_cannot_write_an_edge_of_its_frame(edge: str) -> None:
     assert "<contextual> b" in part
 
 
-async def test_two_runs_of_one_session_are_told_everything_each() -> None:
-    both = asyncio.Barrier(2)
+def test_two_runs_of_one_session_are_told_everything_each() -> None:
+    async def scene() -> list[Any]:
+        both = asyncio.Barrier(2)
 
-    async def slow(ctx: RunContext[Any]) -> str:
-        await both.wait()  # both runs are in the middle of their sections
-        return "It is noon."
+        async def slow(ctx: RunContext[Any]) -> str:
+            await both.wait()  # both runs are in the middle of their sections
+            return "It is noon."
 
-    sections = [PromptSection.live("clock", slow), PromptSection.live("calm", lambda ctx: "No wind.")]
-    kernel = kernel_of(plugin("weather", sections=sections))
-    agent, deps = kernel.create_agent("test"), create_default_deps(kernel=kernel)
-    results = await asyncio.gather(*(agent.run("go", deps=deps, model=scripted()) for _ in range(2)))
+        sections = [PromptSection.live("clock", slow), PromptSection.live("calm", lambda ctx: "No wind.")]
+        kernel = kernel_of(plugin("weather", sections=sections))
+        agent, deps = kernel.create_agent("test"), create_default_deps(kernel=kernel)
+        return await asyncio.gather(*(agent.run("go", deps=deps, model=scripted()) for _ in range(2)))
+
+    results = asyncio.run(scene())
     assert [len(live_parts(result)) for result in results] == [2, 2]
 
 
