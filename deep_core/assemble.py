@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from .agent_config import parse_agent_config
 from .calls import Incidents
@@ -28,6 +29,7 @@ from .tools import check_rule
 from .workspace import Workspaces
 
 if TYPE_CHECKING:
+    from pydantic_ai import AgentModelSettings
     from pydantic_ai.workspaces import WorkspaceBackend
 
     from .events import RunEvent
@@ -256,7 +258,7 @@ class _Assembly:
             instructions=self.request.get("instructions", self.agent_config.instructions),
             deps_type=DeepAgentDeps,
             name=self.request.get("name") or self.agent_config.identity.name,
-            model_settings={**self.agent_config.model.settings(), **(self.request.get("model_settings") or {})} or None,  # type: ignore[arg-type]
+            model_settings=self._model_settings(),
             # `deep` last: it redacts what others appended, and its gate stands inside what they wrap around tools.
             capabilities=[gate, *contributed[len(hosted) :], *own, deep],
             **passed_on,
@@ -274,6 +276,14 @@ class _Assembly:
         if isinstance(model, str):
             return self._resolve(model) or model
         return model
+
+    def _model_settings(self) -> AgentModelSettings[Any] | None:
+        """The configuration's, and over them the caller's: a mapping, or a function that is asked at each request."""
+        configured = cast("ModelSettings", self.agent_config.model.settings())
+        given: AgentModelSettings[Any] | None = self.request.get("model_settings")
+        if not callable(given):
+            return merge_model_settings(configured, given) or None
+        return lambda ctx: merge_model_settings(configured, given(ctx)) or ModelSettings()
 
     def _resolve(self, model_id: str) -> Any:
         return self.caller.first("deep_resolve_model", {"model_id": model_id}, among=self._kept())

@@ -20,12 +20,11 @@ from .survey import RESERVED_NAMES, ConfigSource, Survey, by_hand, named, survey
 from .tracing import Trace, Tracer
 
 if TYPE_CHECKING:
-    from pydantic_ai import Agent, DeferredToolRequests
+    from pydantic_ai import Agent, AgentModelSettings, DeferredToolRequests
     from pydantic_ai.agent import AgentRetries
     from pydantic_ai.capabilities import AgentCapability
     from pydantic_ai.models import Model
     from pydantic_ai.output import OutputSpec
-    from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import Tool, ToolFuncEither
     from pydantic_ai.toolsets import AgentToolset
     from pydantic_ai.workspaces import WorkspaceBackend
@@ -329,7 +328,7 @@ def create_deep_agent(
     kernel: Kernel | None = ...,
     strict: bool = ...,
     name: str | None = ...,
-    model_settings: ModelSettings | None = ...,
+    model_settings: AgentModelSettings[Any] | None = ...,
     retries: int | AgentRetries | None = ...,
     **more: Any,
 ) -> Agent[DeepAgentDeps[Any], Output]: ...
@@ -353,7 +352,7 @@ def create_deep_agent(
     kernel: Kernel | None = ...,
     strict: bool = ...,
     name: str | None = ...,
-    model_settings: ModelSettings | None = ...,
+    model_settings: AgentModelSettings[Any] | None = ...,
     retries: int | AgentRetries | None = ...,
     **more: Any,
 ) -> Agent[DeepAgentDeps[Any], Output | DeferredToolRequests]: ...

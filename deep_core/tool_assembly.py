@@ -58,7 +58,8 @@ class ToolAssembly:
             toolsets.append(self._attributed(item.value, item.plugin, self._rules(item.plugin, hidden)))
         app = ToolRules("the application")
         if tools := self.request.get("tools"):
-            toolsets.append(self._attributed(FunctionToolset(list(tools), id="app"), "app", app))
+            timeout = self.request.passed_on.get("tool_timeout")  # an agent's is for the tools that it is given as such
+            toolsets.append(self._attributed(FunctionToolset(list(tools), id="app", timeout=timeout), "app", app))
         for given in self.request.get("toolsets") or ():
             toolset: Any = cast("Any", given) if isinstance(given, AbstractToolset) else DynamicToolset[Any](given)
             toolsets.append(self._attributed(toolset, "app", app))

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field
 from pydantic_ai import Agent, ConversationTypeAdapter, DeferredToolRequests, FunctionToolset, RunContext
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UserError
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, WorkspaceRef
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, WorkspaceRef
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
@@ -244,6 +244,31 @@ def test_the_result_is_a_plain_agent_with_every_parameter_of_it() -> None:
     result = run(agent)
     assert result.metadata == {"team": "a"}
     assert "SYSTEM" in str(result.all_messages())
+
+
+@pytest.mark.parametrize("config", [{}, {"agent": {"model": {"temperature": 0.5, "max_tokens": 9}}}])
+def test_model_settings_may_be_a_function_that_is_asked_at_each_request(config: dict[str, Any]) -> None:
+    settings: list[Any] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        settings.append(info.model_settings)
+        return ModelResponse(parts=[TextPart("done")])
+
+    kernel = kernel_of(config=config)
+    agent = kernel.create_agent(FunctionModel(answer), model_settings=lambda ctx: {"temperature": ctx.deps.app})
+    for temperature in (0.1, 0.2):
+        run(agent, deps=create_default_deps(app=temperature))
+    configured = {"max_tokens": 9} if config else {}
+    assert settings == [{**configured, "temperature": 0.1}, {**configured, "temperature": 0.2}]
+
+
+def test_a_tool_timeout_holds_for_the_applications_tools() -> None:
+    async def forever() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    result = run(agent_of(model=scripted(Call("forever", {})), tools=[forever], tool_timeout=0.01))
+    assert "Timed out" in str(result.all_messages())
 
 
 def test_retries_reach_plugins_tools() -> None:
