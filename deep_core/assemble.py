@@ -277,7 +277,7 @@ class _Assembly:
             return self._resolve(model) or model
         return model
 
-    def _model_settings(self) -> AgentModelSettings[Any] | None:
+    def _model_settings(self) -> Any:
         """The configuration's, and over them the caller's: a mapping, or a function that is asked at each request."""
         configured = cast("ModelSettings", self.agent_config.model.settings())
         given: AgentModelSettings[Any] | None = self.request.get("model_settings")
