@@ -338,7 +338,7 @@ class LocalBackend(
         check_expected(expected)
         try:
             staged = self._stage(path, create_parents=expected is None)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             if expected is None:
                 raise
             return False

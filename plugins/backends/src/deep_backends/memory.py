@@ -73,11 +73,17 @@ class MemoryBackend(
     def _error(self, code: int, path: str) -> OSError:
         return OSError(code, os.strerror(code), path)  # OSError picks its subclass by the number
 
+    def _missing(self, place: str, path: str) -> OSError:
+        """What a system says of a path where nothing is: whether the way to it leads through a file."""
+        while place not in self._files and place not in self._children:
+            place = posixpath.dirname(place)
+        return self._error(errno.ENOTDIR if place in self._files else errno.ENOENT, path)
+
     def _get(self, path: str) -> bytes:
         place = self._normal(path)
         data = self._files.get(place)
         if data is None:
-            raise self._error(errno.EISDIR if place in self._children else errno.ENOENT, path)
+            raise self._error(errno.EISDIR, path) if place in self._children else self._missing(place, path)
         return data
 
     def _make(self, directory: str) -> None:
@@ -164,7 +170,7 @@ class MemoryBackend(
             return FileEntry(name=name, path=path, is_dir=False, size=len(data))
         if place in self._children:
             return FileEntry(name=name, path=path, is_dir=True, size=None)
-        raise self._error(errno.ENOENT, path)
+        raise self._missing(place, path)
 
     async def stat(self, path: str) -> FileEntry:
         """What is at `path`."""
@@ -176,7 +182,7 @@ class MemoryBackend(
         with self._lock:
             names = self._children.get(place)
             if names is None:
-                raise self._error(errno.ENOTDIR if place in self._files else errno.ENOENT, path)
+                raise self._missing(place, path)
             return [self._entry(posixpath.join(place, name), posixpath.join(path, name)) for name in sorted(names)]
 
     async def make_dir(self, path: str) -> None:
@@ -196,7 +202,7 @@ class MemoryBackend(
             raise ValueError(f"cannot remove the working directory {WORKING_DIR!r} or a directory above it")
         with self._lock:
             if place not in self._files and place not in self._children:
-                raise self._error(errno.ENOENT, path)
+                raise self._missing(place, path)
             parent, name = posixpath.split(place)
             self._children[parent].discard(name)
             pending = [place]
