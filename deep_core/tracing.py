@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
+from threading import Lock
 from types import TracebackType
 from typing import Any
 
@@ -91,7 +92,9 @@ class _Printed(Trace):
         print(*step.lines(), sep="\n", file=sys.stderr)
 
 
-_open: ContextVar[Traced | None] = ContextVar("deep_open_step", default=None)
+_PRINTED = _Printed()
+"""One for all kernels: what one calls of another is printed once."""
+_open: ContextVar[_Step | None] = ContextVar("deep_open_step", default=None)
 _OFF: AbstractContextManager[None] = nullcontext()
 
 
@@ -99,17 +102,20 @@ class Tracer:
     """One kernel's: hands steps to the traces that are under way, and to OpenTelemetry where a run is instrumented."""
 
     def __init__(self, *, to_stderr: bool = False) -> None:
-        self._traces: tuple[Trace, ...] = (_Printed(),) if to_stderr else ()
+        self._traces: tuple[Trace, ...] = (_PRINTED,) if to_stderr else ()
+        self._changing = Lock()
 
     @contextmanager
     def trace(self) -> Generator[Trace]:
         """Record all steps, of all threads, until the block ends."""
         trace = Trace()
-        self._traces = (*self._traces, trace)
+        with self._changing:
+            self._traces = (*self._traces, trace)
         try:
             yield trace
         finally:
-            self._traces = tuple(other for other in self._traces if other is not trace)
+            with self._changing:
+                self._traces = tuple(other for other in self._traces if other is not trace)
 
     def step(self, plugin: str, kind: str, name: str, otel: Any = None) -> AbstractContextManager[None]:
         """Around one plugin's code. Costs a call where nobody traces.
@@ -137,8 +143,11 @@ class _Step(AbstractContextManager[None]):
             self._span = otel.start_as_current_span(f"{step.plugin}: {step.kind} {step.name}", attributes=about)
 
     def __enter__(self) -> None:
-        self._parent = _open.get()
-        self._token: Token[Traced | None] = _open.set(self._step)
+        outer = _open.get()
+        # What was started inside may go on when it has ended: a task keeps the context that it was made in.
+        self._outer = outer if outer is not None and outer._is_open else None
+        self._is_open = True
+        self._token: Token[_Step | None] = _open.set(self)
         if self._span is not None:
             self._span.__enter__()
         self._began = time.perf_counter()
@@ -152,8 +161,11 @@ class _Step(AbstractContextManager[None]):
         if self._span is not None:
             self._span.__exit__(kind, error, traceback)
         _open.reset(self._token)
-        if self._parent is not None:
-            self._parent.steps.append(self._step)
-            return
+        self._is_open = False
+        outer = self._outer if self._outer is not None and self._outer._is_open else None
+        if outer is not None:
+            outer._step.steps.append(self._step)
         for trace in self._traces:
-            trace.add(self._step)
+            # A trace of another kernel, or one that began meanwhile, does not know the step outside.
+            if outer is None or trace not in outer._traces:
+                trace.add(self._step)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
 import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from pydantic_ai import FunctionToolset, ModelRetry
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from deep_core import Deny, PluginError, PromptSection, create_default_deps
-from deep_core.tracing import Traced, Tracer
+from deep_core.tracing import Trace, Traced, Tracer
 from tests import another_process
 from tests.plugins_by_hand import kernel_of, plugin, run, scripted
 from tests.stubs import Call
@@ -147,3 +150,68 @@ def test_what_is_printed_is_not_kept(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().err.count("forgetful: tool forecast") == 100
     gc.collect()
     assert not [found for found in gc.get_objects() if isinstance(found, Traced) and found.plugin == "forgetful"]
+
+
+def test_a_trace_has_what_ran_inside_a_step_that_it_does_not_know() -> None:
+    asked = kernel_of(plugin("clock", sections=[PromptSection.live("now", lambda ctx: "It is noon.")]))
+    agent = asked.create_agent("test")
+    begun_inside: list[Trace] = []
+    toolset = FunctionToolset[Any](id="asking")
+
+    @toolset.tool_plain
+    async def ask() -> str:
+        with asked.trace() as trace:
+            await agent.run("time?", model=scripted(), deps=create_default_deps(kernel=asked))
+        begun_inside.append(trace)
+        return "noon"
+
+    kernel = kernel_of(plugin("asking", toolsets=[toolset]))
+    outer = kernel.create_agent(scripted(Call("ask", {})))
+    with asked.trace() as of_the_asked, kernel.trace() as of_the_asking:
+        run(outer, deps=create_default_deps(kernel=kernel))
+    section = ("clock", "section", "now")
+    (tool,) = [step for step in of_the_asking.steps if step.kind == "tool"]
+    assert list(outcomes(tool.steps)) == [section]
+    assert section in outcomes(of_the_asked.steps)
+    assert section in outcomes(begun_inside[0].steps)
+
+
+def test_what_a_step_left_running_is_outermost_when_the_step_has_ended() -> None:
+    async def scene() -> list[Traced]:
+        tracer, go_on = Tracer(), asyncio.Event()
+
+        async def later() -> None:
+            with tracer.step("weather", "tool", "across"):
+                await go_on.wait()
+            with tracer.step("weather", "section", "after"):
+                pass
+
+        with tracer.trace() as trace:
+            with tracer.step("weather", "tool", "starts"):
+                task = asyncio.create_task(later())
+                await asyncio.sleep(0)
+            go_on.set()
+            await task
+        return trace.steps
+
+    steps = asyncio.run(scene())
+    assert [(step.name, step.steps) for step in steps] == [("starts", []), ("across", []), ("after", [])]
+
+
+def test_traces_that_begin_and_end_in_many_threads_are_all_kept_and_all_end() -> None:
+    tracer, interval = Tracer(), sys.getswitchinterval()
+
+    def record() -> None:
+        for _ in range(3_000):
+            with tracer.trace() as trace, tracer.step("weather", "tool", "forecast"):
+                pass
+            assert any(step.name == "forecast" for step in trace.steps)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(record) for _ in range(4)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(interval)
+    assert tracer.step("weather", "tool", "untraced") is tracer.step("weather", "tool", "another")  # off again
