@@ -144,7 +144,7 @@ class DeepCapability(DeepBase):
             error = raised
             raise
         finally:
-            text = None if error is None else f"{type(error).__name__}: {said(error)}"
+            text = None if error is None else f"{type(error).__name__}: {said(error)}".rstrip(": ")
             await self.parts.emit(RunEndEvent(**_run(ctx), error=text))
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:

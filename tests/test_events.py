@@ -138,8 +138,8 @@ def test_the_end_of_a_run_that_was_cancelled_is_told() -> None:
             await task
 
     asyncio.run(scene())
-    assert ear.told[-1] == "RunEndEvent"
-    assert "Cancelled" in (ear.heard[-1].error or "")  # type: ignore[attr-defined]
+    assert ear.told[-2:] == ["ToolEvent started", "RunEndEvent"]
+    assert ear.heard[-1].error == "CancelledError"  # type: ignore[attr-defined]
 
 
 def test_listening_does_not_make_requests_stream() -> None:
