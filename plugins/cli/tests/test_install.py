@@ -120,7 +120,7 @@ def test_several_come_together_or_not_at_all(shop: Shop) -> None:
     shop.offer(SUN)
     done = shop("install", "acme-sun", "acme-moon", env=OFF)
     assert done.code == 1
-    assert "acme-sun, acme-moon was not installed: " in done.err
+    assert "acme-sun, acme-moon were not installed: " in done.err
     assert "acme-moon" in done.err
     assert shop.statuses == {"cli": "active"}
     shop.offer(MOON)
@@ -220,6 +220,14 @@ def test_a_plugin_that_needs_another_kernel_is_a_conflict_that_says_which(
     assert not (shop.deep.environment.site / "deep_core-2.0.dist-info").exists()
 
 
+def test_of_several_the_conflict_names_the_one_that_is_in_the_way(shop: Shop) -> None:
+    shop.offer(SUN, MOON, plugin("old", requires=("deep-core>=2,<3",)))
+    done = shop("install", "acme-moon", "acme-sun", "acme-old")
+    assert done.code == 1
+    assert "acme-moon, acme-sun, acme-old were not installed: acme-old 1.0 needs deep-core" in done.err
+    assert shop.statuses == {"cli": "active"}
+
+
 def test_a_newer_kernel_that_is_offered_is_not_taken(shop: Shop) -> None:
     shop.offer(plugin("sun", requires=("deep-core",)), Distribution("deep-core", version="0.9"))
     shop("install", "--upgrade", "acme-sun", env=OFF).ok()
@@ -246,6 +254,16 @@ def test_a_newer_kernel_that_is_offered_is_not_taken(shop: Shop) -> None:
             "Because all versions of acme-x depend on pydantic-ai-slim<2.60 and deep-core==0.1.0 depends on "
             "pydantic-ai-slim==2.68.0, we can conclude",
             "acme-x needs pydantic-ai-slim<2.60, and pydantic-ai-slim 2.68.0 is installed",
+        ),
+        (  # who accepts what is installed is listed too, and is not in the way
+            "    acme-a 1.0 depends on deep-core<1 and >=0.1\n    acme-x 1.0 depends on deep-core<3 and >=2\n"
+            "    The user requested (constraint) deep-core==0.1.0\n",
+            "acme-x 1.0 needs deep-core<3 and >=2, and deep-core 0.1.0 is installed",
+        ),
+        (
+            "Because all versions of acme-a depend on deep-core>=0.1,<1 and all versions of acme-x depend on "
+            "deep-core>=2,<3 and deep-core==0.1.0, we can conclude",
+            "acme-x needs deep-core>=2,<3, and deep-core 0.1.0 is installed",
         ),
         ("ERROR: No matching distribution found for acme-x", ""),
     ],

@@ -259,11 +259,21 @@ def conflict(output: str, pinned: Mapping[str, str]) -> str:
         if f"{name}=={version}" not in output:
             continue
         # pip: `acme 1.0 depends on deep-core<1`; uv: `all versions of acme depend on deep-core<1 and …`
-        for who, what in re.findall(rf"(\S+(?: [\d.]+)?) depends? on ({re.escape(name)}\b(?!==)[^\n]*)", output):
-            if canonical(who) != DEEP_CLI:
-                wants = re.split(r",? (?:and (?=[a-z])|we can)|,$", what)[0]
+        for who, what in re.findall(rf"(\S+(?: [\d.]+)?) depends? on (?=({re.escape(name)}\b(?!==)[^\n]*))", output):
+            wants = re.split(r",? (?:and (?=[a-z])|we can)|,$", what)[0]
+            if canonical(who) != DEEP_CLI and not _content(wants.removeprefix(name), version):
                 return f"{who} needs {one_line(wants, 200)}, and {name} {version} is installed"
     return ""
+
+
+def _content(wants: str, version: str) -> bool:
+    """Whether this version will do. Both installers also list the plugins that are not in the way."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return SpecifierSet(wants.replace(" and ", ",")).contains(version, prereleases=True)
+    except InvalidSpecifier:
+        return False
 
 
 def told(output: str) -> str:

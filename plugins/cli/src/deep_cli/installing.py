@@ -107,7 +107,8 @@ def _install(target: Target, wanted: Sequence[Wanted], upgrade: bool) -> Iterato
         for step in install_steps(target, wanted, Path(folder), upgrade=upgrade):
             code, output = perform(step)
             if code != 0:
-                raise Failure(f"{texts} was not installed: {_why(target, wanted, output, pinned, code)}")
+                were = "was" if len(wanted) == 1 else "were"
+                raise Failure(f"{texts} {were} not installed: {_why(target, wanted, output, pinned, code)}")
     changed = {name: version for name, version in pins().items() if pinned.get(name, version) != version}
     if changed:
         told = ", ".join(f"{name} from {pinned[name]} to {version}" for name, version in changed.items())
