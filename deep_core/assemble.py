@@ -256,7 +256,7 @@ class _Assembly:
             self._model(),
             output_type=self._output_type(policy),
             instructions=self.request.get("instructions", self.agent_config.instructions),
-            deps_type=DeepAgentDeps,
+            deps_type=cast("type[DeepAgentDeps[Any]]", DeepAgentDeps),
             name=self.request.get("name") or self.agent_config.identity.name,
             model_settings=self._model_settings(),
             # `deep` last: it redacts what others appended, and its gate stands inside what they wrap around tools.
@@ -277,7 +277,7 @@ class _Assembly:
             return self._resolve(model) or model
         return model
 
-    def _model_settings(self) -> Any:
+    def _model_settings(self) -> AgentModelSettings[Any] | None:
         """The configuration's, and over them the caller's: a mapping, or a function that is asked at each request."""
         configured = cast("ModelSettings", self.agent_config.model.settings())
         given: AgentModelSettings[Any] | None = self.request.get("model_settings")

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from .contributions import StateSlot
-from .errors import said, suggest
+from .errors import said, suggest, warn
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -26,6 +26,10 @@ T = TypeVar("T")
 App = TypeVar("App")
 FORMAT = 1
 """Version of the text that `DeepAgentDeps.dump` writes."""
+STATE_IS_SET = (
+    "set one slot, deps.state[SLOT] = …; what a client sends is its UI adapter's .state: give it as "
+    "create_default_deps(app=…)"
+)
 
 
 class SessionState:
@@ -228,7 +232,9 @@ class DeepAgentDeps(Generic[App]):
 
     def __setattr__(self, name: str, value: Any) -> None:
         # `deps.todos = […]` writes the slot; as an attribute it would hide the slot from everybody else.
-        if name.startswith("_") or hasattr(type(self), name) or name in type(self).__dataclass_fields__:
+        if name == "state" and not isinstance(value, SessionState):
+            self._refuse_state(value)
+        elif name.startswith("_") or hasattr(type(self), name) or name in type(self).__dataclass_fields__:
             object.__setattr__(self, name, value)
         elif name in self.state.kernel.slots:
             self.state[name] = value
@@ -237,6 +243,14 @@ class DeepAgentDeps(Generic[App]):
             raise AttributeError(
                 f"DeepAgentDeps has no field and no state slot {name!r}.{hint} Your own object goes in app="
             )
+
+    def _refuse_state(self, value: object) -> None:
+        # Pydantic AI's UI adapters take whatever has a field `state` for theirs and write into it what the browser
+        # sent, `{}` where that is nothing. A client must not reach the plugins' state; the run goes on without.
+        if "state" not in self.__dict__ or not isinstance(value, Mapping):
+            raise TypeError(f"deps.state is a SessionState, not {type(value).__name__}; {STATE_IS_SET}")
+        if value:
+            warn(f"what was written to deps.state is ignored, a session's state is its plugins'; {STATE_IS_SET}")
 
     def dump(self) -> str:
         """The session as JSON text: its id and its persisted slots. The backend and `app` are not in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import threading
@@ -14,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, GetPydanticSchema
 from pydantic_ai import FunctionToolset, RunContext
+from pydantic_ai.ui.vercel_ai import VercelAIAdapter
 
-from deep_core import DeepAgentDeps, Kernel, PluginError, StateSlot, create_default_deps
+from deep_core import DeepAgentDeps, Kernel, PluginError, PluginWarning, StateSlot, create_default_deps
 from tests.plugins_by_hand import agent_of, kernel_of, plugin, run, scripted
 from tests.stubs import Call
 
@@ -383,3 +385,47 @@ def test_dumping_while_threads_make_values_is_safe() -> None:
 
     in_threads(4, work)
     assert len(stored(deps.dump())) == 200
+
+
+# -- UI adapters -----------------------------------------------------------------------------------------------------
+
+
+def sent_by_a_browser(**more: Any) -> bytes:
+    message = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
+    return json.dumps({"trigger": "submit-message", "id": "a", "messages": [message], **more}).encode()
+
+
+def test_a_ui_adapter_runs_the_agent_and_leaves_the_sessions_state() -> None:
+    owner = kernel()
+    deps = deps_of(owner)
+    deps.state[CITIES].append(City(name="Oslo"))
+    adapter = VercelAIAdapter(owner.create_agent(scripted()), VercelAIAdapter.build_run_input(sent_by_a_browser()))
+
+    async def stream() -> list[str]:
+        return [event.type async for event in adapter.run_stream(deps=deps)]
+
+    kinds = asyncio.run(stream())
+    assert "text-delta" in kinds
+    assert "error" not in kinds
+    assert deps.cities == [City(name="Oslo")]
+
+
+def test_what_a_client_sends_as_state_is_not_the_sessions_and_that_is_said() -> None:
+    deps = deps_of(kernel())
+    deps.state[CITIES].append(City(name="Oslo"))
+    with pytest.warns(PluginWarning, match=r"deps\.state is ignored.*deps\.state\[SLOT\] = .*app="):
+        deps.state = {"cities": []}  # type: ignore[assignment]
+    assert deps.cities == [City(name="Oslo")]
+
+
+@pytest.mark.parametrize("wrong", [None, [], "state"])
+def test_a_state_of_another_type_is_an_error(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"deps\.state is a SessionState, not"):
+        deps_of(kernel()).state = wrong
+    with pytest.raises(TypeError, match=r"deps\.state is a SessionState, not"):
+        DeepAgentDeps(state=wrong)
+
+
+def test_a_session_is_not_made_of_a_mapping() -> None:
+    with pytest.raises(TypeError, match=r"deps\.state is a SessionState, not dict"):
+        DeepAgentDeps(state={})  # type: ignore[arg-type]
