@@ -334,15 +334,25 @@ def read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from error
     if path.name == "pyproject.toml":
         data = data.get("tool", {}).get("deep", {})
+    return _checked(str(path), data)
+
+
+def _checked(source: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """A layer's tables as they should be: a misspelt one would be rules that nobody reads.
+
+    Raises:
+        ConfigError: a top-level table that is not `agent` or `plugins`, or one that is no table.
+    """
     for key, value in data.items():
         if key not in ("agent", "plugins"):
-            raise ConfigError(f"{path}: unknown table {key!r}.{suggest(key, ('agent', 'plugins'))}")
+            hint = suggest(key, ("agent", "plugins"))
+            raise ConfigError(f"{source}: unknown table {key!r}.{hint} Known: agent, plugins")
         if not isinstance(value, dict):
-            raise ConfigError(f"{path}: {key} must be a table")
+            raise ConfigError(f"{source}: {key} must be a table")
     for name, section in data.get("plugins", {}).items():
         if name not in LISTS and not isinstance(section, dict):
-            raise ConfigError(f"{path}: plugins.{name} must be a table; lists are {', '.join(LISTS)}")
-    return data
+            raise ConfigError(f"{source}: plugins.{name} must be a table; lists are {', '.join(LISTS)}")
+    return {**data}
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -387,13 +397,13 @@ def load_config(explicit: str | os.PathLike[str] | Mapping[str, Any] | None = No
     layers: list[ConfigLayer] = []
     ignored: list[str] = []
     if isinstance(explicit, Mapping):
-        layers.append(ConfigLayer("code", explicit))
+        layers.append(ConfigLayer("code", _checked("code", explicit)))
     elif explicit is not None:
         path = Path(explicit)
         layers.append(ConfigLayer(str(path), read_file(path), path=path.resolve()))
     environment = from_environment(os.environ) if files else {}
     if environment:
-        layers.append(ConfigLayer("environment", environment))
+        layers.append(ConfigLayer("environment", _checked("environment", environment)))
     project = find_project_file() if files else None
     if project is not None and project.resolve() not in [layer.path for layer in layers]:
         layer = ConfigLayer(str(project), read_file(project), trusted=is_trusted(project), path=project.resolve())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -223,9 +224,34 @@ def test_a_mistake_is_one_clear_error_with_its_path(project: Project, text: str,
             assert part in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"agnt": {"tool_filter": "read"}}, "code: unknown table 'agnt'. Did you mean 'agent'?"),
+        ({"tool_filter": "read"}, "code: unknown table 'tool_filter'. Known: agent, plugins"),
+        ({"interrupt_on": {"execute": True}}, "code: unknown table 'interrupt_on'. Known: agent, plugins"),
+        ({"agent": "test"}, "code: agent must be a table"),
+        ({"plugins": {"todo": False}}, "code: plugins.todo must be a table"),
+    ],
+)
+def test_a_mapping_is_read_as_a_file_is(config: dict[str, Any], says: str) -> None:
+    for make in (
+        lambda: Kernel(discover=False, config=config),
+        lambda: kernel_of().create_agent("test", config=config),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(says)):
+            make()
+
+
 def test_a_file_that_is_not_text_is_one_clear_error(project: Project) -> None:
     (project.folder / "deep.toml").write_bytes(b"\xff\xfe[agent]")
     with pytest.raises(ConfigError, match=r"deep\.toml"):
+        project.kernel()
+
+
+def test_a_plugins_section_in_the_environment_is_not_a_word(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEEP_PLUGINS__WEATHER", "off")
+    with pytest.raises(ConfigError, match=r"environment: plugins\.weather must be a table"):
         project.kernel()
 
 
