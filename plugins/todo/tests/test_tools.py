@@ -71,6 +71,7 @@ def test_both_tools_are_terse() -> None:
         ({}, ["todos is missing", '"content"']),
         ({"todos": {"content": "x"}}, ["todos is an object", "list"]),
         ({"todos": "not json"}, ["not JSON"]),
+        ({"todos": "[" * 100_000}, ["not JSON"]),
         ({"todos": [todo("Fix", "done")]}, ["todo 1", '"Fix"', "'done'", "pending, in_progress, completed, blocked"]),
         ({"todos": [todo("Fix"), todo(" \n ")]}, ["todo 2", "no content"]),
         ({"todos": [todo("Fix"), 7]}, ["todo 2", "a number"]),
