@@ -17,6 +17,7 @@ from deep_filesystem import ripgrep
 from deep_filesystem.dialect import BadPattern, read_pattern
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.workspaces import Workspace
 
 from tests.drawn import examples
@@ -82,7 +83,10 @@ def tree() -> Iterator[Path]:
 
 async def _answer(new_session: Any, root: Path, *, with_ripgrep: bool, **arguments: Any) -> str:
     session = new_session(Workspace(local_backend(root)), ripgrep=with_ripgrep)
-    return await session.ok("grep", **arguments)
+    try:
+        return await session.ok("grep", **arguments)
+    except ToolFailed as error:
+        return error.message
 
 
 def _both(new_session: Any, root: Path, **arguments: Any) -> tuple[str, str]:
@@ -296,6 +300,13 @@ def test_patterns_of_one_dialect_only_go_to_python() -> None:
 def test_what_is_no_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(BadPattern, match="invalid regular expression"):
         read_pattern(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["[[:alpha:]]+", "x[^[:space:]]", "[[:^digit:]]"])
+def test_a_posix_class_is_refused_with_what_to_write(pattern: str) -> None:
+    with pytest.raises(BadPattern, match=r"no class here. Write"):
+        read_pattern(pattern)
+    assert read_pattern("[:a-z]").ripgrep is not None
 
 
 @pytest.mark.parametrize("pattern", ["a\nb", r"a\nb"])

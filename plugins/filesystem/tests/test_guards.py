@@ -195,7 +195,9 @@ async def test_a_binary_file_is_never_overwritten(workspace: Workspace, new_sess
     session = new_session(workspace)
     await workspace.write_bytes("f", data)
     for call in (("read_file", "f"), ("edit_file", "f", "a", "b"), ("write_file", "f", "x")):
-        await session.failed(*call)
+        told = await session.failed(*call)
+        assert "binary" in told  # and not that it has to be read first, which it cannot be
+        assert "another file" in told
     assert await workspace.read_bytes("f") == data
 
 

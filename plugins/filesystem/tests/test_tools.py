@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,32 @@ async def test_a_very_long_name_is_a_message(root: Path, new_session: Any, name:
     assert "name" in (await session.failed("write_file", name, "x")).lower()
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("ls", ["x" * 100_000]),
+        ("read_file", ["x/" * 50_000]),
+        ("edit_file", ["x" * 100_000, "a", "b"]),
+        ("grep", ["a", "x" * 100_000]),
+        ("glob", ["[" * 100_000]),
+        ("grep", ["a", ".", "[" * 100_000]),
+    ],
+)
+async def test_a_message_does_not_repeat_more_than_a_part(session: Any, tool: str, arguments: list[str]) -> None:
+    assert len(await session.failed(tool, *arguments)) < 1000
+
+
+async def test_an_answer_does_not_repeat_more_than_a_part(session: Any) -> None:
+    for call in (("glob", "x" * 100_000), ("grep", "x" * 100_000)):
+        assert len(await session.ok(*call)) < 1000
+
+
+async def test_a_link_that_leads_nowhere_is_said_to_be_one(root: Path, new_session: Any) -> None:
+    (root / "link").symlink_to("nowhere")
+    told = await new_session(Workspace(local_backend(root))).failed("read_file", "link")
+    assert told == "link: no such file or directory. There is a link of this name that leads nowhere."
+
+
 async def test_glob(session: Any) -> None:
     for name in ("a.py", "src/b.py", "src/sub/c.py", "src/.hidden.py", ".git/x.py", "node_modules/y.py", "d.txt"):
         await session.ok("write_file", name, "x")
@@ -134,6 +161,29 @@ async def test_grep_refuses_what_it_cannot_search(session: Any) -> None:
     assert "pattern is empty" in await session.failed("grep", "")
     assert "without its" in await session.failed("grep", "a", ".", "{a")
     assert await session.ok("grep", "a") == "No matches for 'a' in the working directory."
+
+
+async def test_grep_says_what_it_left_out_of_the_one_file_that_was_named(
+    workspace: Workspace, root: Path, new_session: Any
+) -> None:
+    session = new_session(workspace)
+    await workspace.write_bytes("binary", b"needle\0")
+    assert await session.failed("grep", "needle", "binary") == (
+        "binary is a binary file (it has NUL bytes): grep leaves it out. Use a command."
+    )
+    assert "No matches" in await session.ok("grep", "needle")
+    os.mkfifo(root / "fifo")
+    confined = new_session(Workspace(local_backend(root)))
+    assert "not a regular file" in await confined.failed("grep", "needle", "fifo")
+
+
+async def test_grep_says_what_is_written_otherwise(session: Any) -> None:
+    await session.ok("write_file", "f", "two\n")
+    assert await session.ok("grep", r"one\|two") == (
+        r"No matches for 'one\\|two' in the working directory. `\|` is the character |; "
+        "between alternatives write | alone."
+    )
+    assert "leaves none out" in await session.failed("grep", "two", glob="!f")
 
 
 async def test_grep_shows_part_of_a_wide_line(session: Any) -> None:

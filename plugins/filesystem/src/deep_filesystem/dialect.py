@@ -22,6 +22,9 @@ MAX_WAYS = 64
 _RUST_SPECIAL = frozenset(r"\.+*?()|[]{}^$#&-~")
 _SHORTHAND = {"w": "0-9A-Za-z_", "d": "0-9", "s": r"\t\v\f\r\x20"}
 _CONTROL = {"t": "\t", "r": "\r", "f": "\f", "v": "\v"}
+_POSIX_CLASS = re.compile(
+    r"\[:\^?(?:alnum|alpha|ascii|blank|cntrl|digit|graph|lower|print|punct|space|upper|word|xdigit):\]"
+)
 _QUANTIFIER = re.compile(r"[*+?]|\{(\d*)(?:(,)(\d*))?\}")
 
 
@@ -57,8 +60,11 @@ def read_pattern(pattern: str) -> Dialect:
     """Take a pattern apart.
 
     Raises:
-        BadPattern: Python does not compile it, or it asks for a line feed, which no line has.
+        BadPattern: Python does not compile it, or it asks for a line feed, which no line has, or for a POSIX class,
+            which Python takes for the letters of its name.
     """
+    if posix := _POSIX_CLASS.search(pattern):
+        raise BadPattern(f"{posix[0]} is no class here. Write \\s, \\d, \\w or a range such as [A-Za-z].")
     try:
         dialect = _Reader(pattern).read()
     except _NotCommon:

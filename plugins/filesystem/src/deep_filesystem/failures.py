@@ -13,6 +13,7 @@ from pydantic_ai.workspaces import Workspace, WorkspaceError, WorkspaceUnavailab
 from .access import TooLarge
 from .codec import NotText, Unencodable
 from .edit import Refused
+from .quoting import quoted
 
 __all__ = ["explained"]
 
@@ -23,6 +24,7 @@ async def explained(workspace: Workspace, path: str) -> AsyncGenerator[None]:
 
     A workspace that is gone is nobody's mistake that another call could mend: that error stays as it is.
     """
+    given, path = path, quoted(path) or "''"
     try:
         yield
     except WorkspaceUnavailableError:
@@ -34,9 +36,11 @@ async def explained(workspace: Workspace, path: str) -> AsyncGenerator[None]:
             f"{path}: {error}{' Nothing was written.' if isinstance(error, Unencodable) else ''}"
         ) from error
     except NotText as error:
-        raise ToolFailed(f"{path}: {error}; it cannot be handled as text.") from error
+        raise ToolFailed(
+            f"{path}: {error}; it cannot be handled as text. Use a command that knows its format, or another file."
+        ) from error
     except FileNotFoundError as error:
-        raise ToolFailed(f"{path}: no such file or directory.{await _similar(workspace, path)}") from error
+        raise ToolFailed(f"{path}: no such file or directory.{await _similar(workspace, given)}") from error
     except IsADirectoryError as error:
         raise ToolFailed(f"{path} is a directory, not a file. Use ls.") from error
     except NotADirectoryError as error:
@@ -61,10 +65,12 @@ async def _similar(workspace: Workspace, path: str) -> str:
     try:
         entries = await workspace.list_dir(parent or ".")
     except FileNotFoundError:
-        return f" Its directory {parent} does not exist either." if parent else ""
+        return f" Its directory {quoted(parent)} does not exist either." if parent else ""
     except NotADirectoryError:
-        return f" {parent} is a file, not a directory."
+        return f" {quoted(parent)} is a file, not a directory."
     except (OSError, ValueError, WorkspaceError):
         return ""  # the directory cannot be looked at; that the file is missing has been said
+    if any(entry.name == name for entry in entries):
+        return " There is a link of this name that leads nowhere."
     close = get_close_matches(name, [entry.name for entry in entries[:5000]], n=3)
     return f" Did you mean {', '.join(posixpath.join(parent, each) for each in close)}?" if close else ""

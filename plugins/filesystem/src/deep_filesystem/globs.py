@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .quoting import quoted
+
 __all__ = ["BadGlob", "Glob", "basename_or_path"]
 
 MAX_ALTERNATIVES = 256
@@ -13,6 +15,9 @@ _SPECIAL = re.compile(r"[*?\[{]")
 
 class BadGlob(ValueError):
     """The pattern is malformed; the message says how."""
+
+    def __init__(self, pattern: str, why: str) -> None:
+        super().__init__(f"{quoted(pattern)!r}: {why}")
 
 
 class Glob:
@@ -45,7 +50,13 @@ class Glob:
 
 
 def basename_or_path(pattern: str) -> Glob:
-    """A filter as ripgrep's `-g`: without a slash it is for the name, at any depth; with one for the path."""
+    """A filter as ripgrep's `-g`: without a slash it is for the name, at any depth; with one for the path.
+
+    Raises:
+        BadGlob: as `Glob`; and for a leading `!`, which would leave files out there.
+    """
+    if pattern.startswith("!"):
+        raise BadGlob(pattern, "a glob names the files to search, and leaves none out: give one such as *.py")
     return Glob(pattern.lstrip("/") if "/" in pattern else f"**/{pattern}")
 
 
@@ -54,7 +65,7 @@ def _expand(pattern: str) -> list[str]:
     todo = [pattern]
     while todo:
         if len(todo) + len(done) > MAX_ALTERNATIVES:
-            raise BadGlob(f"{pattern!r}: the braces have more than {MAX_ALTERNATIVES} alternatives")
+            raise BadGlob(pattern, f"the braces have more than {MAX_ALTERNATIVES} alternatives")
         current = todo.pop()
         span = _braces(current, pattern)
         if span is None:
@@ -86,7 +97,7 @@ def _braces(text: str, pattern: str) -> tuple[int, int, list[str]] | None:
                 return start, at + 1, [*parts, text[mark:at]]
         at += 1
     if depth:
-        raise BadGlob(f"{pattern!r}: a {{ without its }}")
+        raise BadGlob(pattern, "a { without its }")
     return None
 
 
@@ -96,7 +107,7 @@ def _class_end(text: str, start: int, pattern: str) -> int:
         at += 1
     end = text.find("]", at + 1)
     if end < 0:
-        raise BadGlob(f"{pattern!r}: a [ without its ]")
+        raise BadGlob(pattern, "a [ without its ]")
     return end
 
 
@@ -158,7 +169,7 @@ def _class(body: str, pattern: str) -> str:
         if rest[at + 1 : at + 2] == "-" and at + 2 < len(rest):
             high = rest[at + 2]
             if high < low:
-                raise BadGlob(f"{pattern!r}: the range {low}-{high} is the wrong way round")
+                raise BadGlob(pattern, f"the range {low}-{high} is the wrong way round")
             items.append(f"{re.escape(low)}-{re.escape(high)}")
             at += 3
         else:

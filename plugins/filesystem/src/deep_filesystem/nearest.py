@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from difflib import SequenceMatcher
 
 __all__ = ["describe_nearest"]
@@ -13,7 +14,9 @@ MAX_CANDIDATES = 40
 """Places that are compared character by character: SequenceMatcher is quadratic."""
 MAX_CHARS = 2_000
 """Characters of either side that are compared in one place."""
-SHOWN_LINES = 6
+MAX_COMPOSED = 1_000_000
+"""Characters of the file that are compared with accents and letters composed."""
+SHOWN_LINES, SHOWN_CHARS = 6, 200
 _NUMBERED = re.compile(r"^\s*\d+\t", re.M)
 
 
@@ -26,6 +29,8 @@ def describe_nearest(text: str, wanted: str) -> str:
     stripped = _NUMBERED.sub("", wanted)
     if stripped != wanted and stripped and stripped in text:
         return "It has the line numbers of read_file in it: leave out the number and the tab."
+    if same := _in_another_form(text[:MAX_COMPOSED], wanted):
+        return same
     lines = text.split("\n")[:MAX_LINES]
     target = wanted.strip("\n").split("\n")
     squeezed = _squeeze("\n".join(target))
@@ -46,6 +51,22 @@ def describe_nearest(text: str, wanted: str) -> str:
     if where < 0 or best < 0.5:
         return ""
     return f"The nearest is line {where + 1}:" + _quote(lines, where, len(target))
+
+
+def _in_another_form(text: str, wanted: str) -> str:
+    """Text that looks the same: a letter with an accent can be one character or two, as macOS writes it."""
+    if text.isascii():
+        return ""
+    composed = unicodedata.normalize("NFC", text)
+    at = composed.find(unicodedata.normalize("NFC", wanted))
+    if at < 0:
+        return ""
+    number = composed.count("\n", 0, at)
+    return (
+        f"Line {number + 1} looks the same, but its letters and accents are other characters: "
+        f"{text.split(chr(10), number + 1)[number][:SHOWN_CHARS]!a}. "
+        "Write them as there, or choose a text without accents."
+    )
 
 
 def _starts(lines: list[str], target: list[str]) -> list[int]:
@@ -74,4 +95,4 @@ def _squeeze(text: str) -> str:
 
 def _quote(lines: list[str], start: int, count: int) -> str:
     shown = lines[start : start + min(count, SHOWN_LINES)]
-    return "".join(f"\n{start + index + 1}\t{line[:200]}" for index, line in enumerate(shown))
+    return "".join(f"\n{start + index + 1}\t{line[:SHOWN_CHARS]}" for index, line in enumerate(shown))

@@ -16,13 +16,15 @@ from pydantic_ai.workspaces import (
     WorkspaceTimeoutError,
 )
 
-from .access import locate, range_reader, shown_path
+from .access import Place, locate, open_source, range_reader, shown_path
 from .commands import render_output, render_result
 from .dialect import BadPattern, read_pattern
 from .failures import explained
 from .globs import BadGlob, Glob, basename_or_path
+from .linematch import text_of
 from .locks import holding
 from .options import FilesystemOptions
+from .quoting import quoted
 from .reading import read_page
 from .ripgrep import can_try, search_by_ripgrep
 from .search import FileMatches, SearchRequest, search_by_walk
@@ -123,8 +125,9 @@ class Operations:
             except TooMany as error:
                 raise ToolFailed(f"{error}: search in a smaller directory.") from error
         if not found:
-            hint = f" For all directories below: **/{pattern}" if "/" not in pattern and "**" not in pattern else ""
-            return f"No files match {pattern} in {_named(place.shown)}.{hint}"
+            named = quoted(pattern)
+            hint = f" For all directories below: **/{named}" if "/" not in pattern and "**" not in pattern else ""
+            return f"No files match {named} in {_named(place.shown)}.{hint}"
         root = "" if place.shown == "." else place.shown.rstrip("/") + "/"
         limit = self.options.list_limit
         return _listed([_plain(root + path) for path in sorted(found)[:limit]], len(found) - limit, "files")
@@ -161,9 +164,12 @@ class Operations:
             if request.is_file and entry.size is not None and entry.size > request.max_bytes:
                 raise ToolFailed(f"{place.shown} has {entry.size:,} bytes; up to {request.max_bytes:,} are searched.")
             found = await self._search(workspace, request)
+            if request.is_file and not found:
+                await _searchable(workspace, place, self.options.max_bytes)
         total = sum(matches.count for matches in found)
         if not total:
-            return f"No matches for {pattern!r} in {_named(place.shown)}."
+            hint = " `\\|` is the character |; between alternatives write | alone." if "\\|" in pattern else ""
+            return f"No matches for {quoted(pattern)!r} in {_named(place.shown)}.{hint}"
         root = await workspace.working_dir()
         names = [_renamed(matches.path, place.real, place.absolute, root) for matches in found]
         limit = self.options.grep_limit
@@ -238,8 +244,15 @@ def _read_glob(pattern: str, path: str) -> tuple[Glob, str]:
     while pattern.startswith("./"):
         pattern = pattern[2:]
     if not pattern or pattern.endswith("/") or ".." in pattern.split("/") or "\0" in pattern:
-        raise BadGlob(f"{pattern!r}: give a pattern for files, without `..`; set `path` to search elsewhere")
+        raise BadGlob(pattern, "give a pattern for files, without `..`; set `path` to search elsewhere")
     return Glob(pattern), path
+
+
+async def _searchable(workspace: Workspace, place: Place, limit: int) -> None:
+    """Nothing was found in the one file that was named: it may be because a search leaves such a file out."""
+    _, head, _ = await open_source(workspace, place.absolute, limit)
+    if text_of(head) is None:
+        raise ToolFailed(f"{place.shown} is a binary file (it has NUL bytes): grep leaves it out. Use a command.")
 
 
 def _any(path: str) -> bool:

@@ -10,7 +10,7 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.workspaces import Workspace
 
 from .access import Place, read_whole, write_over
-from .codec import detect
+from .codec import SAMPLE, detect
 from .edit import Edited, edit_bytes
 from .overwrite import overwrite_bytes
 from .seen import Seen, digest
@@ -71,7 +71,7 @@ async def edit_in_place(
     old = await read_whole(workspace, place.absolute, max_bytes)
     seen = files.get(place.real)
     if seen is None:
-        _unread(place)
+        _unread(place, old)
     _check(place, seen, old)
     edited: Edited = await _off_loop(
         len(old), lambda: edit_bytes(old, detect(old), old_string, new_string, replace_all=replace_all)
@@ -102,14 +102,15 @@ async def _commit(workspace: Workspace, place: Place, data: bytes, *, expected: 
 
 def _check(place: Place, seen: Seen | None, data: bytes) -> None:
     if seen is None:
-        _unread(place)
+        _unread(place, data)
     elif seen.differs(data):
         raise ToolFailed(
             f"{place.shown} was changed by someone else, or by a command, since you saw it. Nothing was written: {NOW}"
         )
 
 
-def _unread(place: Place) -> NoReturn:
+def _unread(place: Place, data: bytes) -> NoReturn:
+    detect(data[:SAMPLE], complete=False)  # whoever is sent to read a binary file is sent in a circle
     raise ToolFailed(f"{place.shown} exists and you have not read it. Nothing was written: read it first.")
 
 
