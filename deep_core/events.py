@@ -49,8 +49,8 @@ class RequestEvent(RunEvent):
 class ToolEvent(RunEvent):
     """A tool call is about to run (`started`) or has ended.
 
-    `outcome`: `started`, `success`, `failed` (an error result), `retried` (the model was asked to try again). A call that
-    is cancelled has no end of its own, the run's end tells; one that comes to wait for a person is started again later.
+    `outcome`: `started`, `success`, `failed` (an error result), `retried` (the model was asked to try again). A call
+    that is cancelled has no end of its own, the run's end tells; one that comes to wait for a person starts again.
     """
 
     tool: str

@@ -23,6 +23,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
+from pydantic_ai.toolsets._tool_search import ToolSearchToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from .approvals import RUNS, RunCalls, calls_of, close, raw, tool_key, unanswered
@@ -88,13 +89,26 @@ class Attributing(WrapperToolset[Any]):
             return tool  # by its plugin's toolset; what others' metadata says of a plugin is their own word
         if name not in own or name in self._foreign:
             self._foreign.add(name)
-            own[name] = self.foreign.attribute(self.owners.get(definition.capability_id or "", "app"), definition)
+            plugin = self.owners.get(definition.capability_id or "", "app")
+            # Pydantic AI's own, whose toolset stands around all others.
+            searches = isinstance(tool.toolset, ToolSearchToolset)
+            own[name] = self.foreign.attribute(plugin, definition, searches=searches)
         return replace(tool, tool_def=own[name])
 
 
 @dataclass(eq=False, repr=False)
 class InnerGate(Attributing):
     """All function tools of a run, inside what other capabilities wrap around them: attributed, and gated again."""
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """All tools but those on demand that the filter leaves out: the search for them stands outside."""
+        tools = await super().get_tools(ctx)
+        if not self.policy.shown:
+            return tools
+        later = {name: tool.tool_def for name, tool in tools.items() if tool.tool_def.defer_loading}
+        hidden = {name: definition for name, definition in later.items() if not self.policy.shows(definition)}
+        self.policy.seen(("", "on demand"), [*hidden.values()])  # rules may be about them
+        return {name: tool for name, tool in tools.items() if name not in hidden}
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]

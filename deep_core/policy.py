@@ -143,6 +143,8 @@ class Policy:
 
     def shows(self, definition: ToolDefinition) -> bool:
         """Whether the model is shown the tool, and may call it."""
+        if _searches(definition):
+            return True
         subject = ToolSubject.of(definition)
         return all(expression.matches(subject) for expression in self.shown)
 
@@ -161,7 +163,7 @@ class Policy:
 
     def _decide(self, definition: ToolDefinition) -> str:
         tools = self._stands_for(definition)
-        if self.interrupt_on is False and not self.narrowing:
+        if _searches(definition) or (self.interrupt_on is False and not self.narrowing):
             return "never"
         first, *further = self._answers(tools)
         if first and not any(first) and not any(map(any, further)):
@@ -304,6 +306,11 @@ class Policy:
     async def _tell(self, ctx: RunContext[Any], call: ToolCall, decision: str, reason: str) -> None:
         if self.on_decision is not None:
             await self.on_decision(ctx, call, decision, reason)
+
+
+def _searches(definition: ToolDefinition) -> bool:
+    """Whether it is the search for tools on demand: it only finds what is shown, and what it finds is gated itself."""
+    return (definition.metadata or {}).get("searches", False)
 
 
 async def _true(predicate: Predicate, call: ToolCall) -> bool:

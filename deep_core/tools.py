@@ -68,11 +68,14 @@ class ToolRules:
     defer: ToolExpression | bool | None = None
     hidden: frozenset[str] = frozenset()
 
-    def attribute(self, plugin: str, definition: ToolDefinition) -> ToolDefinition:
-        """The definition as the model and the policy see it. `approval` in its metadata: whether it asks of itself."""
+    def attribute(self, plugin: str, definition: ToolDefinition, *, searches: bool = False) -> ToolDefinition:
+        """The definition as the model and the policy see it.
+
+        In its metadata: `approval`, whether it asks of itself, and `searches`, whether it is the search for tools.
+        """
         metadata = definition.metadata or {}
         name = f"{self.prefix}_{definition.name}" if self.prefix else definition.name
-        tags = tags_of(metadata)
+        tags = ("read",) if searches else tags_of(metadata)
         subject = ToolSubject(names=(name, definition.name), plugin=plugin, tags=frozenset(tags))
         unapproved = definition.kind == "unapproved"
         # A tool that says that it executes commands has marked itself as much as one that says it needs approval.
@@ -83,7 +86,14 @@ class ToolRules:
             # The policy gates at execution; `unapproved` would hand the call over before any rule is asked.
             kind="function" if unapproved else definition.kind,
             defer_loading=definition.defer_loading or _holds(self.defer, subject),
-            metadata={**metadata, "plugin": plugin, "original": definition.name, "tags": tags, "approval": approve},
+            metadata={
+                **metadata,
+                "plugin": plugin,
+                "original": definition.name,
+                "tags": tags,
+                "approval": approve,
+                "searches": searches,
+            },
         )
 
 

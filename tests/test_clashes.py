@@ -7,13 +7,25 @@ import warnings
 from typing import Any
 
 import pytest
-from pydantic_ai import FunctionToolset, RunContext, ToolDefinition
+from pydantic_ai import Agent, FunctionToolset, RunContext, ToolDefinition
 from pydantic_ai.capabilities import Capability
 from pydantic_ai.exceptions import UserError
 
 from deep_core import ConfigError, Kernel, PluginError, PluginWarning, PromptSection
 from tests.environments import Distribution
-from tests.plugins_by_hand import Site, Tools, agent_of, outcomes, pending, plugin, run, scripted, site
+from tests.plugins_by_hand import (
+    Site,
+    Tools,
+    agent_of,
+    kernel_of,
+    outcomes,
+    pending,
+    plugin,
+    returns,
+    run,
+    scripted,
+    site,
+)
 from tests.stubs import Call
 
 __all__ = ["site"]
@@ -339,6 +351,42 @@ def test_a_deferred_tool_is_found_through_tool_search(defer: Any) -> None:
     deferred = {tool.name for tool in parameters.function_tools if tool.defer_loading}
     assert deferred == ({"search", "fetch"} if defer is True else {"search"})
     assert "search_tools" in {tool.name for tool in parameters.function_tools}
+
+
+@pytest.mark.parametrize(
+    ("rules", "found"),
+    [
+        ({}, ["past", "wipe_past"]),
+        ({"tool_filter": "read"}, ["past"]),
+        ({"tool_filter": "plugin:web & ~write"}, ["past"]),
+        ({"config": {"agent": {"tools_policy": {"allow_list": ["wipe_past"]}}}}, ["wipe_past"]),
+        ({"config": {"agent": {"tools_policy": {"require_approval_by_default": True}}}}, ["past", "wipe_past"]),
+        ({"interrupt_on": "read | write"}, ["past", "wipe_past"]),
+    ],
+)
+def test_the_search_finds_what_the_filter_leaves_and_asks_nobody(rules: dict[str, Any], found: list[str]) -> None:
+    result = run(searching(scripted(Call("search_tools", {"queries": ["past"]})), **rules))
+    (answer,) = returns(result.all_messages())
+    assert [tool["name"] for tool in answer.content["discovered_tools"]] == found
+
+
+def test_where_no_tool_is_shown_there_is_no_search_either() -> None:
+    model = scripted()
+    run(searching(model, config={"agent": {"tools_policy": {"enabled": False}}}))
+    assert not model.player.views[0].tools
+
+
+def test_a_found_tool_asks_as_ever() -> None:
+    model = scripted(Call("search_tools", {"queries": ["past"]}), Call("wipe_past", {}))
+    asked = pending(run(searching(model, tool_filter="write", interrupt_on={"wipe_past": True})))
+    assert [call.tool_name for call in asked.approvals] == ["wipe_past"]
+
+
+def searching(model: Any, **rules: Any) -> Agent[Any, Any]:
+    """An agent with two tools on demand, one that reads and one that writes."""
+    tools = Tools("past", tags=["read"]).add("wipe_past", tags=["write"])
+    kernel = kernel_of(plugin("web", toolsets=[tools.toolset]), config={"plugins": {"web": {"defer": True}}})
+    return kernel.create_agent(model, **rules)
 
 
 @pytest.mark.parametrize(
