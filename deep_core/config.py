@@ -156,10 +156,11 @@ class Config(NamedTuple):
                             believed.setdefault(option, (setting, layer.source))
                 elif key == "approve" and not layer.trusted:
                     approvals.append("everything" if value is True else value)
-                    sources.setdefault("approve", layer.source)
+                    sources["approve"] = f"{sources['approve']} and {layer.source}" if key in sources else layer.source
                 elif key not in merged:
                     merged[key] = value
-                    sources[key] = layer.source
+                    # What an untrusted layer adds to `approve` has a source of its own.
+                    sources[key] = f"{layer.source} and {sources[key]}" if key in sources else layer.source
         if approvals:
             merged["approve"] = _widest(merged.get("approve"), approvals)
         if "replaces" in merged:
@@ -229,10 +230,11 @@ def _agent_section(layer: ConfigLayer) -> Mapping[str, Any]:
     return {**section, "model": model_parts(model)} if isinstance(model, str) else section
 
 
-def model_parts(model: str) -> dict[str, str]:
+def model_parts(model: str) -> dict[str, str | None]:
     """`provider:model` as the table `[agent.model]`."""
     provider, colon, name = model.partition(":")
-    return {"provider": provider, "model": name} if colon else {"model": model}
+    # Without a provider it is a whole name: no other layer's provider goes with it.
+    return {"provider": provider, "model": name} if colon else {"provider": None, "model": model}
 
 
 def _leaves(data: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -295,6 +297,10 @@ def restrict(layer: ConfigLayer) -> tuple[ConfigLayer, list[str]]:
     return ConfigLayer(layer.source, kept, trusted=False, path=layer.path), dropped
 
 
+_OURS = re.compile(r"^\s*\[+\s*tool\s*\.\s*deep\s*[.\]]", re.M)
+"""A table of ours in a pyproject; `[tool.deepeval]` is not."""
+
+
 def user_file() -> Path:
     """The user's configuration file (platformdirs: `~/.config/deep/config.toml` on Linux)."""
     from platformdirs import user_config_path
@@ -313,7 +319,7 @@ def find_project_file(start: Path | None = None) -> Path | None:
         if (directory / "deep.toml").is_file():
             return directory / "deep.toml"
         pyproject = directory / "pyproject.toml"
-        if pyproject.is_file() and "[tool.deep" in pyproject.read_text(encoding="utf-8", errors="replace"):
+        if pyproject.is_file() and _OURS.search(pyproject.read_text(encoding="utf-8", errors="replace")):
             return pyproject
         if (directory / ".git").exists() or directory == home:
             return None
@@ -332,8 +338,11 @@ def read_file(path: Path) -> dict[str, Any]:
         data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
-    if path.name == "pyproject.toml":
-        data = data.get("tool", {}).get("deep", {})
+    for table in ("tool", "deep") if path.name == "pyproject.toml" else ():
+        below: object = data.get(table, {})
+        if not isinstance(below, dict):
+            raise ConfigError(f"{path}: [tool.deep] must be a table")
+        data = cast("dict[str, Any]", below)
     return _checked(str(path), data)
 
 
@@ -347,10 +356,10 @@ def _checked(source: str, data: Mapping[str, Any]) -> dict[str, Any]:
         if key not in ("agent", "plugins"):
             hint = suggest(key, ("agent", "plugins"))
             raise ConfigError(f"{source}: unknown table {key!r}.{hint} Known: agent, plugins")
-        if not isinstance(value, dict):
+        if not isinstance(value, Mapping):
             raise ConfigError(f"{source}: {key} must be a table")
     for name, section in data.get("plugins", {}).items():
-        if name not in LISTS and not isinstance(section, dict):
+        if name not in LISTS and not isinstance(section, Mapping):
             raise ConfigError(f"{source}: plugins.{name} must be a table; lists are {', '.join(LISTS)}")
     return {**data}
 
@@ -367,8 +376,12 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     for key, text in sorted(environ.items()):
         path = tuple(key.removeprefix("DEEP_").lower().split("__"))
         if key.startswith("DEEP_") and len(path) > 1 and path[0] in ("agent", "plugins"):
-            _put(data, path, _env_value(path, text))
-    return data
+            value = _env_value(path, text)
+            try:
+                _put(data, path, model_parts(value) if path == ("agent", "model") and value == text else value)
+            except ConfigError as error:
+                raise ConfigError(f"environment: {error}") from None
+    return _checked(data, "environment")
 
 
 def _env_value(path: tuple[str, ...], text: str) -> Any:

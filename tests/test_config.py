@@ -148,6 +148,25 @@ def test_the_model_and_a_key_of_it_can_both_stand_in_the_environment(
     assert (agent.model_settings or {}).get("temperature") == 0.5  # type: ignore[union-attr]
 
 
+def test_a_model_that_is_a_whole_name_takes_no_provider_of_another_layer(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.user("[agent.model]\nprovider = 'anthropic'\nmodel = 'claude-sonnet-4-5'\ntemperature = 0.5")
+    monkeypatch.setenv("DEEP_MODEL", "test")
+    agent = project.kernel().create_agent()
+    assert isinstance(agent.model, TestModel)
+    assert (agent.model_settings or {}).get("temperature") == 0.5  # type: ignore[union-attr]
+
+
+def test_the_model_may_be_written_as_any_key_of_the_environment(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEEP_AGENT__MODEL", "openai:gpt-5")
+    monkeypatch.setenv("DEEP_AGENT__MODEL__TEMPERATURE", "0.5")
+    merged, _ = load_config().agent()
+    assert merged["model"] == {"provider": "openai", "model": "gpt-5", "temperature": 0.5}
+
+
 def test_disable_adds_up_and_allow_is_the_strongest_layers(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.user('[plugins]\ndisable = ["a"]\nallow = ["a", "b"]')
     monkeypatch.setenv("DEEP_PLUGINS_DISABLE", "b, c")
@@ -164,6 +183,22 @@ def test_pyproject_has_a_table_of_its_own(project: Project) -> None:
     assert options(project.kernel(), project).days == 5
     project.file("[plugins.weather.options]\ndays = 6")
     assert options(project.kernel(), project).days == 6
+
+
+@pytest.mark.parametrize("other", ["[tool.deepeval]\nx = 1", "# see [tool.deep]\n[project]\nname = 'x'"])
+def test_a_pyproject_of_others_is_not_ours(project: Project, monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    path = project.file("[plugins.weather.options]\ndays = 5")
+    inner = project.folder / "inner"
+    inner.mkdir()
+    (inner / "pyproject.toml").write_text(other)
+    monkeypatch.chdir(inner)
+    assert (find_project_file() or Path()).samefile(path)
+
+
+def test_a_pyproject_whose_table_is_none_is_one_clear_error(project: Project) -> None:
+    (project.folder / "pyproject.toml").write_text("[[tool.deep]]\nx = 1")
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: \[tool\.deep\] must be a table"):
+        project.kernel()
 
 
 def test_the_projects_file_is_looked_for_up_to_the_repository(
@@ -262,6 +297,38 @@ def test_a_mistake_in_the_environment_is_told_as_one(
     monkeypatch.setenv(name, "x")
     with pytest.raises(ConfigError, match=r"environment: .*(prefx|modl).*Did you mean"):
         project.kernel().create_agent(scripted())
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("DEEP_PLUGINS__WEATHER", "environment: plugins.weather must be a table"),
+        ("DEEP_PLUGINS__WEATHER__OPTIONS", "environment: plugins.weather.options is both a value and a table"),
+    ],
+)
+def test_a_variable_that_is_no_table_is_one_clear_error(
+    project: Project, monkeypatch: pytest.MonkeyPatch, name: str, says: str
+) -> None:
+    monkeypatch.setenv(name, "x")
+    if name.endswith("OPTIONS"):
+        monkeypatch.setenv(f"{name}__DAYS", "3")
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        project.kernel()
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"agnet": {"tool_filter": "read"}}, "code: unknown table 'agnet'. Did you mean 'agent'?"),
+        ({"agent": 3}, "code: agent must be a table"),
+        ({"plugins": {"weather": 3}}, "code: plugins.weather must be a table; lists are allow, disable, require"),
+    ],
+)
+def test_what_code_gives_is_checked_like_a_file(project: Project, config: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        project.kernel(config=config)
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        project.kernel().create_agent(scripted(), config=config)
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,15 @@ def test_a_project_adds_to_what_the_user_asks_and_filters(project: Project) -> N
     assert project.asking(project.kernel(), interrupt_on=False) == {"report"}
 
 
+def test_what_a_project_adds_to_approve_has_its_source_beside_the_users(project: Project) -> None:
+    project.user("[plugins.weather]\napprove = 'write'")
+    path = project.file("[plugins.weather]\napprove = 'read |'")
+    both = f"{user_file()} and {path}"
+    assert project.kernel().config.plugin(WEATHER).sources["approve"] == both
+    with pytest.raises(ConfigError, match=re.escape(f"{both}: plugins.weather.approve")):
+        project.kernel().create_agent(scripted())
+
+
 def test_a_project_does_not_take_back_what_the_user_set_of_a_trusted_option(project: Project) -> None:
     project.user("[plugins.weather.options]\nkey = 'mine'\ndays = 4")
     project.file("[plugins.weather.options]\nkey = 'evil'\ndays = 5")
