@@ -67,7 +67,7 @@ class ToolAssembly:
             for definition in member.static_names() or ():
                 if (definition.metadata or {})["original"] in member.rules.hidden:
                     self.policy.replaced(member.plugin, definition)
-        self._check_replacements(toolsets)
+        self._check_replacements(toolsets, hidden)
         return Toolbox(toolsets)
 
     def _attributed(self, toolset: AbstractToolset[Any], plugin: str, rules: ToolRules) -> PluginToolset:
@@ -126,8 +126,8 @@ class ToolAssembly:
         where = self.config.plugin(plugin).sources.get("replaces", "code")
         return ConfigError(f"{where}: plugins.{plugin}.replaces: {entry!r} {what}", plugin=plugin)
 
-    def _check_replacements(self, toolsets: Sequence[PluginToolset]) -> None:
-        """Where the names are known: what is replaced is there, and so is what replaces it."""
+    def _check_replacements(self, toolsets: Sequence[PluginToolset], hidden: Mapping[str, set[str]]) -> None:
+        """What replaces a tool is not replaced itself. Where the names are known: both are there."""
 
         def originals(plugin: str) -> set[str] | None:
             known = [toolset.static_names() for toolset in toolsets if toolset.plugin == plugin]
@@ -137,6 +137,8 @@ class ToolAssembly:
         for plugin in self.kept:
             for entry in self.config.plugin(plugin).replaces:
                 other, _, tool = entry.partition(":")
+                if tool in hidden.get(plugin, ()):  # neither would be offered, or the approvals of the first be lost
+                    raise self._wrong_replacement(plugin, entry, f"needs {plugin}:{tool}, which is replaced itself")
                 there, own = originals(other), originals(plugin)
                 if other in self.kept and there is not None and tool not in there:
                     raise self._wrong_replacement(plugin, entry, f"names no tool of {other}.{suggest(tool, there)}")

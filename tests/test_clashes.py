@@ -338,6 +338,19 @@ def test_a_prefixed_tool_runs_under_its_own_name() -> None:
     assert (outcomes(result), seen) == ([("web_search", "success")], ["search"])
 
 
+@pytest.mark.parametrize(
+    "replacing",
+    [{"a": "a:search"}, {"a": "b:search", "b": "a:search"}, {"b": "a:search", "c": "b:search"}],
+    ids=["itself", "each other", "in a chain"],
+)
+def test_what_replaces_a_tool_is_not_replaced_itself(replacing: dict[str, str]) -> None:
+    plugins = [plugin("a", toolsets=[Tools("search", requires_approval=True).toolset])]
+    plugins += [plugin(name, toolsets=[Tools("search").toolset]) for name in replacing if name != "a"]
+    config = {"plugins": {name: {"replaces": [entry]} for name, entry in replacing.items()}}
+    with pytest.raises(ConfigError, match=r"plugins\.\w\.replaces: .* which is replaced itself"):
+        agent_of(*plugins, config=config)
+
+
 @pytest.mark.parametrize("defer", [True, "name:search"])
 def test_a_deferred_tool_is_found_through_tool_search(defer: Any) -> None:
     from pydantic_ai.models.test import TestModel
