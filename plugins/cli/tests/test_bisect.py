@@ -150,6 +150,8 @@ def test_what_was_disabled_before_stays_so(sixteen: Any) -> None:
     for line in (sixteen.work / "log").read_text().splitlines():
         assert line.startswith("p01,acme-p02")
     assert not {"p01", "p02"} & {name for run in report["runs"] for name in run["enabled"]}
+    said = sixteen("plugins", "bisect", "--", *script(sixteen, "p09"), env=env).ok().out
+    assert "Without it: DEEP_PLUGINS_DISABLE=p01,acme-p02,p09 " in said
 
 
 def test_a_command_of_deep_is_bisected_with_the_command_line_kept(make_deep: Any) -> None:
@@ -217,6 +219,11 @@ def test_no_such_program_or_plugin_is_a_usage_error(sixteen: Any) -> None:
     done = sixteen("plugins", "bisect", "--keep", "p1", "--", "deep", "explain")
     assert (done.code, "Did you mean" in done.err) == (2, True)
     assert sixteen("plugins", "bisect").code == 2
+    garbage = sixteen.work / "garbage"
+    garbage.write_text("no program\n")
+    garbage.chmod(0o755)
+    done = sixteen("plugins", "bisect", "--", garbage)
+    assert (done.code, f"{garbage} cannot be started (Exec format error)" in done.err) == (2, True)
 
 
 def test_ctrl_c_ends_the_command_too_and_says_what_is_in_question(sixteen: Any, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from .failure import USAGE, Failure
 from .probing import end
 from .screen import one_line, redact
 
-__all__ = ["Finding", "Run", "kept_for", "requirements", "row", "runner", "search"]
+__all__ = ["Finding", "Run", "disabled", "kept_for", "requirements", "row", "runner", "search"]
 
 NEEDED = {
     "run": ("backends", "demo"), "chat": ("backends", "demo"), "demo": ("backends", "demo", "filesystem"),
@@ -270,17 +270,21 @@ def runner(
 
 
 def _run(command: Sequence[str], enabled: Sequence[str], plugins: Sequence[str], seconds: float | None) -> Run:
-    off = [os.environ.get("DEEP_PLUGINS_DISABLE", ""), *(name for name in plugins if name not in enabled)]
-    env = {**os.environ, "DEEP_PLUGINS_DISABLE": ",".join(filter(None, off))}
+    env = {**os.environ, "DEEP_PLUGINS_DISABLE": disabled([name for name in plugins if name not in enabled])}
     with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(
-            command,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            start_new_session=True,  # so that all that the command started can be ended with it
-        )
+        try:
+            child = subprocess.Popen(
+                command,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,  # so that all that the command started can be ended with it
+            )
+        except OSError as error:
+            raise Failure(
+                f"{command[0]} cannot be started ({error.strerror}); has it a first line #!…?", USAGE
+            ) from error
         try:
             code: int | None = child.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -289,6 +293,11 @@ def _run(command: Sequence[str], enabled: Sequence[str], plugins: Sequence[str],
             end(child)  # after Ctrl-C too
         said = _last_line(errors)
     return Run(tuple(enabled), code == 0, _ended(code), said)
+
+
+def disabled(names: Sequence[str]) -> str:
+    """`DEEP_PLUGINS_DISABLE` with these too: what the user disabled stays so."""
+    return ",".join(filter(None, [os.environ.get("DEEP_PLUGINS_DISABLE"), *names]))
 
 
 def _last_line(file: IO[bytes]) -> str:

@@ -11,7 +11,7 @@ import click
 
 from deep_core.kernel import survey
 
-from .bisect import Finding, Run, kept_for, requirements, row, runner, search
+from .bisect import Finding, Run, disabled, kept_for, requirements, row, runner, search
 from .failure import FAILED, INTERRUPTED, Failure
 from .screen import plain, redact
 
@@ -93,7 +93,7 @@ def _told(finding: Finding, command: Sequence[str], kept: set[str], runs: Sequen
         lines.append("Each of these breaks it, whatever becomes of the others.")
     if any(len(group) > 1 for group in finding.culprits):
         lines.append("Those that stand together break it together; without one of them it succeeds.")
-    off = ",".join(group[-1] for group in finding.culprits)
+    off = shlex.quote(disabled([group[-1] for group in finding.culprits]))
     lines.append(f"Without it: DEEP_PLUGINS_DISABLE={off} {typed}")
     if not finding.complete:
         lines.append("Whether it does so alone, and whether others do too, is found with --thorough.")
