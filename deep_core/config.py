@@ -381,7 +381,7 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
                 _put(data, path, model_parts(value) if path == ("agent", "model") and value == text else value)
             except ConfigError as error:
                 raise ConfigError(f"environment: {error}") from None
-    return _checked(data, "environment")
+    return _checked("environment", data)
 
 
 def _env_value(path: tuple[str, ...], text: str) -> Any:
@@ -416,7 +416,7 @@ def load_config(explicit: str | os.PathLike[str] | Mapping[str, Any] | None = No
         layers.append(ConfigLayer(str(path), read_file(path), path=path.resolve()))
     environment = from_environment(os.environ) if files else {}
     if environment:
-        layers.append(ConfigLayer("environment", _checked("environment", environment)))
+        layers.append(ConfigLayer("environment", environment))
     project = find_project_file() if files else None
     if project is not None and project.resolve() not in [layer.path for layer in layers]:
         layer = ConfigLayer(str(project), read_file(project), trusted=is_trusted(project), path=project.resolve())

@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -200,6 +201,14 @@ def test_a_venv_without_pip_and_without_uv_says_what_to_type_and_that_works(tmp_
     assert f"{tmp_path / 'env' / 'bin' / 'python'} -m ensurepip" in typed
     assert place.active == set()
     assert typed in place.checks["environment"]["fix"].replace("PLUGIN", "acme-weather")
+
+    place.run(tool("uv"), "pip", "install", "--python", tmp_path / "env" / "bin" / "python", "acme-cities").ok()
+    assert place.active == {"cities"}
+    kept = place.plugins("uninstall", "cities", "--yes")
+    assert (kept.code, place.active) == (1, {"cities"})
+    uninstall = kept.err.partition("Type: ")[2].partition("; or install uv")[0]
+    place.run("sh", "-c", f"yes | ({uninstall})").ok()
+    assert place.active == set()
     place.run("sh", "-c", typed).ok()
     assert place.active == {"weather"}
 
@@ -283,6 +292,32 @@ def test_the_doctor_works_where_nothing_at_all_can_be_written(tmp_path: Path, sh
     assert place.plugins("list", "--json").ok()
 
 
+def test_where_the_environment_cannot_be_written_pip_takes_the_users_own_site(tmp_path: Path, shop: Path) -> None:
+    if Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").is_file():
+        pytest.skip("this Python is the system's, whose pip changes nothing")
+    place = venv(tmp_path, shop, pip=True)
+    # Made into what an interpreter that belongs to root is: no virtual environment, and its user has a site too.
+    (site,) = (tmp_path / "env").glob("lib/python3*/site-packages")
+    (site / "zz_no_venv.pth").write_text("import sys; sys.base_prefix = sys.prefix\n")
+    settings = tmp_path / "env" / "pyvenv.cfg"
+    text = settings.read_text("utf-8")
+    settings.write_text(text.replace("include-system-site-packages = false", "include-system-site-packages = true"))
+    Path(place.variables["HOME"]).chmod(0o777)
+    place.before = read_only(tmp_path / "env")
+    place.more["TMPDIR"] = "/tmp"
+    out = place.plugins("install", "acme-weather").ok().out
+    assert "Installed acme-weather 0.3.0 into your own site directory, " in out
+    assert place.active == {"weather"}
+    assert "your own site directory" in place.checks["environment"]["message"]
+
+    kept = place.plugins("uninstall", "deep-cli", "--yes")
+    assert (kept.code, kept.out) == (1, "")
+    assert f"{tmp_path / 'env' / 'bin' / 'python'} -m pip uninstall deep-cli" in kept.err
+    assert kept.err.endswith("; or do without it: export DEEP_PLUGINS_DISABLE=deep-cli\n")
+    place.plugins("uninstall", "weather", "--yes").ok()
+    assert place.active == set()
+
+
 # -- uv tool -----------------------------------------------------------------------------------------------------------
 
 
@@ -356,6 +391,14 @@ def test_a_uv_tool_where_uv_is_not_on_the_path_says_what_to_type(uv_tool: Place)
     uv_tool.run(*shlex.split(typed)).ok()
     assert uv_tool.active == {"cities", "weather"}
 
+    # What uninstalls it takes it out of the receipt too: else the next `uv tool upgrade` brings it back.
+    uv_tool.path = SYSTEM
+    typed = uv_tool.plugins("uninstall", "cities", "--yes").err.partition("type: ")[2].strip()
+    assert typed == "uv tool install deep-cli --with acme-weather"
+    uv_tool.path = path
+    uv_tool.run(*shlex.split(typed)).ok()
+    assert uv_tool.active == {"weather"}
+
 
 def test_a_receipt_that_is_not_understood_is_not_guessed_at(uv_tool: Place) -> None:
     (path,) = (uv_tool.root / "home").rglob("uv-receipt.toml")
@@ -412,6 +455,14 @@ def test_a_pipx_environment_where_pipx_is_not_on_the_path_says_what_to_type(pipx
     pipx.run(*shlex.split(typed), env={"PIPX_HOME": str(pipx.root / "pipx")}).ok()
     assert pipx.active == {"weather"}
 
+    # Not pip's own: what pipx still has in its list comes back with its next upgrade.
+    pipx.path = SYSTEM
+    typed = pipx.plugins("uninstall", "weather", "--yes").err.partition("type: ")[2].strip()
+    assert typed == "pipx uninject --leave-deps deep-cli acme-weather"
+    pipx.path = path
+    pipx.run(*shlex.split(typed), env={"PIPX_HOME": str(pipx.root / "pipx")}).ok()
+    assert pipx.active == set()
+
 
 # -- the system's Python -----------------------------------------------------------------------------------------------
 
@@ -427,15 +478,21 @@ def test_a_managed_python_says_how_to_make_an_environment(tmp_path: Path, shop: 
         sys.base_prefix = sys.prefix
         real = sysconfig.get_path
         sysconfig.get_path = lambda name, *a, **k: {str(marker.parent)!r} if name == "stdlib" else real(name, *a, **k)
-        from deep_cli.installing import install
+        from deep_cli.installing import install, uninstall
         from deep_cli.failure import Failure
-        try:
-            list(install(["acme-weather"]))
-        except Failure as failure:
-            answer(failure.message)
+        said = []
+        for refused in (lambda: install(["acme-weather"]), lambda: uninstall("deep-cli")):
+            try:
+                list(refused())
+            except Failure as failure:
+                said.append(failure.message)
+        answer(said)
     """
     environment.install(Distribution.of_project(REPOSITORY / "plugins" / "cli"))
-    said = environment.ask("\n".join(line[8:] for line in code.splitlines()))
+    said, kept = environment.ask("\n".join(line[8:] for line in code.splitlines()))
     assert "EXTERNALLY-MANAGED, PEP 668" in said
     assert "uv tool install deep-cli --with acme-weather" in said
     assert "python3 -m venv ~/deep" in said
+    assert "deep-cli was not uninstalled: " in kept
+    assert "pip" not in kept.partition("PEP 668")[2]  # it would refuse
+    assert "export DEEP_PLUGINS_DISABLE=deep-cli" in kept

@@ -151,7 +151,9 @@ def _environment(target: Target) -> Check:
         how = typed(target, ["PLUGIN"])
     except Failure as failure:
         how = failure.message
-    return Check("environment", True, f"deep plugins install cannot change {target}{why}", f"for a new plugin: {how}")
+    where = ", where it can be written" if target.problem else ""
+    message = f"deep plugins install cannot change {target}{why}"
+    return Check("environment", True, message, f"for a new plugin{where}: {how}")
 
 
 def _folders() -> Iterator[Check]:

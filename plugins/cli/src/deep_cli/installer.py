@@ -307,12 +307,13 @@ def typed(target: Target, texts: Sequence[str], *, flags: Sequence[str] = ()) ->
     return install if target.kind == "pip" else f"{shlex.join([target.python, '-m', 'ensurepip'])} && {install}"
 
 
-def _typed_uv_tool(target: Target, texts: Sequence[str], flags: Sequence[str]) -> str:
+def _typed_uv_tool(target: Target, texts: Sequence[str], flags: Sequence[str], without: str = "") -> str:
     receipt = read_receipt(target.prefix)
     names = {text: canonical(re.split(r"[^A-Za-z0-9._-]", text)[0]) for text in texts}
     # deep-cli and what it rests on are there anyway: they are only upgraded.
     added = [text for text in texts if names[text] not in (DEEP_CLI, *PINNED) or canonical(text) != names[text]]
     others = dict(receipt.others) | {names[text]: ("--with", text) for text in added}
+    others.pop(without, None)
     again = [argument for flag in flags for argument in _each(UV_FLAGS[flag], names.values())]
     return shlex.join(["uv", "tool", "install", *receipt.tool, *again, *(a for how in others.values() for a in how)])
 
@@ -322,12 +323,21 @@ def _each(option: str, values: Iterable[str]) -> list[str]:
 
 
 def typed_uninstall(target: Target, distribution: str) -> str:
-    """The command that uninstalls a distribution from this environment, for a person to type."""
+    """The command that uninstalls a distribution from this environment, for a person to type.
+
+    What uv or pipx wrote down is changed too: else their next upgrade brings it back.
+    """
+    name = canonical(distribution)
     if target.kind == "pipx":
-        return shlex.join(["pipx", "runpip", target.prefix.name, "uninstall", distribution])
+        if name in injected(target.prefix):
+            return shlex.join(["pipx", "uninject", "--leave-deps", target.prefix.name, name])
+        return shlex.join(["pipx", "runpip", target.prefix.name, "uninstall", name])
+    if target.kind == "uv-tool" and name in read_receipt(target.prefix).others:
+        return _typed_uv_tool(target, (), (), without=name)
     if target.kind in ("uv", "uv-tool"):
         return shlex.join(["uv", "pip", "uninstall", "--python", target.python, distribution])
-    return shlex.join([*_pip(target), "uninstall", distribution])
+    uninstall = shlex.join([*_pip(target), "uninstall", distribution])
+    return f"{shlex.join([target.python, '-m', 'ensurepip'])} && {uninstall}" if target.kind == "bare" else uninstall
 
 
 def _pip(target: Target) -> list[str]:

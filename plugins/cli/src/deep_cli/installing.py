@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from .installed import Dist, brought, distributions, names_of
 from .installer import DEEP_CLI, conflict, install_steps, perform, pins, told, typed, typed_uninstall, uninstall_steps
 from .recorded import Entry, file, forget, read, record
 from .screen import one_line, redact
-from .target import PIPX, Target, detect
+from .target import PIPX, Target, detect, write_problem
 from .wanted import Wanted, parse
 
 if TYPE_CHECKING:
@@ -260,10 +261,11 @@ def uninstall(distribution: str) -> Iterator[Told]:
         Failure: this environment cannot be changed from here, the installer failed, or the distribution is still there.
     """
     target, name = detect(), canonical(distribution)
-    if not target.changeable:
-        why = target.problem or f"this is {target}"
-        raise Failure(f"{distribution} was not uninstalled: {why}. Type: {typed_uninstall(target, distribution)}")
     there = distributions().get(name)
+    # Where it is, which is not always where a new one would go: pip writes to the user's own site directory, too.
+    problem = (write_problem(Path(there.path).parent) if there else "") or target.problem
+    if problem or not target.changeable:
+        raise Failure(f"{distribution} was not uninstalled: {_instead(target, distribution, problem)}")
     if there is not None and not Path(there.path, "RECORD").is_file():
         again = shlex.join(["deep", "plugins", "install", distribution])
         raise Failure(
@@ -284,6 +286,24 @@ def uninstall(distribution: str) -> Iterator[Told]:
         forget(str(target.prefix), name)
     except Failure as failure:
         yield Told(f"  It is still recorded, so deep plugins restore would install it again: {failure.message}")
+
+
+def _instead(target: Target, distribution: str, problem: str) -> str:
+    """Why a distribution cannot be uninstalled from here, and what its user can do."""
+    disabled = ",".join(filter(None, [os.environ.get("DEEP_PLUGINS_DISABLE"), distribution]))
+    without = f"export DEEP_PLUGINS_DISABLE={shlex.quote(disabled)}"
+    if target.kind == "temporary":
+        return f"this is {target}. Start it without {distribution}, or: {without}"
+    if target.kind == "managed":
+        return f"this is {target}, which its packages manage (EXTERNALLY-MANAGED, PEP 668). To do without it: {without}"
+    how = typed_uninstall(target, distribution)
+    if problem:
+        return f"{problem}. Type, where it can be written: {how}; or do without it: {without}"
+    if target.kind == "bare":
+        uv = typed_uninstall(replace(target, kind="uv"), distribution)
+        return f"{target.prefix} has no pip, and uv is not on the PATH. Type: {how}; or install uv, and: {uv}"
+    tool = "uv" if target.kind == "uv-tool" else "pipx"
+    return f"{target.prefix} belongs to {tool}, which is not on the PATH. Where it is, type: {how}"
 
 
 def forgotten(name: str) -> bool:

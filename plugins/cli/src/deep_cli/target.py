@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.machinery
 import os
 import shutil
+import site
 import sys
 import sysconfig
 import tempfile
@@ -41,6 +42,7 @@ class Target:
         site: its site directory.
         program: uv or pipx, where `kind` needs it; "" where it is not on the PATH.
         problem: why nothing can be written to it, "" where it can.
+        own: whether `site` is the user's own, where pip installs when the environment's cannot be written.
     """
 
     kind: Kind
@@ -49,6 +51,7 @@ class Target:
     site: Path
     program: str = ""
     problem: str = ""
+    own: bool = False
 
     @property
     def changeable(self) -> bool:
@@ -58,6 +61,8 @@ class Target:
         return self.kind == "pip" or bool(self.program)
 
     def __str__(self) -> str:
+        if self.own:
+            return f"your own site directory, {self.site}"
         what = {
             "uv-tool": f"the uv tool {self.prefix.name}",
             "pipx": f"the pipx environment {self.prefix.name}",
@@ -72,11 +77,16 @@ class Target:
 
 def detect() -> Target:
     """Look at the environment of this process. Nothing is started; one temporary file is made and removed."""
-    prefix, site = Path(sys.prefix).resolve(), Path(sysconfig.get_path("purelib"))
-    kind = _kind(prefix)
+    prefix, folder = Path(sys.prefix).resolve(), Path(sysconfig.get_path("purelib"))
+    kind, problem = _kind(prefix), write_problem(folder) or ""
+    # In a virtual environment that sees the system's packages pip would install there too, and uninstall nothing of it.
+    own = kind == "pip" and bool(problem) and bool(site.ENABLE_USER_SITE) and sys.prefix == sys.base_prefix
+    if own:
+        folder = Path(site.getusersitepackages())
+        problem = write_problem(folder) or ""
     needed = {"uv-tool": "uv", "uv": "uv", "pipx": "pipx"}.get(kind)
     program = (shutil.which(needed) or "") if needed else ""
-    return Target(kind, prefix, sys.executable, site, program, write_problem(site) or "")
+    return Target(kind, prefix, sys.executable, folder, program, problem, own)
 
 
 def _kind(prefix: Path) -> Kind:
