@@ -268,6 +268,18 @@ def test_a_distribution_that_nobody_can_read_stops_no_command(
     assert "Pair" not in done.err  # what the standard library says of it, when pydantic asks
 
 
+def test_metadata_that_end_pydantic_are_told_with_who_knows_which(make_deep: Any) -> None:
+    # Without a plugin of ours it is only read when pydantic asks everybody, and then it ends every agent.
+    deep = make_deep("backends", "demo")
+    dist_info = Distribution("some-thing").write(deep.environment.site)
+    (dist_info / "entry_points.txt").write_bytes(b"\xff\xfe")
+    done = deep("run", "hello", "--model", "demo:echo")
+    assert done.code == 1
+    assert "deep: the metadata of a package cannot be read ('utf-8' codec can't decode" in done.err
+    assert "; deep doctor says which one" in done.err
+    assert str(dist_info) in deep("doctor").out
+
+
 # -- deep plugins uninstall --------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -106,7 +107,15 @@ def _explained(error: BaseException, model: str) -> Explained:
         return _provider_error(error, model)
     if isinstance(error, exceptions.UnexpectedModelBehavior):
         return Explained(f"{model} answered with something unusable: {_text(error)}; try again, or another --model")
+    if _from_metadata(error):
+        return Explained(f"the metadata of a package cannot be read ({_text(error)}); deep doctor says which one")
     return Explained(f"{type(error).__name__}: {_text(error)}")
+
+
+def _from_metadata(error: BaseException) -> bool:
+    """Whether it was raised while entry points were read: pydantic asks every distribution for its own."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(str(frame.f_globals.get("__name__")).startswith("importlib.metadata") for frame, _ in frames)
 
 
 def _text(error: BaseException) -> str:

@@ -218,7 +218,8 @@ def _statuses(plugins: Sequence[Candidate]) -> Iterator[Told]:
             continue
         outcome = next(outcomes)
         if outcome.problem:
-            yield Told(f"  plugin {record.label} {redact(typeable(outcome.problem))}", ok=False)
+            why = "; deep doctor says why" if outcome.data.get("phase") == "start" else ""
+            yield Told(f"  plugin {record.label} {redact(typeable(outcome.problem))}{why}", ok=False)
         else:
             yield Told(f"  plugin {record.label} is active: {', '.join(outcome.data.get('hooks') or ())}")
 

@@ -33,7 +33,7 @@ START_SECONDS = 60.0
 """How long a child may take to load Pydantic AI, which is no plugin's doing: a cold disk, a busy machine."""
 POLL_SECONDS = 0.05
 PHASES = {
-    "start": "could not be probed",
+    "start": "could not be probed: Pydantic AI does not load",
     "import": "{what} while it is imported",
     "agent": "{what} while an agent is assembled",
     "model": "{what} while the model is made",
