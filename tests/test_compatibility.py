@@ -7,10 +7,12 @@ version; a new minor version adds a folder, it never edits one.
 from __future__ import annotations
 
 import hashlib
+import inspect
 from pathlib import Path
 
 import pytest
 
+from deep_core import hookspecs
 from tests.environments import FIXTURES, Distribution, Environment
 
 VERSIONS = sorted((FIXTURES / "built-against").iterdir())
@@ -62,3 +64,30 @@ def test_it_still_runs(environment: Environment, folder: Path) -> None:
     assert done.code == 0, done.err
     assert done.out.splitlines() == EXPECTED[folder.name]
     assert done.err == ""
+
+
+ARGUMENTS = {
+    "0.1": {
+        "deep_hookspecs": [],
+        "deep_options": [],
+        "deep_state": [],
+        "deep_session_methods": [],
+        "deep_toolsets": ["context"],
+        "deep_backends": ["context"],
+        "deep_history_processors": ["context"],
+        "deep_skill_loaders": ["context"],
+        "deep_prompt_sections": ["context"],
+        "deep_capabilities": ["context"],
+        "deep_check_call": ["call", "context", "ctx"],
+        "deep_resolve_model": ["model_id"],
+        "deep_agent_created": ["agent", "context"],
+        "deep_run_event": ["event", "context"],
+    },
+}
+"""What plugins could ask for, also what the plugin above leaves out."""
+
+
+@pytest.mark.parametrize("version", ARGUMENTS)
+def test_no_hook_is_gone_and_no_argument_of_one(version: str) -> None:
+    for hook, arguments in ARGUMENTS[version].items():
+        assert set(arguments) <= inspect.signature(getattr(hookspecs, hook)).parameters.keys(), hook
