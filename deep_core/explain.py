@@ -84,9 +84,9 @@ class Explanation:
         return tokens(self.chars)
 
     def by_plugin(self) -> dict[str, int]:
-        """Estimated tokens a request, by plugin."""
+        """Estimated tokens a request, by plugin; a deferred tool costs none until the model has searched for it."""
         out: dict[str, int] = {}
-        for item in (*self.sections, *self.tools):
+        for item in (*self.sections, *(tool for tool in self.tools if not tool.deferred)):
             out[item.plugin] = out.get(item.plugin, 0) + item.tokens
         return dict(sorted(out.items()))
 
