@@ -183,8 +183,11 @@ class Kernel:
         Raises:
             KeyError: no active plugin of that name has options.
             ConfigError: an option is wrong.
+            PluginError: the kernel is closed.
         """
         from .request import Request
+
+        self._check_open()
 
         return Request(self, {}, lambda request, name, where, error: self.drop(name, where, error)).options[plugin]
 
@@ -224,9 +227,12 @@ class Kernel:
         """
         from .assemble import assemble
 
+        self._check_open()
+        return assemble(self, model, as_create_deep_agent)
+
+    def _check_open(self) -> None:
         if self._closed:
             raise PluginError("this kernel is closed; make a new one")
-        return assemble(self, model, as_create_deep_agent)
 
     def explain(self, agent: Agent[Any, Any] | None = None) -> Explanation:
         """What every plugin puts in front of the model, and what it costs. Runs one request with a stand-in model."""

@@ -13,14 +13,22 @@ import deep_filesystem
 import deep_uploads
 import pytest
 from deep_backends import local_backend, memory_backend
-from deep_uploads import UPLOADS, UploadedFile, UploadError, UploadLimitError, UploadsOptions, run_with_files
+from deep_uploads import (
+    UPLOADS,
+    UploadedFile,
+    UploadError,
+    UploadLimitError,
+    UploadsOptions,
+    run_with_files,
+    upload_file,
+)
 from deep_uploads.section import listing
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace
 
-from deep_core import DeepAgentDeps, Kernel, create_default_deps
+from deep_core import DeepAgentDeps, Kernel, PluginError, create_default_deps
 from deep_core.history import last_said
 from tests.stubs import (
     AnthropicStub,
@@ -48,6 +56,35 @@ def times_told(messages: list[ModelMessage]) -> int:
 
 
 # -- run_with_files ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a.csv": b"x"},
+        {"ab": b"x"},
+        b"abc",
+        ["a.csv"],
+        ("a.csv", b"x"),
+        [("a.csv", b"x"), Path("a.csv")],
+        [("a", b"x", 1)],
+    ],
+)
+async def test_files_that_are_no_pairs_are_one_clear_error_and_none_is_uploaded(make_agent: Maker, files: Any) -> None:
+    agent, deps = make_agent(function_model(Script("done"))), create_default_deps()
+    with pytest.raises(TypeError, match=r"files is a list of names and contents, .*files=\[.*\.items\(\)"):
+        await run_with_files(agent, "What?", deps, files)
+    assert deps.uploads == {}
+    assert await run_with_files(agent, "What?", deps, {"a.csv": b"x"}.items()) == "done"
+
+
+@pytest.mark.parametrize("deps", [None, {"user": "ann"}, DeepAgentDeps])
+async def test_uploads_without_a_session_are_one_clear_error(make_agent: Maker, deps: Any) -> None:
+    agent, advice = make_agent(function_model(Script("done"))), r"deps is the session .*create_default_deps\(\)"
+    with pytest.raises(TypeError, match=advice):
+        await run_with_files(agent, "What?", deps, [("a.csv", b"x")])
+    with pytest.raises(TypeError, match=advice):
+        await upload_file(deps, "a.csv", b"x")
 
 
 async def test_files_are_there_and_told_before_the_first_run(make_agent: Maker, tmp_path: Path) -> None:
@@ -313,3 +350,12 @@ async def test_uploads_never_rewrite_what_was_sent(make_agent: Maker, stub: Any,
     assert "uploads.files" not in str(bodies[0])
     assert times_told(history or []) == 6, "said after each change, and only then"
     assert all(f"uploads/{name}.txt" in told(history or []) for name in ("between", *range(5)))
+
+
+async def test_a_session_of_a_closed_kernel_is_told_that_it_is_closed() -> None:
+    with Kernel(plugins=[deep_uploads], discover=False) as kernel:
+        deps = create_default_deps(memory_backend(), kernel=kernel)
+        await upload_file(deps, "a.csv", b"x")
+    with pytest.raises(PluginError, match="this kernel is closed; make a new one"):
+        await upload_file(deps, "b.csv", b"x")
+    assert [*deps.uploads] == ["uploads/a.csv"]

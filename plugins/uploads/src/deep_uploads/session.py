@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from deep_core import PluginError, agent_context
+from deep_core import DeepAgentDeps, PluginError, agent_context
 
 from .errors import UploadError
 from .options import UploadsOptions
@@ -12,8 +12,6 @@ from .options import UploadsOptions
 if TYPE_CHECKING:
     from pydantic_ai import Agent
     from pydantic_ai.workspaces import WorkspaceBackend
-
-    from deep_core import DeepAgentDeps
 
 __all__ = ["backend_of", "enter", "limits_of"]
 
@@ -28,7 +26,9 @@ def enter(agent: Agent[Any, Any], deps: DeepAgentDeps[Any]) -> UploadsOptions:
 
     Raises:
         UploadError: the agent would not be told of uploads.
+        TypeError: `deps` is no session.
     """
+    _check(deps)
     try:
         context = agent_context(agent, PLUGIN)
     except PluginError as error:
@@ -46,7 +46,9 @@ def limits_of(deps: DeepAgentDeps[Any]) -> UploadsOptions:
     Raises:
         UploadError: the session's kernel does not have the plugin.
         ConfigError: the configuration is wrong.
+        TypeError: `deps` is no session.
     """
+    _check(deps)
     kernel = deps.state.kernel
     if PLUGIN in kernel.active:
         return cast("UploadsOptions", kernel.options(PLUGIN))
@@ -56,6 +58,14 @@ def limits_of(deps: DeepAgentDeps[Any]) -> UploadsOptions:
         "the session's kernel has no plugin uploads, so no model would be told of the file; `deep plugins list` "
         "shows why"
     )
+
+
+def _check(deps: object) -> None:
+    if not isinstance(deps, DeepAgentDeps):
+        raise TypeError(
+            f"deps is the session that the files are for, and got {type(deps).__name__}. Make one a conversation: "
+            "deps = deep_core.create_default_deps()"
+        )
 
 
 def backend_of(deps: DeepAgentDeps[Any]) -> WorkspaceBackend:

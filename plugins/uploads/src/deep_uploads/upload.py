@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -102,17 +102,29 @@ async def run_with_files(
 
     Raises:
         UploadError, TypeError, Exception: as `upload_file`; or what the run raises, and then the uploads stay.
+        TypeError: `files` has something else than pairs; nothing is uploaded then.
     """
     options = enter(agent, deps)
     done: list[UploadedFile] = []
     try:
-        for name, data in files or ():
+        for item in files or ():
+            name, data = _pair(item)
             done.append(await _Upload(deps, safe_name(name), Source(data), options).run(upload_dir))
     except BaseException as error:
         await _take_back(deps, done, error)
         raise
     result = await agent.run(query, deps=deps, **run)
     return result.output
+
+
+def _pair(item: object) -> tuple[str, Data]:
+    if not isinstance(item, tuple | list) or len(cast("list[Any]", item)) != 2:
+        raise TypeError(
+            f"files is a list of names and contents, and {item!r:.80} is in it. Give: files=[('a.csv', b'…')]; of a "
+            "dictionary its items: files=contents.items()"
+        )
+    name, data = cast("list[Any]", item)
+    return name, data
 
 
 async def _take_back(deps: DeepAgentDeps[Any], uploads: Iterable[UploadedFile], error: BaseException) -> None:
