@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,6 +29,12 @@ OWN = {
     *("model_settings", "depth", "narrowing"),
 }
 """Parameters of `create_deep_agent` that are handled by the kernel."""
+INTERNAL = {"depth", "narrowing"}
+"""Those of a subagent, which nobody is told to write."""
+LISTS = ("tools", "toolsets", "history_processors", "capabilities", "plugins", "approvers", "native_tools")
+"""Those that are lists. A text would be taken letter by letter, and what can be read only once is empty for a child."""
+SESSION = ("deps_type", "deps", "app")
+"""What belongs to the session, and is looked for at the agent."""
 PASSED_ON = frozenset(inspect.signature(Agent.__init__).parameters) - {"self", "model", "deps_type", *OWN}
 """Parameters of `pydantic_ai.Agent` that are handed through as they are."""
 
@@ -76,14 +82,21 @@ class Request:
         for key, value in keywords.items():
             plugin = key.removeprefix("include_")
             if key in OWN:
-                self.own[key] = value
+                self.own[key] = _listed(key, value) if key in LISTS else value
             elif key in PASSED_ON:
                 self.passed_on[key] = value
             elif plugin in names and (plugin == key or isinstance(value, bool)):
                 self._short(plugin, value)
+            elif key in SESSION:
+                raise TypeError(
+                    f"create_deep_agent() takes no {key}: its runs have sessions as deps, DeepAgentDeps. Your own "
+                    "object goes into each: agent.run(…, deps=deep_core.create_default_deps(app=…))"
+                )
+            elif plugin in names:
+                raise TypeError(f"{key}= takes True or False, not {value!r:.80}; for options: {plugin}={{…}}")
             else:
                 flags = {f"include_{name}" for name in names}
-                raise unknown_keyword(key, names | flags | OWN | PASSED_ON | {"kernel", "model"})
+                raise unknown_keyword(key, names | flags | (OWN - INTERNAL) | PASSED_ON | {"kernel", "model"})
         for item in self.get("plugins", ()):
             if isinstance(item, Without):
                 if item.plugin not in names:
@@ -220,3 +233,11 @@ class Request:
             if first["type"] == "extra_forbidden":
                 message = f"unknown option.{suggest(key, model.model_fields)} Known: {', '.join(model.model_fields)}"
             raise ConfigError(f"{where}: plugins.{name}.options.{path}: {message}", plugin=name) from None
+
+
+def _listed(key: str, value: object) -> object:
+    if value is None:
+        return ()
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise TypeError(f"{key}= takes a list, not {value!r:.80}: {key}=[…]")
+    return cast("Collection[object]", value)

@@ -113,6 +113,26 @@ def test_an_unknown_keyword_is_an_error_with_a_suggestion(keyword: str, near: st
         kernel_of(Skills().plugin, other()).create_agent(scripted(), **{keyword: {}})
 
 
+@pytest.mark.parametrize("keyword", ["deps_type", "deps", "app"])
+def test_what_belongs_to_the_session_is_told_where_it_goes(keyword: str) -> None:
+    with pytest.raises(TypeError, match=rf"takes no {keyword}: .*create_default_deps\(app=…\)"):
+        kernel_of().create_agent(scripted(), **{keyword: dict})
+
+
+def test_no_suggestion_is_a_keyword_that_is_not_the_callers() -> None:
+    with pytest.raises(TypeError, match=r"keyword 'dept'(?!.*depth)"):
+        kernel_of().create_agent(scripted(), dept=1)
+
+
+@pytest.mark.parametrize(
+    "keyword", ["tools", "toolsets", "history_processors", "capabilities", "plugins", "approvers", "native_tools"]
+)
+@pytest.mark.parametrize("value", ["todo", SkillsOptions(), FunctionToolset(), (name for name in ["todo"]), print])
+def test_a_list_is_not_one_thing_alone(keyword: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=rf"{keyword}= takes a list, not .*{keyword}=\[…\]"):
+        kernel_of(other()).create_agent(scripted(), **{keyword: value})
+
+
 @pytest.mark.parametrize("value", [3, "x", ["a"], None])
 def test_a_plugins_keyword_takes_options_or_a_bool(value: Any) -> None:
     with pytest.raises(TypeError, match="skills="):
