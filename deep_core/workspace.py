@@ -79,6 +79,8 @@ class Workspaces:
         if isinstance(chosen, str) and chosen not in provided:
             have = f" Installed: {', '.join(sorted(provided))}." if provided else " None is: pip install deep-backends."
             raise PluginError(f"backend {chosen!r} is provided by no plugin.{suggest(chosen, provided)}{have}")
+        if chosen is not None and not isinstance(chosen, str) and not callable(chosen):
+            _require_backend(chosen, "backend=", "a name, an instance or a factory")
 
     def for_session(self, deps: DeepAgentDeps[Any], ref: WorkspaceRef | None) -> WorkspaceBackend:
         """The session's backend, made on first use and kept in its deps."""
@@ -87,6 +89,8 @@ class Workspaces:
             backend = self._make()
             # deps is one session's; no backend is made twice for it, and nothing but it is changed.
             deps.backend = backend
+        else:
+            _require_backend(backend, "a session's backend", "an instance, such as deep_backends.memory_backend()")
         if self._context.config_files and isinstance(backend, SupportsProtect):
             # The configuration that was read is policy: what the model can write must not reach it.
             backend.protect(*self._context.config_files)
@@ -110,6 +114,11 @@ class Workspaces:
         if isinstance(chosen, WorkspaceBackend):
             return chosen
         return _checked(chosen(self._context), getattr(chosen, "__name__", "backend"))
+
+
+def _require_backend(given: object, what: str, wanted: str) -> None:
+    if not isinstance(given, WorkspaceBackend):
+        raise TypeError(f"{what} is {wanted}, not {given!r:.80}")
 
 
 def _checked(backend: object, name: str) -> WorkspaceBackend:

@@ -402,6 +402,18 @@ class Memory:
         return f"/{self.name}"
 
 
+@pytest.mark.parametrize("wrong", ["memory", REPOSITORY, agent_of, 3])
+def test_a_sessions_backend_is_an_instance(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"a session's backend is an instance, such as .*memory_backend\(\), not "):
+        run(agent_of(), deps=create_default_deps(wrong))
+
+
+@pytest.mark.parametrize("wrong", [REPOSITORY, 3, True])
+def test_an_agents_backend_is_a_name_an_instance_or_a_factory(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="backend= is a name, an instance or a factory, not "):
+        agent_of(backend=wrong)
+
+
 def asking_where() -> object:
     toolset = FunctionToolset[Any](id="where")
 
