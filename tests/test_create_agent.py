@@ -509,3 +509,18 @@ def test_a_conversation_stored_with_the_memory_backend_continues_in_another_proc
         output, messages, stored = json.loads(done.stdout)
         assert (output, messages) == (answer, 2 * number)
         assert ConversationTypeAdapter.validate_json(stored).messages
+
+
+def test_an_overrides_tools_stand_beside_and_its_toolsets_in_the_place_of_all() -> None:
+    def mine() -> str:
+        return "mine"
+
+    def fake() -> str:
+        return "fake"
+
+    model = scripted()
+    agent = agent_of(other(), model=model, tools=[mine])
+    for overridden in ({"tools": [fake]}, {"toolsets": [FunctionToolset[Any]([fake])]}):
+        with agent.override(**overridden):  # type: ignore[arg-type]
+            run(agent)
+    assert [set(view.tools) for view in model.player.views] == [{"mine", "fake", "write_todos"}, {"fake"}]
