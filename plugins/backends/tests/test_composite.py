@@ -183,6 +183,19 @@ async def test_real_paths_are_paths_of_the_composite(world: World) -> None:
     assert await composite.realpath("/other/../x") == "/x"
 
 
+@pytest.mark.parametrize("mount", ["deep", "deep/er"])
+async def test_a_link_to_what_a_mount_hides_has_no_name_here(world: World, mount: str) -> None:
+    (world.root / "deep/er/hidden.txt").write_bytes(b"hidden")
+    (world.root / "link").symlink_to("deep/er")
+    composite = composite_backend(world.backend, {mount: memory_backend({"er/hidden.txt": b"mounted"})})
+    with pytest.raises(ConfinementError, match="another backend is mounted"):
+        await composite.realpath(str(world.root / "link/hidden.txt"))
+    over = composite_backend(memory_backend(), {"/project": world.backend, f"/project/{mount}": memory_backend()})
+    with pytest.raises(ConfinementError, match="another backend is mounted"):
+        await over.realpath("/project/link/hidden.txt")
+    assert await over.realpath(f"/project/{mount}/x") == f"/project/{mount}/x"
+
+
 async def test_the_optional_protocols_reach_the_mounted_backend(world: World) -> None:
     composite = composite_backend(memory_backend(), {"/project": world.backend})
     assert await composite.write_stream("/project/s", chunks()) == 6

@@ -314,7 +314,8 @@ class CompositeBackend(
         """Where `path` leads, as a path of the composite.
 
         Raises:
-            ConfinementError: A link in a mounted backend leads out of what is mounted.
+            ConfinementError: A link in a mounted backend leads out of what is mounted, or a link leads to what a mount
+                hides: that name is another file's here.
         """
         place = await self._place(path)
         if self._names_above(place) is not None:
@@ -331,13 +332,16 @@ class CompositeBackend(
             real = await place.backend.realpath(asked)
         else:
             real = await Workspace(place.backend).realpath(asked)
-        if place.mount is None:
-            return real
-        root = mounts[place.mount].path
-        if not _within(real, root):
-            raise ConfinementError.outside(path, place.mount)
-        rest = real[len(root) :].lstrip("/")
-        return posixpath.join(place.mount, rest) if rest else place.mount
+        if place.mount is not None:
+            root = mounts[place.mount].path
+            if not _within(real, root):
+                raise ConfinementError.outside(path, place.mount)
+            rest = real[len(root) :].lstrip("/")
+            real = posixpath.join(place.mount, rest) if rest else place.mount
+        there = (await self._place(real)).mount
+        if there is not None and there != place.mount:
+            raise ConfinementError.hidden(path, there)
+        return real
 
 
 class CommandCompositeBackend(CompositeBackend, SupportsCommands):

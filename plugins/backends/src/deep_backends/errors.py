@@ -37,6 +37,16 @@ class ConfinementError(WorkspaceError, PermissionError, ValueError):
         error.path, error.root = path, root
         return error
 
+    @classmethod
+    def hidden(cls, path: str, mount: str) -> ConfinementError:
+        """The error for a `path` whose link leads to what `mount` hides."""
+        error = cls(
+            f"{shown(path)} leads through a link to what {mount!r} hides, where another backend is mounted: "
+            "use another path"
+        )
+        error.path, error.root = path, mount
+        return error
+
 
 class ProtectedPathError(ConfinementError):
     """A write below the interpreter's packages, or to a config file that was read, was refused; reading is allowed."""
