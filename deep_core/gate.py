@@ -25,6 +25,7 @@ from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets._tool_search import ToolSearchToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
+from pydantic_core import ValidationError
 
 from .approvals import RUNS, RunCalls, calls_of, close, raw, tool_key, unanswered
 from .errors import PluginError
@@ -191,10 +192,18 @@ class PolicyCapability(AbstractCapability[Any]):
         args: str | dict[str, Any],
         handler: Callable[[str | dict[str, Any]], Awaitable[dict[str, Any]]],
     ) -> dict[str, Any]:
-        """Note an approved call's arguments before any other hook can change them, unless they came with the run."""
+        """Note an approved call's arguments before any other hook can change them, unless they came with the run.
+
+        What the model is told of arguments that do not fit is bounded.
+        """
         if ctx.tool_call_approved:
             calls_of(ctx).raw.setdefault(call.tool_call_id, raw(call.args))
-        return await handler(args)
+        try:
+            return await handler(args)
+        except ValidationError as error:
+            from .mistakes import bounded
+
+            raise bounded(error) from error
 
     def _vet_run(self, ctx: RunContext[Any]) -> None:
         root = ctx.root_capability
