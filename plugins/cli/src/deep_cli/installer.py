@@ -303,7 +303,7 @@ def typed(target: Target, texts: Sequence[str], *, flags: Sequence[str] = ()) ->
     if target.kind == "uv":
         uv_flags = ["--reinstall" if flag == "--force-reinstall" else flag for flag in flags]
         return shlex.join(["uv", "pip", "install", "--python", target.python, *uv_flags, *texts])
-    install = shlex.join([*_pip(target), "install", *flags, *texts])
+    install = shlex.join([*_typed_pip(target), "install", *flags, *texts])
     return install if target.kind == "pip" else f"{shlex.join([target.python, '-m', 'ensurepip'])} && {install}"
 
 
@@ -336,11 +336,11 @@ def typed_uninstall(target: Target, distribution: str) -> str:
         return _typed_uv_tool(target, (), (), without=name)
     if target.kind in ("uv", "uv-tool"):
         return shlex.join(["uv", "pip", "uninstall", "--python", target.python, distribution])
-    uninstall = shlex.join([*_pip(target), "uninstall", distribution])
+    uninstall = shlex.join([*_typed_pip(target), "uninstall", distribution])
     return f"{shlex.join([target.python, '-m', 'ensurepip'])} && {uninstall}" if target.kind == "bare" else uninstall
 
 
-def _pip(target: Target) -> list[str]:
+def _typed_pip(target: Target) -> list[str]:
     """`pip` alone where a shell finds this environment's: as in a virtual environment that is activated."""
     found = shutil.which("pip")
     is_own = found is not None and Path(found).parent == Path(target.python).parent
