@@ -92,7 +92,7 @@ class Attributing(WrapperToolset[Any]):
             self._foreign.add(name)
             plugin = self.owners.get(definition.capability_id or "", "app")
             # Pydantic AI's own, whose toolset stands around all others.
-            searches = isinstance(tool.toolset, ToolSearchToolset)
+            searches = type(tool.toolset) is ToolSearchToolset
             own[name] = self.foreign.attribute(plugin, definition, searches=searches)
         return replace(tool, tool_def=own[name])
 
