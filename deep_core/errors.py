@@ -79,8 +79,15 @@ def suggest(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def clash_message(kind: str, name: str, owners: Sequence[tuple[str, str]]) -> str:
-    """Name both owners with versions, then the ways out that exist for that kind."""
+def clash_message(kind: str, name: str, owners: Sequence[tuple[str, str]], replaceable: str | None = None) -> str:
+    """Name both owners with versions, then the ways out that exist for that kind.
+
+    Args:
+        kind: of what there are two.
+        name: the one that both have.
+        owners: (plugin, label) of each.
+        replaceable: what both plugins call the tool, where one may take the other's place.
+    """
     if len({plugin for plugin, _ in owners}) == 1:
         owner, label = owners[0]
         if owner == "app":
@@ -97,7 +104,7 @@ def clash_message(kind: str, name: str, owners: Sequence[tuple[str, str]]) -> st
         ways = [
             f'[plugins.{plugin}] prefix = "{plugin}"',
             f'[plugins.{plugin}] tools = "~name:{name}"',
-            f'[plugins.{plugin}] replaces = ["{other}:{name}"]',
+            *([f'[plugins.{plugin}] replaces = ["{other}:{replaceable}"]'] if replaceable and other != "app" else []),
             *ways,
         ]
     return f"two plugins have a {kind} {name!r}:\n{who}\nChoose one way out:\n" + "\n".join(f"  {way}" for way in ways)

@@ -119,7 +119,7 @@ class ToolAssembly:
         claims = toolbox.claims()
         for plugin, capability in (*plugins, *(("app", capability) for capability in own)):
             label = self.kernel.label(plugin)
-            claims += [(name, plugin, label) for name in function_tools(capability.get_toolset())]
+            claims += [(name, plugin, label, None) for name in function_tools(capability.get_toolset())]
         check_clashes(claims)
 
     def _wrong_replacement(self, plugin: str, entry: str, what: str) -> ConfigError:

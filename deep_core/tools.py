@@ -359,7 +359,7 @@ class Toolbox(InARow):
     def claims(self) -> list[Claim]:
         """The names of the offered tools that are known without I/O."""
         found = [(toolset, d) for toolset in self._plugin_toolsets() for d in toolset.static_names() or ()]
-        return [(d.name, toolset.plugin, toolset.rules.label) for toolset, d in found if toolset.offers(d)]
+        return [_claim(toolset, d) for toolset, d in found if toolset.offers(d)]
 
     def _plugin_toolsets(self) -> Iterator[PluginToolset]:
         for toolset in self.toolsets:
@@ -386,7 +386,7 @@ class Toolbox(InARow):
         tools = {name: tool for own in listed for name, tool in own.items()}
         if len(tools) < sum(map(len, listed)) or not tools.keys().isdisjoint(RESERVED):
             pairs = zip(self._plugin_toolsets(), listed, strict=True)
-            check_clashes((name, toolset.plugin, toolset.rules.label) for toolset, own in pairs for name in own)
+            check_clashes(_claim(toolset, tool.tool_def) for toolset, own in pairs for tool in own.values())
         return tools
 
     async def call_tool(
@@ -411,19 +411,25 @@ def _is_silent(toolset: AbstractToolset[Any]) -> bool:
     return not getattr(own, "_instructions", True)
 
 
-Claim = tuple[str, str, str]
-"""A tool's name, the plugin that has it, and the plugin's label."""
+Claim = tuple[str, str, str, str | None]
+"""A tool's name, the plugin that has it, the plugin's label, and the author's name for it; None for a capability's."""
+
+
+def _claim(toolset: PluginToolset, definition: ToolDefinition) -> Claim:
+    return definition.name, toolset.plugin, toolset.rules.label, (definition.metadata or {})["original"]
 
 
 def check_clashes(claims: Iterable[Claim]) -> None:
     """Raise a PluginError for two tools of one name, or one of a reserved name."""
-    owners: dict[str, tuple[str, str]] = {}
-    for name, plugin, label in claims:
+    owners: dict[str, tuple[str, str, str | None]] = {}
+    for name, plugin, label, original in claims:
         if name in RESERVED:
             raise _reserved(name, plugin, label)
         if name in owners:
-            raise PluginError(clash_message("tool", name, [owners[name], (plugin, label)]))
-        owners[name] = (plugin, label)
+            *first, other = owners[name]
+            same = original if original == other else None
+            raise PluginError(clash_message("tool", name, [(first[0], first[1]), (plugin, label)], same))
+        owners[name] = (plugin, label, original)
 
 
 def _reserved(name: str, plugin: str, label: str) -> PluginError:

@@ -351,6 +351,37 @@ def test_what_replaces_a_tool_is_not_replaced_itself(replacing: dict[str, str]) 
         agent_of(*plugins, config=config)
 
 
+@pytest.mark.parametrize(
+    ("settings", "tools", "way"),
+    [
+        ({}, None, 'replaces = ["a:search"]'),
+        ({"a": {"prefix": "x"}, "b": {"prefix": "x"}}, None, 'replaces = ["a:search"]'),
+        ({"a": {"prefix": "x"}}, ["x_search"], None),
+    ],
+    ids=["of one name", "of one name before the prefix", "of one name after it"],
+)
+def test_the_way_out_to_replace_is_told_where_it_is_one(
+    settings: dict[str, Any], tools: list[str] | None, way: str | None
+) -> None:
+    plugins = [
+        plugin("a", toolsets=[Tools("search").toolset]),
+        plugin("b", toolsets=[Tools(*tools or ["search"]).toolset]),
+    ]
+    with pytest.raises(PluginError) as caught:
+        agent_of(*plugins, config={"plugins": settings})
+    assert ("replaces" in str(caught.value)) == (way is not None)
+    assert way is None or way in str(caught.value)
+
+
+def test_the_applications_tool_cannot_be_replaced_and_that_is_not_told() -> None:
+    def search() -> str:
+        return ""
+
+    with pytest.raises(PluginError, match="two plugins have a tool 'search'") as caught:
+        agent_of(plugin("b", toolsets=[Tools("search").toolset]), tools=[search])
+    assert "replaces" not in str(caught.value)
+
+
 @pytest.mark.parametrize("defer", [True, "name:search"])
 def test_a_deferred_tool_is_found_through_tool_search(defer: Any) -> None:
     from pydantic_ai.models.test import TestModel
