@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import pytest
@@ -45,7 +46,7 @@ def test_what_the_model_is_told_is_bounded(arguments: dict[str, Any], told: list
         return ModelResponse(parts=[ToolCallPart("save", arguments)])
 
     agent = Kernel(discover=False).create_agent(FunctionModel(step), tools=[save])
-    agent.run_sync("go", deps=create_default_deps())
+    asyncio.run(agent.run("go", deps=create_default_deps()))
     text = str(requests[1][-1].parts)
     assert len(text) < 3000
     assert all(part in text for part in told)

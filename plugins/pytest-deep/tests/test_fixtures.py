@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -117,9 +118,9 @@ def test_a_tools_exception_ends_the_run_unless_the_kernel_is_not_strict(
 
     strict = deep_kernel(Broken())
     with pytest.raises(ConnectionError, match="no answer"):
-        strict.create_agent(scripted_model(call("forecast"))).run_sync("Oslo?", deps=deep_deps(strict))
+        asyncio.run(strict.create_agent(scripted_model(call("forecast"))).run("Oslo?", deps=deep_deps(strict)))
     lenient = deep_kernel(Broken(), strict=False)
-    lenient.create_agent(scripted_model(call("forecast"))).run_sync("Oslo?", deps=deep_deps(lenient))
+    asyncio.run(lenient.create_agent(scripted_model(call("forecast"))).run("Oslo?", deps=deep_deps(lenient)))
     assert [incident.where for incident in deep_recorder.incidents] == ["tool forecast"]
 
 
@@ -184,7 +185,7 @@ def test_after_its_script_a_model_says_done(
 ) -> None:
     kernel = deep_kernel(Weather())
     agent = kernel.create_agent(scripted_model("first", then="nothing more"))
-    said = [agent.run_sync("…", deps=deep_deps(kernel)).output for _ in range(3)]
+    said = [asyncio.run(agent.run("…", deps=deep_deps(kernel))).output for _ in range(3)]
     assert said == ["first", "nothing more", "nothing more"]
 
 
@@ -193,7 +194,7 @@ def test_what_the_model_read_includes_the_prompt(
 ) -> None:
     kernel = deep_kernel("todo", Weather())
     model = scripted_model()
-    kernel.create_agent(model, instructions="Be brief.").run_sync("…", deps=deep_deps(kernel))
+    asyncio.run(kernel.create_agent(model, instructions="Be brief.").run("…", deps=deep_deps(kernel)))
     assert "Be brief." in model.requests[0].instructions
     assert "Be brief." in model.requests[0].text
 
@@ -207,7 +208,7 @@ def test_a_session_works_in_a_temporary_directory(
     kernel = deep_kernel("filesystem")
     model = scripted_model(call("read_file", path="notes/a.txt"), call("write_file", path="b.txt", content="two"))
     deps = deep_deps(kernel, files={"notes/a.txt": "one", "c.bin": b"\x00"})
-    kernel.create_agent(model, interrupt_on=False).run_sync("…", deps=deps)
+    asyncio.run(kernel.create_agent(model, interrupt_on=False).run("…", deps=deps))
     assert "one" in str(model.requests[1].results[0].content)
     written = {path.name: path.read_bytes() for path in (tmp_path / "workspace").rglob("*") if path.is_file()}
     assert written == {"a.txt": b"one", "b.txt": b"two", "c.bin": b"\x00"}
@@ -227,7 +228,7 @@ def test_the_recorder_has_requests_events_and_hook_calls(
 ) -> None:
     kernel = deep_kernel(Weather())
     model = scripted_model(call("forecast", city="Oslo"))
-    kernel.create_agent(model).run_sync("Oslo?", deps=deep_deps(kernel))
+    asyncio.run(kernel.create_agent(model).run("Oslo?", deps=deep_deps(kernel)))
     assert deep_recorder.requests == model.requests
     kinds = [type(event).__name__ for event in deep_recorder.events]
     assert kinds == ["RunStartEvent", "RequestEvent", "ToolEvent", "ToolEvent", "RequestEvent", "RunEndEvent"]
