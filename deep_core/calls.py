@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from .contributions import Allow, Ask, Contribution, Deny, Verdict
-from .errors import PluginError, said
+from .errors import PluginError, described
 from .registry import Registry
 from .tracing import Tracer
 
@@ -66,7 +66,7 @@ class Incidents:
 
     def note(self, plugin: str, where: str, error: BaseException, effect: str) -> None:
         """Log it once and keep it."""
-        message = f"{type(error).__name__}: {said(error)}"
+        message = described(error)
         if len(message) > MESSAGE_LIMIT:
             message = f"{message[:MESSAGE_LIMIT]}…"
         incident = Incident(plugin, where, message, effect, "".join(traceback.format_exception(error, limit=FRAMES)))

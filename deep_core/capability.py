@@ -19,7 +19,7 @@ from .approvals import copied, unanswered
 from .calls import Incidents
 from .context import AgentContext
 from .contributions import Contribution, Processor, PromptSection, ToolCall
-from .errors import said
+from .errors import described, said
 from .gate import DeepBase, InnerGate, NativeTools
 from .history import History
 from .policy import Policy
@@ -144,7 +144,7 @@ class DeepCapability(DeepBase):
             error = raised
             raise
         finally:
-            text = None if error is None else f"{type(error).__name__}: {said(error)}".rstrip(": ")
+            text = None if error is None else described(error)
             await self.parts.emit(RunEndEvent(**_run(ctx), error=text))
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
@@ -264,7 +264,7 @@ class DeepCapability(DeepBase):
             raise error  # the last of these: the model has used up its retries, which is not the tool's doing
         error.add_note(f"plugin {plugin}, tool {tool_def.name}")
         self.parts.incidents.record(plugin, f"tool {tool_def.name}", error, "the model was told that the call failed")
-        text = f"{type(error).__name__}: {said(error)}".rstrip(": ")
+        text = described(error)
         raise ToolFailed(f"{text} (plugin {plugin})") from error
 
     # -- events --------------------------------------------------------------------------------------------------

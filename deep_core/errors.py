@@ -9,7 +9,17 @@ from collections.abc import Iterable, Sequence
 
 from .metadata import canonical
 
-__all__ = ["ConfigError", "MissingExtra", "PluginError", "PluginWarning", "clash_message", "said", "suggest", "warn"]
+__all__ = [
+    "ConfigError",
+    "MissingExtra",
+    "PluginError",
+    "PluginWarning",
+    "clash_message",
+    "described",
+    "said",
+    "suggest",
+    "warn",
+]
 
 
 class PluginError(Exception):
@@ -69,6 +79,11 @@ def said(error: BaseException) -> str:
         return str(error)
     except Exception as broken:  # noqa: BLE001 - what it raises says nothing of what went wrong
         return f"(its message cannot be read: {type(broken).__name__})"
+
+
+def described(error: BaseException) -> str:
+    """`ValueError: no such city`; the class alone where there is no message."""
+    return f"{type(error).__name__}: {said(error)}".rstrip(": ")
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

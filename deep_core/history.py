@@ -20,7 +20,7 @@ from pydantic_ai.tools import RunContext
 
 from .calls import Incidents
 from .contributions import Contribution, Processor, PromptSection, StateSlot
-from .errors import said
+from .errors import described
 from .state import session
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class History:
                 raise
             self.incidents.record(processor.plugin, f"processor {rule.name}", error, "the history stays as it was")
             if rule.phase == "reduce":
-                await self.compacted(ctx, processor, len(sent), len(sent), f"{type(error).__name__}: {said(error)}")
+                await self.compacted(ctx, processor, len(sent), len(sent), described(error))
             return stored, sent
         if rule.phase == "reduce" and _cut(sent, messages):
             await self.compacted(ctx, processor, len(sent), len(messages), None)

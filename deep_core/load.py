@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from .calls import MESSAGE_LIMIT
-from .errors import MissingExtra, PluginError, said, suggest
+from .errors import MissingExtra, PluginError, described, suggest
 from .index import Candidate, PluginRecord, origin_problem
 from .registry import Registry, static
 from .tracing import Tracer
@@ -84,7 +84,7 @@ def explain_failure(record: PluginRecord, error: BaseException) -> str:
         where = f" at {error.filename}:{error.lineno}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         way = f"pip install {error.name.partition('.')[0]}, or {way}"
-    text = " ".join(f"{type(error).__name__}: {said(error)}".split()).rstrip(": ")
+    text = " ".join(described(error).split())
     if len(text) > MESSAGE_LIMIT:
         text = f"{text[:MESSAGE_LIMIT]}…"
     return f"{text}{where}; {way}"

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from .contributions import StateSlot
-from .errors import said, suggest, warn
+from .errors import described, suggest, warn
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -141,7 +141,7 @@ class SessionState:
                 data = slot.migrate(data, version)
             return _adapter(slot).validate_python(data)
         except Exception as error:  # noqa: BLE001 - whatever a plugin's migrate raises, the data is kept
-            self.invalid[slot.name] = f"{type(error).__name__}: {said(error)}"
+            self.invalid[slot.name] = described(error)
             self.kept[slot.name] = stored
             return slot.default()
 

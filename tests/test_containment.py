@@ -264,7 +264,7 @@ def test_a_plugins_tool_that_raises_is_a_failed_result_that_names_the_plugin(err
     assert type(error).__name__ in str(part.content)
     assert "plugin moody" in str(part.content)
     (incident,) = kernel.incidents
-    said = f"{type(error).__name__}: {error}"
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     assert (incident.plugin, incident.where, incident.error) == ("moody", "tool act", said)
     assert "Traceback" in incident.traceback
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,37 @@ def test_a_diff_makes_up_no_line_and_hides_none(tmp_path: Path, monkeypatch: pyt
     lines = [line.strip() for line in shown.getvalue().splitlines()]
     assert "+safe\\u2028-not a line" in lines
     assert [line for line in lines if "red" in line or "blue" in line] == ["red", "-blue"]
+
+
+class Interrupted(io.StringIO):
+    """A screen on which Ctrl-C is typed the moment some text stands there, before anything waits for an answer."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__()
+        self._at = at
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        if self._at and self._at in self.getvalue():
+            self._at = ""
+            signal.raise_signal(signal.SIGINT)
+        return written
+
+
+@pytest.mark.parametrize("at", ["wants to run", "command: rm x", "or say why not: "])
+def test_ctrl_c_while_a_question_is_written_shows_it_once_and_ends_its_line(
+    at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deep_cli.terminal.forget_typed", Typed.isatty)  # which asks a real terminal
+    shown = Interrupted(at)
+    reporter = TerminalReporter(stream=shown, replies=Typed("y\n"))
+    assert reporter.ask is not None
+    with pytest.raises(KeyboardInterrupt):
+        reporter.ask(Question("c1", "execute", "filesystem", {"command": "rm x"}))
+    reporter.decided(Decision("execute", "filesystem", {"command": "rm x"}, False, "nobody"))
+    text = shown.getvalue()
+    assert text.count("wants to run") == text.count("command: rm x") == 1
+    assert not [line for line in text.splitlines() if "run it?" in line and not line.endswith("or say why not: ")]
 
 
 # -- the public function -----------------------------------------------------------------------------------------------

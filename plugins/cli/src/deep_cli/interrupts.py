@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-__all__ = ["ChatLoop", "Interrupts"]
+__all__ = ["ChatLoop", "Interrupts", "held"]
 
 T = TypeVar("T")
 POOL = "deep-chat"
@@ -19,6 +19,25 @@ POOL = "deep-chat"
 
 GRACE = 1.0
 """Seconds that what was cancelled is given to end."""
+
+
+@contextmanager
+def held() -> Generator[None]:
+    """Ctrl-C is heard at the end: what is written in between is written once, and whole.
+
+    Raised in the middle of a print it leaves the text in the console's buffer, and the next print shows it again.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are not heard here
+        return
+    typed: list[int] = []
+    usual = signal.signal(signal.SIGINT, lambda number, _: typed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if typed:
+            signal.raise_signal(signal.SIGINT)
 
 
 class Interrupts:

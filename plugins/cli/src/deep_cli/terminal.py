@@ -17,6 +17,7 @@ from deep_core.events import ApprovalEvent, CompactionEvent, RequestEvent, RunEv
 
 from .approval import Answer, Ask, Question, Refusal
 from .failure import INTERRUPTED, Failure
+from .interrupts import held
 from .report import Decision, RunReport
 from .reporter import Reporter
 from .screen import one_line, plain, redact
@@ -189,6 +190,12 @@ class TerminalReporter(Reporter):
     """How far the answer `always` reaches, as the question says it."""
 
     def _question(self, question: Question) -> Answer:
+        body = _body(question)
+        with held():
+            self._show_question(question, body)
+        return self._reply(question, body)
+
+    def _show_question(self, question: Question, body: list[str]) -> None:
         self._quiet()
         forget_typed(self._in)
         self._line(
@@ -200,23 +207,23 @@ class TerminalReporter(Reporter):
         )
         for key, value in (question.about or {}).items():
             self._line((f"    {plain(key)}: {one_line(str(value), 200)}", "dim"))
-        body = _body(question)
         self._block(body[:DIFF_LINES])
         hidden = len(body) - DIFF_LINES
         if hidden > 0:
             self._line((f"    … {hidden} more {_plural('line', hidden)}: v shows them", "yellow"))
-        return self._reply(question, body)
 
     def _reply(self, question: Question, body: list[str]) -> Answer:
         while True:
-            self._out.print(
-                Text.assemble("    run it? ", ("y", "bold"), "es, ", ("n", "bold"), "o, ", ("a", "bold"), "lways "),
-                Text(f"({question.tool}, {self.always_for})", style="dim"),
-                ", or say why not: ",
-                sep="",
-                end="",
-            )
             try:
+                with held():
+                    self._out.print(
+                        Text.assemble(
+                            *("    run it? ", ("y", "bold"), "es, ", ("n", "bold"), "o, ", ("a", "bold"), "lways "),
+                            (f"({question.tool}, {self.always_for})", "dim"),
+                            ", or say why not: ",
+                        ),
+                        end="",
+                    )
                 line = self._in.readline()
             except KeyboardInterrupt:
                 self._line("")  # what comes next is not to stand behind the question
