@@ -248,9 +248,8 @@ class _Assembly:
         self.known = tools.check_rules(toolbox, known, dynamic=len(named) < len(own))
         passed_on: dict[str, Any] = {
             "description": self.agent_config.identity.description,
-            # Pydantic AI's default of 1 ends a run at the second malformed call in a row; a model's slip should not.
-            "retries": 3,
             **self.request.passed_on,
+            "retries": _retries(self.request.passed_on.get("retries")),
         }
         agent: Agent[Any, Any] = Agent(
             self._model(),
@@ -410,6 +409,14 @@ def _native_kinds(capabilities: Sequence[AbstractCapability[Any]]) -> frozenset[
         getattr(tool, "kind", "") for cap in capabilities for leaf in _leaves(cap) for tool in leaf.get_native_tools()
     ]
     return frozenset(filter(None, kinds))
+
+
+def _retries(given: int | Mapping[str, int] | None) -> int | dict[str, int]:
+    """What the application says, and 3 where it says nothing.
+
+    Pydantic AI's default of 1 ends a run at the second malformed call in a row; a model's slip should not.
+    """
+    return given if isinstance(given, int) else {"tools": 3, "output": 3, **(given or {})}
 
 
 def _approvers(capabilities: Sequence[AbstractCapability[Any]]) -> tuple[AbstractCapability[Any], ...]:

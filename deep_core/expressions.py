@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
 
+from .errors import warn
+
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_ai.tools import ToolDefinition
@@ -432,11 +434,19 @@ def as_expression(value: ToolExpression | str | Sequence[str] | AbstractSet[str]
 
 
 class UnmatchedAtom(NamedTuple):
-    """An atom that no tool matches, whether it stands under an odd number of `~`, and the problem in words."""
+    """An atom that no tool matches.
+
+    Attributes:
+        atom: the atom.
+        negated: whether it stands under an odd number of `~`.
+        problem: what is wrong, in words.
+        near: whether `problem` suggests something that a tool does match.
+    """
 
     atom: ToolExpression
     negated: bool
     problem: str
+    near: bool
 
 
 class UnmatchedExpression(ValueError):
@@ -467,10 +477,20 @@ def check_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject], *, 
             raise UnmatchedExpression(where, part.atom, (part._replace(negated=False),))
 
 
+def warn_of_slips(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
+    """Warn of what is excluded, is no tool's, and looks like what is: `~exeucte` leaves `execute` where it was.
+
+    It is no error: a rule may exclude the tool of a plugin that is not installed here.
+    """
+    for part in unmatched_atoms(expression, subjects):
+        if part.negated and part.near:
+            warn(f"{where}: {_clip(str(expression))} excludes nothing by {part.atom}: {part.problem}")
+
+
 def unmatched_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject]) -> tuple[UnmatchedAtom, ...]:
     """Return the atoms that no tool matches, from left to right, each once, with a suggestion; never `NOTHING`."""
     return tuple(
-        UnmatchedAtom(atom, negated, _problem(atom, subjects))
+        UnmatchedAtom(atom, negated, *_problem(atom, subjects))
         for atom, negated in dict.fromkeys(_atoms(expression, negated=False))
         if atom != NOTHING and not any(atom.matches(subject) for subject in subjects)
     )
@@ -486,7 +506,7 @@ def _atoms(expression: ToolExpression, *, negated: bool) -> Iterator[tuple[_Atom
         yield cast("_Atom", expression), negated
 
 
-def _problem(atom: _Atom, subjects: Sequence[ToolSubject]) -> str:
+def _problem(atom: _Atom, subjects: Sequence[ToolSubject]) -> tuple[str, bool]:
     from difflib import get_close_matches
 
     value, own = _value(atom), type(atom)
@@ -499,14 +519,14 @@ def _problem(atom: _Atom, subjects: Sequence[ToolSubject]) -> str:
     _, says, plural = _KINDS[own]
     lack = f"{says} {value!r}"
     if meant := [kind(value) for kind, values in known.items() if value in values]:
-        return f"{lack}; did you mean {meant[0]}?"
+        return f"{lack}; did you mean {meant[0]}?", True
     # A near miss of its own kind comes first. 0.7: difflib's default of 0.6 pairs unrelated short words.
     near = {own: [name[: len(value)] for name in names] if own is Prefix else known[own]} | known
     for kind, values in near.items():
         folded = {candidate.casefold(): candidate for candidate in values}
         if close := get_close_matches(value.casefold(), folded, n=1, cutoff=0.7):
             found = folded[close[0]]
-            return f"{lack}; did you mean {repr(found) if kind is own else kind(found)}?"
+            return f"{lack}; did you mean {repr(found) if kind is own else kind(found)}?", True
     listed = known.get(own, names)
     more = ", …" if len(listed) > 5 else ""
-    return f"{lack}; {plural}: {', '.join(map(repr, listed[:5])) or 'none'}{more}"
+    return f"{lack}; {plural}: {', '.join(map(repr, listed[:5])) or 'none'}{more}", False

@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 from .approvals import APPROVALS, calls_of, copied, digest, is_approved, remember, tool_key, written
 from .contributions import Allow, Ask, Deny, ToolCall, Verdict
 from .errors import suggest
-from .expressions import ToolExpression, ToolSubject, as_expression, check_atoms, check_matches
+from .expressions import ToolExpression, ToolSubject, as_expression, check_atoms, check_matches, warn_of_slips
 from .state import session
 
 __all__ = ["InterruptOn", "Policy", "passed"]
@@ -129,6 +129,7 @@ class Policy:
         subjects = [ToolSubject.of(definition) for definition in (*definitions, *self._replaced.values())]
         for expression in self.shown:
             check_matches(expression, subjects, where="tool_filter")
+            warn_of_slips(expression, subjects, where="tool_filter")
         for rule in self._rules:
             if isinstance(rule, ToolExpression):
                 check_matches(rule, subjects, where="interrupt_on")

@@ -13,7 +13,7 @@ from pydantic_ai.toolsets._dynamic import DynamicToolset
 from .calls import Incidents
 from .contributions import Contribution
 from .errors import ConfigError, suggest
-from .expressions import ToolExpression, ToolSubject, as_expression, check_atoms
+from .expressions import ToolExpression, ToolSubject, as_expression, check_atoms, warn_of_slips
 from .policy import Policy
 from .request import Request
 from .tools import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
@@ -158,9 +158,11 @@ class ToolAssembly:
         for plugin, rules, known in _known_without_io(cast("list[PluginToolset]", toolbox.toolsets)):
             for key, rule in (("tools", rules.offered), ("approve", rules.approve), ("defer", rules.defer)):
                 check_rule(rule, known, f"plugins.{plugin}.{key}")
+            subjects = [ToolSubject.of(definition) for definition in known]
+            if isinstance(rules.offered, ToolExpression):
+                warn_of_slips(rules.offered, subjects, where=f"plugins.{plugin}.tools")
             if isinstance(rules.approve, ToolExpression):
                 # Of these each part must be something: a misspelt one would be a tool that does not ask.
-                subjects = [ToolSubject.of(definition) for definition in known]
                 check_atoms(rules.approve, subjects, where=f"plugins.{plugin}.approve")
         all_known = complete and not dynamic and all(cap.get_toolset() is None for cap in capabilities)
         if self.request.get("depth", 0):

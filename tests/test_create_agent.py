@@ -305,6 +305,8 @@ def test_retries_reach_plugins_tools() -> None:
     assert run(agent_of(moody, model=scripted(*calls), retries=3)).output == "done"
     with pytest.raises(UnexpectedModelBehavior):
         run(agent_of(moody, model=scripted(*calls), retries=1))
+    for of_output in (None, {"output": 1}):  # what is not said stays as it is without saying anything
+        assert run(agent_of(moody, model=scripted(*calls), retries=of_output)).output == "done"
 
 
 def test_the_applications_own_things_stand_beside_the_plugins() -> None:

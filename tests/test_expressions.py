@@ -625,4 +625,5 @@ def test_unmatched_atoms_are_told_with_their_sign_so_that_callers_can_warn():
         (FromPlugin("x"), False),
     ]
     assert found[1].problem == "no tool tagged 'netwrok'; did you mean 'network'?"
+    assert [part.near for part in found] == [True, True, False]
     assert unmatched_atoms(parse("read & ~network"), INSTALLED) == ()

@@ -24,6 +24,7 @@ from deep_core import (
     ConfigError,
     DeepAgentDeps,
     Deny,
+    PluginWarning,
     Tag,
     ToolCall,
     ToolName,
@@ -522,6 +523,24 @@ def test_a_rule_may_be_about_a_tool_that_one_of_several_toolsets_does_not_offer(
         interrupt_on={"left_out": True},
     )
     assert run(agent).output == "done"
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [("~name:exceute", "'execute'"), ("~execut", "'execute'"), ("read | ~write_file", "name:write_file")],
+)
+def test_an_exclusion_that_looks_like_a_tool_and_is_none_is_told(slip: str, meant: str) -> None:
+    files_ = plugin("files", toolsets=[files().toolset])
+    with pytest.warns(PluginWarning, match=f"tool_filter: .* excludes nothing by .*; did you mean {meant}"):
+        agent_of(files_, tool_filter=slip)
+    with pytest.warns(PluginWarning, match="plugins.files.tools: .*did you mean"):
+        agent_of(files_, config={"plugins": {"files": {"tools": slip}}})
+
+
+def test_what_is_not_installed_can_be_excluded_and_nothing_is_said(recwarn: pytest.WarningsRecorder) -> None:
+    agent = agent_of(plugin("files", toolsets=[files().toolset]), tool_filter="~(name:send_mail | network)")
+    assert run(agent).output == "done"
+    assert not recwarn.list
 
 
 def test_an_expression_with_a_syntax_error_says_where() -> None:
