@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset
@@ -177,6 +177,7 @@ class Site:
 @contextmanager
 def _site(path: Path) -> Generator[Site]:
     patch = pytest.MonkeyPatch()
+    before = set(sys.modules)
     try:
         # Nothing that is installed here is seen: a test is about its own plugins.
         real = set(site_directories())
@@ -186,8 +187,8 @@ def _site(path: Path) -> Generator[Site]:
         yield Site(path)
     finally:
         patch.undo()
-        for name, module in list(sys.modules.items()):
-            if str(path) in str(getattr(cast("Any", module), "__file__", None) or ""):
+        for name in sys.modules.keys() - before:
+            if str(path) in str(getattr(sys.modules[name], "__file__", None) or ""):
                 del sys.modules[name]
 
 

@@ -248,7 +248,7 @@ def moody(error: BaseException) -> FunctionToolset[Any]:
 
     @toolset.tool_plain
     def act() -> str:
-        raise error
+        raise error.with_traceback(None)  # or the one object would collect those of all calls
 
     return toolset
 
