@@ -102,11 +102,18 @@ class Tab:
     def all(self, selector: str) -> list[Any]:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
+    def steady(self, look: Callable[[], T]) -> T:
+        """What a look at the page gives, again where the page put something new there meanwhile."""
+        return self.until(lambda: (look(),))[0]
+
     def texts(self, selector: str) -> list[str]:
-        return [found.text for found in self.all(selector)]
+        return self.steady(lambda: [found.text for found in self.all(selector)])
 
     def shown(self, selector: str) -> bool:
-        return any(found.is_displayed() for found in self.all(selector))
+        return self.steady(lambda: any(found.is_displayed() for found in self.all(selector)))
+
+    def click(self, selector: str) -> None:
+        self.steady(lambda: self.find(selector).click())
 
     def write(self, text: str) -> None:
         """Put a text into the composer at once, as pasting it does."""
@@ -129,7 +136,11 @@ class Tab:
         self.find("#picker").send_keys(str(path))
 
     def approve(self) -> None:
-        self.find("#approval .approve").click()
+        self.click("#approval .approve")
+        self.answered()
+
+    def answered(self) -> None:
+        """Wait until the question was heard, which also shows that the run goes on, and for its end."""
         self.until(lambda: not self.shown("#approval"))
         self.settled()
 
@@ -171,12 +182,20 @@ def tab(server: Server, chromium: webdriver.Chrome) -> Tab:
 
 
 def test_a_first_visit_from_message_to_approved_change(server: Server, tab: Tab, tmp_path: Path) -> None:
-    # Streamed: the page shows a part of the answer before it has all of it.
-    words = " ".join(f"word{number}" for number in range(60))
+    # Streamed: the page shows a part of the answer before it has all of it, and more and more.
+    words = " ".join(f"word{number}" for number in range(120))
+    tab.driver.execute_script(
+        """
+        window.shown = new Set();
+        new MutationObserver(() => {
+          const article = document.querySelector("article.assistant");
+          if (article) shown.add(article.textContent.length);
+        }).observe(document.getElementById("items"), { childList: true, subtree: true });
+        """
+    )
     tab.find("#text").send_keys(f"say {words}", Keys.ENTER)
-    seen = tab.until(lambda: [text for text in tab.texts("article.assistant") if "word1" in text])[0]
-    assert "word59" not in seen
     tab.until(lambda: tab.texts("article.assistant") == [words])
+    assert len(tab.driver.execute_script("return [...shown]")) > 2
     tab.settled()
 
     tab.say("plan look at the sales, mend the report")
@@ -192,8 +211,7 @@ def test_a_first_visit_from_message_to_approved_change(server: Server, tab: Tab,
     assert tab.texts("#approval .diff .add") == ["+january was best"]
     assert tab.find("#approval .ask").text == "The agent wants to use write_file on report.txt"
     tab.find("#approval .reason").send_keys("say please", Keys.ENTER)
-    tab.until(lambda: not tab.shown("#approval"))
-    tab.settled()
+    tab.answered()
     assert not server.file(tab, "report.txt").exists()
     assert "The user refused this call and said: say please" in tab.texts("article.assistant")[-1]
     assert tab.texts("#items .state")[-1] == "denied"
@@ -208,8 +226,7 @@ def test_a_first_visit_from_message_to_approved_change(server: Server, tab: Tab,
     assert tab.texts("#approval .diff .remove") == ["-january was best"]
     tab.until(lambda: tab.shown("#approval .card.armed"))
     tab.find("#approval .card").send_keys("a")  # by the keyboard
-    tab.until(lambda: not tab.shown("#approval"))
-    tab.settled()
+    tab.answered()
     assert server.file(tab, "report.txt").read_text() == "january was better\n"
     assert tab.texts("#items .child .tool") == ["read_file", "edit_file"]
 
@@ -340,7 +357,7 @@ def test_what_is_typed_when_a_question_comes_up_is_no_answer_to_it(tab: Tab) -> 
     tab.driver.switch_to.active_element.send_keys("and also")
     assert tab.find("#text").get_attribute("value") == "and also"
     tab.find("#approval .card").send_keys("d")
-    tab.settled()
+    tab.answered()
     assert tab.texts("#items .state") == ["denied"]
     tab.write("")
     tab.say("run touch notes.txt")
@@ -383,7 +400,7 @@ def test_what_is_too_large_is_said_and_not_cut(server: Server, tab: Tab) -> None
         file.truncate(11 * 1024 * 1024)
     tab.say("list")
     tab.until(lambda: tab.texts("#files a") == ["large.bin"])
-    tab.find("#files a").click()
+    tab.click("#files a")
     tab.until(lambda: "large.bin: a file of 11,534,336 bytes" in tab.find("#notice").text)
     tab.write("x" * 20_001)
     tab.find("#text").send_keys(Keys.ENTER)
@@ -456,7 +473,7 @@ def test_dark_and_light_and_narrow(tab: Tab, tmp_path: Path) -> None:
     tab.find("#show-sessions").click()
     assert tab.shown("#sessions")
     assert not tab.shown("#side")
-    tab.find("#session-list a.current").click()
+    tab.click("#session-list a.current")
     assert not tab.shown("#sessions")
     tab.find("#show-sessions").click()
     tab.driver.switch_to.active_element.send_keys(Keys.ESCAPE)

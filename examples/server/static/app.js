@@ -105,14 +105,14 @@ const late = new Set();
 
 /** Once a frame: words come faster than a long text can be laid out again. */
 function placeSoon(index) {
-  if (!late.size) {
-    requestAnimationFrame(() => {
-      const indexes = [...late];
-      late.clear();
-      indexes.forEach(place);
-    });
-  }
+  if (!late.size) requestAnimationFrame(placeLate);
   late.add(index);
+}
+
+function placeLate() {
+  const indexes = [...late];
+  late.clear();
+  indexes.forEach(place);
 }
 
 function showItems() {
@@ -273,6 +273,7 @@ function showTitle(title) {
 
 function showRunning(running) {
   state.running = running;
+  if (!running) placeLate(); // at its end an answer is whole, also on a page that is not looked at and has no frames
   $("send").hidden = running;
   $("stop").hidden = !running;
   // Said when it is whole: a reader that hears every word of a growing text anew is of no use.

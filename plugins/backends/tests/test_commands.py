@@ -81,7 +81,7 @@ async def test_the_whole_process_group_is_killed(world: World, way: str) -> None
     path = world.root / "child"
     if way == "timeout":
         with pytest.raises(WorkspaceTimeoutError):
-            await world.backend.run(["sh", "-c", script], timeout=1)
+            await world.backend.run(["sh", "-c", script], timeout=3)
     else:
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: world.backend.run(["sh", "-c", script]))

@@ -209,8 +209,8 @@ async def test_execute(root: Path, new_session: Any) -> None:
     stored = re.fullmatch(r"\[all 3,913 characters of it: (\.deep/results/execute-[0-9a-f]{12}\.txt)\]", pointer)
     assert stored is not None
     assert (root / stored[1]).read_text() == whole
-    message = await session.failed("execute", "echo begun; sleep 30", timeout=1)
-    assert message == "Stopped after 1 s (the longest is 5). Output so far:\nbegun"
+    message = await session.failed("execute", "echo begun; sleep 30", timeout=3)
+    assert message == "Stopped after 3 s (the longest is 5). Output so far:\nbegun"
     assert "at least 1" in await session.failed("execute", "true", timeout=0)
     assert "more than 10,485,760 bytes" in await session.failed("execute", "yes | head -c 11000000")
 
