@@ -238,6 +238,12 @@ def test_a_first_visit_from_message_to_approved_change(server: Server, tab: Tab,
     assert tab.errors() == []
 
 
+def test_at_the_end_of_a_run_its_answer_is_whole_where_no_frame_came(tab: Tab) -> None:
+    tab.driver.execute_script("window.requestAnimationFrame = () => 0")  # as on a page that is in the background
+    tab.say("say one two three")
+    assert tab.texts("article.assistant") == ["one two three"]
+
+
 def test_a_reload_and_a_restart_show_the_same_and_go_on(server: Server, tab: Tab) -> None:
     tab.say("plan look at the sales, mend the report")
     tab.say("write report.txt: red")
