@@ -14,11 +14,9 @@ be written and read again: the limit on nesting holds for expressions made in Py
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
-
-from .errors import warn
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 MAX_NESTING = 50  # how many `(` and `~` may be open at one place; it bounds every recursion over an expression
-STANDARD_TAGS = frozenset({"read", "write", "execute", "network", "destructive"})
 _OR, _AND, _UNARY = 1, 2, 3  # how tightly a written form binds
 
 
@@ -123,7 +120,7 @@ class ToolExpression:
     __str__ = to_dsl
 
     def __repr__(self) -> str:
-        return _write(self, _OR, lambda atom: f"{type(atom).__name__}({_value(atom)!r})")
+        return _write(self, _OR, lambda atom: f"{type(atom).__name__}({value_of(atom)!r})")
 
     def _settle(self, operands: Sequence[object], own: int) -> int:
         """Check operands; return how deep the text nests, with `own` level and the parentheses that operands need."""
@@ -147,7 +144,7 @@ class ToolExpression:
             except TypeError as error:  # pydantic reports a ValueError with its place and lets a TypeError escape
                 raise ValueError(str(error)) from error
             if not isinstance(expression, cls):
-                raise ValueError(f"{_clip(str(expression))} is not a {cls.__name__}")
+                raise ValueError(f"{clip(str(expression))} is not a {cls.__name__}")
             return expression
 
         string = core_schema.str_schema()
@@ -197,7 +194,7 @@ class Prefix(ToolExpression):
         vars(self)["prefix"] = prefix
 
 
-_Atom: TypeAlias = Tag | ToolName | FromPlugin | Prefix
+Atom: TypeAlias = Tag | ToolName | FromPlugin | Prefix
 
 NOTHING: ToolExpression = ToolName("")
 """Selects no tool and is written `name:""`; what an empty list of names means. `~NOTHING` selects every tool."""
@@ -255,7 +252,7 @@ def _any(expressions: Sequence[ToolExpression]) -> ToolExpression:
     return Or(*expressions) if len(expressions) > 1 else expressions[0]
 
 
-def _write(expression: ToolExpression, outer: int, leaf: Callable[[_Atom], str]) -> str:
+def _write(expression: ToolExpression, outer: int, leaf: Callable[[Atom], str]) -> str:
     """Write with as few parentheses as can be. Python's operators bind as ours do: only the leaves of `repr` differ."""
     if isinstance(expression, Not):
         return "~" + _write(expression.operand, _UNARY, leaf)
@@ -263,21 +260,23 @@ def _write(expression: ToolExpression, outer: int, leaf: Callable[[_Atom], str])
         own, symbol = (_AND, " & ") if isinstance(expression, And) else (_OR, " | ")
         text = symbol.join(_write(operand, own, leaf) for operand in expression.operands)
         return f"({text})" if own < outer else text
-    return leaf(cast("_Atom", expression))
+    return leaf(cast("Atom", expression))
 
 
-def _dsl(atom: _Atom) -> str:
-    value = _value(atom)
+def _dsl(atom: Atom) -> str:
+    value = value_of(atom)
     if not re.fullmatch(_WORD, value):
         value = '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
-    return _KINDS[type(atom)][0] + value
+    return _WRITTEN[type(atom)] + value
 
 
-def _value(atom: _Atom) -> str:
+def value_of(atom: Atom) -> str:
+    """Return what the atom is about: the tag, the name or the prefix."""
     return atom.prefix if isinstance(atom, Prefix) else atom.name
 
 
-def _clip(text: str) -> str:
+def clip(text: str) -> str:
+    """Cut a text for a message."""
     return text if len(text) <= 80 else text[:77] + "..."
 
 
@@ -300,14 +299,8 @@ class ExpressionParseError(ValueError):
 _WORD = r"[A-Za-z0-9_\-./]+"
 _ATOM = re.compile(rf'(name:|prefix:|plugin:|\^)?(?:({_WORD})|"((?:[^"\\]|\\["\\])*)"|`([^`]*)`)')
 _TOKEN = re.compile(rf"{_WORD}|.", re.DOTALL)
-# How a kind is written, how a message says that there is none, and what it calls the others.
-_KINDS: dict[type[_Atom], tuple[str, str, str]] = {
-    Tag: ("", "no tool tagged", "tags"),
-    ToolName: ("name:", "no tool named", "tools"),
-    FromPlugin: ("plugin:", "no tool from plugin", "plugins"),
-    Prefix: ("prefix:", "no tool name starts with", "tools"),
-}
-_LEADS: dict[str, type[_Atom]] = {"name:": ToolName, "prefix:": Prefix, "^": Prefix, "plugin:": FromPlugin}
+_WRITTEN: dict[type[Atom], str] = {Tag: "", ToolName: "name:", FromPlugin: "plugin:", Prefix: "prefix:"}
+_LEADS: dict[str, type[Atom]] = {"name:": ToolName, "prefix:": Prefix, "^": Prefix, "plugin:": FromPlugin}
 _HINTS = {
     "and": "use &",
     "or": "use |",
@@ -396,7 +389,7 @@ class _Parser:
         if before.lower() in ("and", "or", "not"):
             self.fail(f"{before!r} is read as a tag here: {_HINTS[before.lower()]}", began)
         bare = re.fullmatch(_WORD, before)
-        self.fail_at(self.at, expected, f'a tag with a space is written "{_clip(before)} …"' if bare else "")
+        self.fail_at(self.at, expected, f'a tag with a space is written "{clip(before)} …"' if bare else "")
 
     def fail_at(self, at: int, expected: str, between_words: str = "") -> NoReturn:
         token = _TOKEN.match(self.text, at)
@@ -406,7 +399,7 @@ class _Parser:
         hint = _HINTS.get(token[0].lower(), hint)
         if not token[0].isascii():
             hint = f"U+{ord(token[0]):04X} stands in double quotes only, and those are the plain ones"
-        self.fail(f"expected {expected}, found {_clip(token[0])!r}" + (f": {hint}" if hint else ""), at)
+        self.fail(f"expected {expected}, found {clip(token[0])!r}" + (f": {hint}" if hint else ""), at)
 
     def fail(self, message: str, at: int) -> NoReturn:
         begin = self.text.rfind("\n", 0, at) + 1
@@ -431,102 +424,3 @@ def as_expression(value: ToolExpression | str | Sequence[str] | AbstractSet[str]
     if NOTHING in atoms:
         raise ValueError("a tool name in the list is empty; no tool at all is the empty list")
     return _any(atoms or [NOTHING])
-
-
-class UnmatchedAtom(NamedTuple):
-    """An atom that no tool matches.
-
-    Attributes:
-        atom: the atom.
-        negated: whether it stands under an odd number of `~`.
-        problem: what is wrong, in words.
-        near: whether `problem` suggests something that a tool does match.
-    """
-
-    atom: ToolExpression
-    negated: bool
-    problem: str
-    near: bool
-
-
-class UnmatchedExpression(ValueError):
-    """An `expression` that selects no tool, `where` it was given, and the `atoms` of it that no tool matches."""
-
-    def __init__(self, where: str, expression: ToolExpression, atoms: tuple[UnmatchedAtom, ...]) -> None:
-        super().__init__(where, expression, atoms)
-        self.where, self.expression, self.atoms = where, expression, atoms
-
-    def __str__(self) -> str:
-        problems = [part.problem for part in self.atoms if not part.negated]
-        if problems and self.atoms[0].atom == self.expression:
-            return f"{self.where}: {problems[0]}"
-        why = "; ".join(problems[:5]) or "its parts match tools, but no tool matches the whole"
-        return f"{self.where}: {_clip(str(self.expression))} matches no tool: {why}"
-
-
-def check_matches(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
-    """Raise `UnmatchedExpression` when no tool matches the whole; `where` names the setting. `NOTHING` passes."""
-    if expression != NOTHING and not any(expression.matches(subject) for subject in subjects):
-        raise UnmatchedExpression(where, expression, unmatched_atoms(expression, subjects))
-
-
-def check_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
-    """Raise `UnmatchedExpression` for the first part that no tool matches; standard tags may have no tool here."""
-    for part in unmatched_atoms(expression, subjects):
-        if not (isinstance(part.atom, Tag) and part.atom.name in STANDARD_TAGS):
-            raise UnmatchedExpression(where, part.atom, (part._replace(negated=False),))
-
-
-def warn_of_slips(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
-    """Warn of what is excluded, is no tool's, and looks like what is: `~exeucte` leaves `execute` where it was.
-
-    It is no error: a rule may exclude the tool of a plugin that is not installed here.
-    """
-    for part in unmatched_atoms(expression, subjects):
-        if part.negated and part.near:
-            warn(f"{where}: {_clip(str(expression))} excludes nothing by {part.atom}: {part.problem}")
-
-
-def unmatched_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject]) -> tuple[UnmatchedAtom, ...]:
-    """Return the atoms that no tool matches, from left to right, each once, with a suggestion; never `NOTHING`."""
-    return tuple(
-        UnmatchedAtom(atom, negated, *_problem(atom, subjects))
-        for atom, negated in dict.fromkeys(_atoms(expression, negated=False))
-        if atom != NOTHING and not any(atom.matches(subject) for subject in subjects)
-    )
-
-
-def _atoms(expression: ToolExpression, *, negated: bool) -> Iterator[tuple[_Atom, bool]]:
-    if isinstance(expression, Not):
-        yield from _atoms(expression.operand, negated=not negated)
-    elif isinstance(expression, And | Or):
-        for operand in expression.operands:
-            yield from _atoms(operand, negated=negated)
-    else:
-        yield cast("_Atom", expression), negated
-
-
-def _problem(atom: _Atom, subjects: Sequence[ToolSubject]) -> tuple[str, bool]:
-    from difflib import get_close_matches
-
-    value, own = _value(atom), type(atom)
-    names = list(dict.fromkeys(name for subject in subjects for name in subject.names))
-    known: dict[type[_Atom], list[str]] = {
-        Tag: sorted({tag for subject in subjects for tag in subject.tags}),
-        ToolName: names,
-        FromPlugin: sorted({subject.plugin for subject in subjects if subject.plugin}),
-    }
-    _, says, plural = _KINDS[own]
-    lack = f"{says} {value!r}"
-    if meant := [kind(value) for kind, values in known.items() if value in values]:
-        return f"{lack}; did you mean {meant[0]}?", True
-    # A near miss of its own kind comes first. 0.7: difflib's default of 0.6 pairs unrelated short words.
-    near = {own: [name[: len(value)] for name in names] if own is Prefix else known[own]} | known
-    for kind, values in near.items():
-        folded = {candidate.casefold(): candidate for candidate in values}
-        if close := get_close_matches(value.casefold(), folded, n=1, cutoff=0.7):
-            found = folded[close[0]]
-            return f"{lack}; did you mean {repr(found) if kind is own else kind(found)}?", True
-    listed = known.get(own, names)
-    more = ", …" if len(listed) > 5 else ""
-    return f"{lack}; {plural}: {', '.join(map(repr, listed[:5])) or 'none'}{more}", False

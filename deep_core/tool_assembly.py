@@ -13,10 +13,11 @@ from pydantic_ai.toolsets._dynamic import DynamicToolset
 from .calls import Incidents
 from .contributions import Contribution
 from .errors import ConfigError, suggest
-from .expressions import ToolExpression, ToolSubject, as_expression, check_atoms, warn_of_slips
+from .expressions import ToolExpression, ToolSubject, as_expression
 from .policy import Policy
 from .request import Request
 from .tools import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
+from .unmatched import check_atoms, warn_of_slips
 
 if TYPE_CHECKING:
     from .kernel import Kernel

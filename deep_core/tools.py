@@ -16,7 +16,8 @@ from pydantic_ai.toolsets.abstract import ToolsetTool
 from .approvals import calls_of, is_approved
 from .calls import Incidents
 from .errors import PluginError, clash_message
-from .expressions import Not, ToolExpression, ToolSubject, check_matches
+from .expressions import Not, ToolExpression, ToolSubject
+from .unmatched import check_matches
 
 if TYPE_CHECKING:
     from .policy import Policy

@@ -34,11 +34,9 @@ from deep_core.expressions import (
     ToolExpression,
     ToolName,
     ToolSubject,
-    UnmatchedExpression,
     as_expression,
-    check_matches,
-    unmatched_atoms,
 )
+from deep_core.unmatched import UnmatchedExpression, check_matches, unmatched_atoms
 from tests.drawn import examples
 
 parse = ToolExpression.parse

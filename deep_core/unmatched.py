@@ -1,0 +1,130 @@
+"""Expressions that select nothing: what to say of a rule in which no tool was found, and which tool was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
+
+from .errors import warn
+from .expressions import (
+    NOTHING,
+    And,
+    Atom,
+    FromPlugin,
+    Not,
+    Or,
+    Prefix,
+    Tag,
+    ToolExpression,
+    ToolName,
+    ToolSubject,
+    clip,
+    value_of,
+)
+
+STANDARD_TAGS = frozenset({"read", "write", "execute", "network", "destructive"})
+_LACKS: dict[type[Atom], tuple[str, str]] = {  # how a message says that there is none, and what it calls the others
+    Tag: ("no tool tagged", "tags"),
+    ToolName: ("no tool named", "tools"),
+    FromPlugin: ("no tool from plugin", "plugins"),
+    Prefix: ("no tool name starts with", "tools"),
+}
+
+
+class UnmatchedAtom(NamedTuple):
+    """An atom that no tool matches.
+
+    Attributes:
+        atom: the atom.
+        negated: whether it stands under an odd number of `~`.
+        problem: what is wrong, in words.
+        near: whether `problem` suggests something that a tool does match.
+    """
+
+    atom: ToolExpression
+    negated: bool
+    problem: str
+    near: bool
+
+
+class UnmatchedExpression(ValueError):
+    """An `expression` that selects no tool, `where` it was given, and the `atoms` of it that no tool matches."""
+
+    def __init__(self, where: str, expression: ToolExpression, atoms: tuple[UnmatchedAtom, ...]) -> None:
+        super().__init__(where, expression, atoms)
+        self.where, self.expression, self.atoms = where, expression, atoms
+
+    def __str__(self) -> str:
+        problems = [part.problem for part in self.atoms if not part.negated]
+        if problems and self.atoms[0].atom == self.expression:
+            return f"{self.where}: {problems[0]}"
+        why = "; ".join(problems[:5]) or "its parts match tools, but no tool matches the whole"
+        return f"{self.where}: {clip(str(self.expression))} matches no tool: {why}"
+
+
+def check_matches(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
+    """Raise `UnmatchedExpression` when no tool matches the whole; `where` names the setting. `NOTHING` passes."""
+    if expression != NOTHING and not any(expression.matches(subject) for subject in subjects):
+        raise UnmatchedExpression(where, expression, unmatched_atoms(expression, subjects))
+
+
+def check_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
+    """Raise `UnmatchedExpression` for the first part that no tool matches; standard tags may have no tool here."""
+    for part in unmatched_atoms(expression, subjects):
+        if not (isinstance(part.atom, Tag) and part.atom.name in STANDARD_TAGS):
+            raise UnmatchedExpression(where, part.atom, (part._replace(negated=False),))
+
+
+def warn_of_slips(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
+    """Warn of what is excluded, is no tool's, and looks like what is: `~exeucte` leaves `execute` where it was.
+
+    It is no error: a rule may exclude the tool of a plugin that is not installed here.
+    """
+    for part in unmatched_atoms(expression, subjects):
+        if part.negated and part.near:
+            warn(f"{where}: {clip(str(expression))} excludes nothing by {part.atom}: {part.problem}")
+
+
+def unmatched_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject]) -> tuple[UnmatchedAtom, ...]:
+    """Return the atoms that no tool matches, from left to right, each once, with a suggestion; never `NOTHING`."""
+    return tuple(
+        UnmatchedAtom(atom, negated, *_problem(atom, subjects))
+        for atom, negated in dict.fromkeys(_atoms(expression, negated=False))
+        if atom != NOTHING and not any(atom.matches(subject) for subject in subjects)
+    )
+
+
+def _atoms(expression: ToolExpression, *, negated: bool) -> Iterator[tuple[Atom, bool]]:
+    if isinstance(expression, Not):
+        yield from _atoms(expression.operand, negated=not negated)
+    elif isinstance(expression, And | Or):
+        for operand in expression.operands:
+            yield from _atoms(operand, negated=negated)
+    else:
+        yield cast("Atom", expression), negated
+
+
+def _problem(atom: Atom, subjects: Sequence[ToolSubject]) -> tuple[str, bool]:
+    from difflib import get_close_matches
+
+    value, own = value_of(atom), type(atom)
+    names = list(dict.fromkeys(name for subject in subjects for name in subject.names))
+    known: dict[type[Atom], list[str]] = {
+        Tag: sorted({tag for subject in subjects for tag in subject.tags}),
+        ToolName: names,
+        FromPlugin: sorted({subject.plugin for subject in subjects if subject.plugin}),
+    }
+    says, plural = _LACKS[own]
+    lack = f"{says} {value!r}"
+    if meant := [kind(value) for kind, values in known.items() if value in values]:
+        return f"{lack}; did you mean {meant[0]}?", True
+    # A near miss of its own kind comes first. 0.7: difflib's default of 0.6 pairs unrelated short words.
+    near = {own: [name[: len(value)] for name in names] if own is Prefix else known[own]} | known
+    for kind, values in near.items():
+        folded = {candidate.casefold(): candidate for candidate in values}
+        if close := get_close_matches(value.casefold(), folded, n=1, cutoff=0.7):
+            found = folded[close[0]]
+            return f"{lack}; did you mean {repr(found) if kind is own else kind(found)}?", True
+    listed = known.get(own, names)
+    more = ", …" if len(listed) > 5 else ""
+    return f"{lack}; {plural}: {', '.join(map(repr, listed[:5])) or 'none'}{more}", False
