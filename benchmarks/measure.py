@@ -27,11 +27,13 @@ __all__ = [
     "Goal",
     "Spread",
     "alternate",
+    "counted",
     "figure",
     "lockstep",
     "only",
     "ordered",
     "own",
+    "ready",
     "scratch",
     "variables",
 ]
@@ -158,7 +160,8 @@ def scratch() -> Generator[Path]:
 class Child:
     """A process that runs `benchmarks.rows.<row>.child(contender, answer, **parameters)`.
 
-    `child` calls `answer(value)`, which comes back when it is asked again: in between it waits and uses no time.
+    `child` calls `answer(value)`, which comes back when it is asked again: in between it waits and uses no time. The
+    first answer is None where there is something to time afterwards: it says that everything is imported and warm.
     """
 
     def __init__(self, contender: Contender, row: str, home: Path, **parameters: Any) -> None:
@@ -170,10 +173,18 @@ class Child:
 
     def ask(self) -> Any:
         """Let it work until its next answer."""
+        self.begin()
+        return self.answer()
+
+    def begin(self) -> None:
+        """Let it work."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
+
+    def answer(self) -> Any:
+        """Wait for what it answers."""
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.name} ended with exit code {self._process.wait()}; its error is above")
@@ -198,22 +209,34 @@ def ordered(contenders: Sequence[Any], number: int) -> Sequence[Any]:
     return contenders if number % 2 else contenders[::-1]
 
 
-def alternate(contenders: Sequence[Contender], row: str, rounds: int, **parameters: Any) -> list[dict[str, Any]]:
-    """Rounds in which every contender answers once, in a fresh process.
+def ready(*children: Child) -> list[Any]:
+    """The first answers. All work at once: none of this is timed."""
+    for child in children:
+        child.begin()
+    return [child.answer() for child in children]
 
-    One more round goes first and is dropped, since it writes the byte code and fills the disk's cache; a single round
-    is for what is counted and the same each time.
+
+def counted(contenders: Sequence[Contender], row: str, **parameters: Any) -> list[dict[str, Any]]:
+    """One round, of what is counted: it is the same each time, and whatever else the machine does."""
+    with scratch() as home, ExitStack() as stack:
+        children = [stack.enter_context(Child(contender, row, home, **parameters)) for contender in contenders]
+        return [{child.name: answer for child, answer in zip(children, ready(*children), strict=True)}]
+
+
+def alternate(contenders: Sequence[Contender], row: str, rounds: int, **parameters: Any) -> list[dict[str, Any]]:
+    """Rounds in which every contender answers once, in a fresh process, which has loaded what it needs before.
+
+    One more round goes first and is dropped, since it writes the byte code and fills the disk's cache.
     """
     out: list[dict[str, Any]] = []
-    warming = rounds > 1
     with scratch() as home:
-        for number in range(rounds + warming):
-            answers: dict[str, Any] = {}
-            for contender in ordered(contenders, number):
-                with Child(contender, row, home, **parameters) as child:
-                    answers[contender.name] = child.ask()
+        for number in range(rounds + 1):
+            with ExitStack() as stack:
+                children = [stack.enter_context(Child(contender, row, home, **parameters)) for contender in contenders]
+                ready(*children)
+                answers = {child.name: child.ask() for child in ordered(children, number)}
             out.append({contender.name: answers[contender.name] for contender in contenders})
-    return out[warming:]
+    return out[1:]
 
 
 def lockstep(
@@ -222,19 +245,20 @@ def lockstep(
     """Rounds of `slices` answers, each contender giving one in turn; a round's values are the means of its slices.
 
     Slices are tens of milliseconds long: a disturbance of the machine hits all contenders, so that ratios are steadier
-    than values. Processes live through all rounds; the first warms them up and is dropped.
+    than values. Processes live through all rounds, and have warmed up before the first.
     """
     out: list[dict[str, Any]] = []
     with scratch() as home, ExitStack() as stack:
         children = [stack.enter_context(Child(contender, row, home, **parameters)) for contender in contenders]
-        for number in range(rounds + 1):
+        ready(*children)
+        for number in range(rounds):
             totals = {child.name: dict[str, float]() for child in children}
             for index in range(slices):
                 for child in ordered(children, number + index):
                     for key, value in child.ask().items():
                         totals[child.name][key] = totals[child.name].get(key, 0.0) + value / slices
             out.append(totals)
-    return out[1:]
+    return out
 
 
 def only(rounds: Sequence[Mapping[str, Mapping[str, float]]], key: str) -> list[dict[str, float]]:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Goal, alternate, figure, only, own
+from benchmarks.measure import Contender, Figure, Goal, counted, figure, only, own
 
 __all__ = ["child", "measure"]
 
@@ -18,7 +18,7 @@ CHARS = 5_000_000
 
 def measure(contenders: Sequence[Contender]) -> list[Figure]:
     """Characters in the conversation; 1 where a file of the workspace holds the whole result, byte for byte."""
-    taken = alternate(own(contenders), "big_output", 1)
+    taken = counted(own(contenders), "big_output")
     note = "1: a file of the workspace is equal to the result, by its hash"
     return [
         figure("a tool result of 5 MB, in context", "chars", only(taken, "chars"), Goal(2_000), digits=0),

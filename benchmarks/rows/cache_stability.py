@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Contender, Figure, Goal, alternate, figure
+from benchmarks.measure import Contender, Figure, Goal, counted, figure
 
 __all__ = ["child", "measure"]
 
@@ -27,7 +27,7 @@ def measure(contenders: Sequence[Contender]) -> list[Figure]:
     ours = [contender for contender in contenders if contender.name == "ours"]
     out: list[Figure] = []
     for provider in ("openai", "anthropic"):
-        taken = alternate(ours, "cache_stability", 1, provider=provider)
+        taken = counted(ours, "cache_stability", provider=provider)
         name = f"prompt-cache stability, {provider}"
         out.append(figure(name, "% of bytes", taken, Goal(100, least=True, gate=True), digits=2))
     return out

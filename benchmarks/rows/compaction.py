@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Goal, alternate, figure, only
+from benchmarks.measure import Contender, Figure, Goal, counted, figure, only
 from benchmarks.work import check, prepare
 
 __all__ = ["child", "measure"]
@@ -21,7 +21,7 @@ UNABLE = ("floor", "harness:FILES", "harness:CODER")
 def measure(contenders: Sequence[Contender]) -> list[Figure]:
     """Summary calls, and the largest request in percent of the window (estimated, four characters a token)."""
     able = [contender for contender in contenders if contender.module not in UNABLE]
-    taken = alternate(able, "compaction", 1)
+    taken = counted(able, "compaction")
     note = "of the largest request; above 100 the provider would have refused it"
     return [
         figure("compaction: summary calls in 120 turns", "calls", only(taken, "calls"), Goal(4, gate=True), digits=0),

@@ -23,9 +23,10 @@ def measure(contenders: Sequence[Contender]) -> list[Figure]:
     ]
 
 
-def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
+def child(module: str, answer: Callable[[dict[str, float] | None], None]) -> None:
     """One agent, then twenty."""
     contender = load(module)
+    answer(None)
     began = time.process_time()
     contender.create()
     first = time.process_time() - began

@@ -36,17 +36,23 @@ def measure(contenders: Sequence[Contender]) -> list[Figure]:
     return out
 
 
-def child(module: str, answer: Callable[[dict[str, float]], None], *, messages: int) -> None:
+def child(module: str, answer: Callable[[dict[str, float] | None], None], *, messages: int) -> None:
     """Runs that continue the same history."""
     contender = load(module)
-    while True:
+
+    def request() -> dict[str, float]:
         with tempfile.TemporaryDirectory() as directory:
             root = Path(directory).resolve()
             prepare(root, STEPS + 1)
             came: list[float] = []
             note = partial(_note, came)
             asyncio.run(contender.continued(root, messages, STEPS + 1, note))
-        answer({"cpu": (came[-1] - came[1]) / STEPS * 1000})
+        return {"cpu": (came[-1] - came[1]) / STEPS * 1000}
+
+    request()
+    answer(None)
+    while True:
+        answer(request())
 
 
 def _note(came: list[float], turn: int) -> None:

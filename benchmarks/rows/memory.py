@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Goal, alternate, figure, only, own
+from benchmarks.measure import Contender, Figure, Goal, counted, figure, only, own
 from benchmarks.work import prepare
 
 __all__ = ["child", "measure"]
@@ -20,7 +20,7 @@ TURNS, HELD, IDLE = 20, 40, 1_000
 
 def measure(contenders: Sequence[Contender]) -> list[Figure]:
     """Resident memory, in MB a session."""
-    taken = alternate(own(contenders), "memory", 1)
+    taken = counted(own(contenders), "memory")
     return [
         figure(
             "a finished session of 20 turns, held", "MB", only(taken, "held"), Goal(0.35), digits=3,

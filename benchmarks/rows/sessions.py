@@ -14,7 +14,7 @@ from benchmarks.work import check, prepare
 
 __all__ = ["child", "measure"]
 
-SESSIONS, TURNS, ROUNDS = 40, 20, 5
+SESSIONS, TURNS, ROUNDS, WARM = 40, 20, 5, 4
 
 
 def measure(contenders: Sequence[Contender]) -> list[Figure]:
@@ -27,12 +27,13 @@ def measure(contenders: Sequence[Contender]) -> list[Figure]:
     ]
 
 
-def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
-    """All sessions, again and again."""
+def child(module: str, answer: Callable[[dict[str, float] | None], None]) -> None:
+    """All sessions, again and again, after a few to warm up."""
     contender = load(module)
-    while True:
+
+    def rates(sessions: int) -> dict[str, float]:
         with tempfile.TemporaryDirectory() as directory:
-            roots = [Path(directory).resolve() / f"s{number}" for number in range(SESSIONS)]
+            roots = [Path(directory).resolve() / f"s{number}" for number in range(sessions)]
             for root in roots:
                 root.mkdir()
                 prepare(root, TURNS)
@@ -41,4 +42,9 @@ def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
             lasted, spent = time.perf_counter() - began, time.process_time() - cpu
             for root in roots:
                 check(root, TURNS)
-        answer({"wall": SESSIONS * TURNS / lasted, "cpu": SESSIONS * TURNS / spent})
+        return {"wall": sessions * TURNS / lasted, "cpu": sessions * TURNS / spent}
+
+    rates(WARM)
+    answer(None)
+    while True:
+        answer(rates(SESSIONS))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Child, Contender, Figure, Goal, figure, only, scratch
+from benchmarks.measure import Child, Contender, Figure, Goal, figure, only, ready, scratch
 
 __all__ = ["child", "measure"]
 
@@ -22,12 +22,9 @@ def measure(contenders: Sequence[Contender]) -> list[Figure]:
     (ours,) = [contender for contender in contenders if contender.name == "ours"]
     out: list[Figure] = []
     for count in (402, 1_006):
-        taken: list[dict[str, dict[str, float]]] = []
-        for _ in range(ROUNDS):
-            with scratch() as home:
-                _write(home / "skills", count)
-                cold, warm = (_first(ours, home) for _ in range(2))
-                taken.append({"cold": cold, "ours": warm})
+        with scratch() as root:
+            _write(root, count)
+            taken = [_cold_and_warm(ours, root) for _ in range(ROUNDS)]
         title = f"{count:,} skills, "
         out.append(figure(title + "discovery", "ms", only(taken, "ms"), Goal(100), digits=0, note="ours: warm"))
         tokens = [{"ours": each["ours"]["tokens"]} for each in taken]
@@ -35,9 +32,14 @@ def measure(contenders: Sequence[Contender]) -> list[Figure]:
     return out
 
 
-def _first(ours: Contender, home: Path) -> dict[str, float]:
-    with Child(ours, "skills", home) as process:
-        return process.ask()
+def _cold_and_warm(ours: Contender, root: Path) -> dict[str, dict[str, float]]:
+    with (
+        scratch() as home,
+        Child(ours, "skills", home, directory=str(root)) as first,
+        Child(ours, "skills", home, directory=str(root)) as second,
+    ):
+        ready(first, second)
+        return {"cold": first.ask(), "ours": second.ask()}
 
 
 def _write(root: Path, count: int) -> None:
@@ -48,8 +50,8 @@ def _write(root: Path, count: int) -> None:
         (root / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: {text}\n---\n" + "Do it.\n" * 200)
 
 
-def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
-    """The first request of an agent with the skills, less that of one without."""
+def child(module: str, answer: Callable[[dict[str, float] | None], None], *, directory: str) -> None:
+    """The first request of an agent with the skills of a directory, less that of one without."""
     from deep_backends import memory_backend
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
     from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -73,5 +75,6 @@ def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
     with tempfile.TemporaryDirectory() as empty:
         first_request([empty])
         ms, without = first_request([empty])
-    more_ms, more = first_request([str(Path.cwd() / "skills")])
+    answer(None)
+    more_ms, more = first_request([directory])
     answer({"ms": more_ms - ms, "tokens": (more - without) / 4})

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Goal, alternate, figure, only
+from benchmarks.measure import Contender, Figure, Goal, counted, figure, only
 
 __all__ = ["child", "measure"]
 
 
 def measure(contenders: Sequence[Contender]) -> list[Figure]:
     """Tools, and characters of names, descriptions, schemas, instructions and the harness's own messages."""
-    taken = alternate(contenders, "static_cost", 1)
+    taken = counted(contenders, "static_cost")
     note = "four characters are about one token"
     return [
         figure("tools in a request", "tools", only(taken, "tools"), digits=0, table=True),

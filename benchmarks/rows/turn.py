@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.contenders import load
 from benchmarks.measure import NOISE, Contender, Figure, Goal, figure, lockstep, only
@@ -16,6 +17,8 @@ __all__ = ["child", "measure"]
 
 SLICE = 10
 """Turns between two changes of contender."""
+WARM = 20
+"""Turns that warm a process up."""
 
 
 def measure(contenders: Sequence[Contender]) -> list[Figure]:
@@ -30,7 +33,7 @@ def measure(contenders: Sequence[Contender]) -> list[Figure]:
     return out
 
 
-def child(module: str, answer: Callable[[dict[str, float]], None], *, turns: int, streamed: bool = False) -> None:
+def child(module: str, answer: Callable[[Any], None], *, turns: int, streamed: bool = False) -> None:
     """Sessions of `turns` turns, one after the other; after each slice its milliseconds a turn."""
     contender = load(module)
     began = cpu = 0.0
@@ -43,9 +46,14 @@ def child(module: str, answer: Callable[[dict[str, float]], None], *, turns: int
         if turn % SLICE == 0:
             began, cpu = time.perf_counter(), time.process_time()
 
-    while True:
+    def session(turns: int, pause: Callable[[int], None]) -> None:
         with tempfile.TemporaryDirectory() as directory:
             root = Path(directory).resolve()
             prepare(root, turns)
             asyncio.run(contender.work(root, turns, pause, streamed=streamed))
             check(root, turns)
+
+    session(WARM, lambda turn: None)
+    answer(None)
+    while True:
+        session(turns, pause)
