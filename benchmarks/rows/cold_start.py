@@ -12,7 +12,8 @@ from benchmarks.measure import NOISE, Contender, Figure, Goal, figure, only, ord
 
 __all__ = ["measure"]
 
-ROUNDS = 15
+ROUNDS = 25
+"""Starts of one and the same code differ by a half; fifteen left a median that was 1.04 one time and 1.13 another."""
 CODE = """
 from benchmarks.contenders import load
 from pathlib import Path
