@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -33,7 +32,6 @@ GROUP = "deep"
 Status = Literal["active", "disabled", "blocked", "incompatible", "needs-plugin", "needs-extra", "failed"]
 
 
-@dataclass
 class PluginRecord:
     """What is known of one plugin: always listed, whatever became of it.
 
@@ -50,16 +48,18 @@ class PluginRecord:
         editable: whether it is an editable install.
     """
 
-    name: str
-    distribution: str | None
-    version: str
-    path: str
-    status: Status = "active"
-    reason: str = ""
-    error: BaseException | None = field(default=None, repr=False)
-    import_ms: float | None = None
-    hooks: tuple[str, ...] | None = None
-    editable: bool = False
+    # Not a dataclass: `deep plugins list` would import `inspect` for this alone.
+    def __init__(self, name: str, distribution: str | None, version: str, path: str, *, editable: bool = False) -> None:
+        self.name, self.distribution, self.version = name, distribution, version
+        self.path, self.editable = path, editable
+        self.status: Status = "active"
+        self.reason = ""
+        self.error: BaseException | None = None
+        self.import_ms: float | None = None
+        self.hooks: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"<PluginRecord {self.label}: {self.status}>"
 
     @property
     def label(self) -> str:

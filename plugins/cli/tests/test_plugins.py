@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,51 @@ def test_the_table_obeys_no_color_on_a_terminal(make_deep: Any) -> None:
     deep = make_deep(others=(SUN,))
     assert "\x1b[32m" in deep.typed("plugins", "list", answers=[], env={}).ok().out
     assert "\x1b" not in deep.typed("plugins", "list", answers=[], env={"NO_COLOR": "1"}).ok().out
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_the_list_is_the_same_the_quick_way_and_with_click(make_deep: Any, form: tuple[str, ...]) -> None:
+    old = Distribution("acme-old", {"old": "acme_old"}, {"acme_old.py": HOOK}, requires=("deep-core<0.1",))
+    deep = make_deep(others=(SUN, old, BROKEN))
+    deep("explain").ok()  # what became of the broken one, a reason of several lines, is remembered
+    quick, whole = deep("plugins", "list", *form).ok(), deep("plugins", "list", *form, "--verbose").ok()
+    assert (quick.out, quick.err) == (whole.out, whole.err)
+    assert "SyntaxError" in quick.out
+    shown = [deep.typed("plugins", "list", *form, *more, answers=[], env={}).ok().out for more in ((), ("--verbose",))]
+    assert shown[0] == shown[1] != ""
+    assert ("\x1b[31m" in shown[0]) is not bool(form)
+
+
+def test_listing_imports_neither_click_nor_logging(make_deep: Any) -> None:
+    deep = make_deep(others=(SUN,))
+    code = (
+        "import sys; sys.argv[1:] = ['plugins', 'list']; from deep_cli.__main__ import main; main()\n"
+        "print(*sorted({'click', 'logging', 'inspect', 'pydantic'} & {*sys.modules}), file=sys.stderr)"
+    )
+    done = deep.environment.run(str(deep.environment.python), "-c", code)
+    assert (done.code, done.err.strip()) == (0, "")
+    assert "acme-sun" in done.out
+
+
+@pytest.mark.parametrize("streams", ["1", "2", "0"])
+def test_the_list_goes_where_it_can_when_a_stream_is_closed(make_deep: Any, streams: str) -> None:
+    deep = make_deep(others=(SUN,))
+    command = shlex.join(deep.command("plugins", "list"))
+    done = deep.environment.run("sh", "-c", f"{command} {streams}{'<' if streams == '0' else '>'}&-")
+    assert (done.code, done.err) == (0, "")
+    assert ("acme-sun" in done.out) is (streams != "1")
+
+
+@pytest.mark.parametrize("arguments", [("plugins", "list"), ("--version",)])
+def test_what_is_answered_at_once_and_cannot_be_written_is_no_traceback(make_deep: Any, arguments: Any) -> None:
+    deep = make_deep(others=(SUN,))
+    started = deep.start(*arguments)
+    started.stdout.close()  # before anything is written: starting Python takes longer
+    assert (started.wait(), started.stderr.read()) == (1, "")
+    started.stderr.close()
+    if os.path.exists("/dev/full"):
+        done = deep.environment.run("sh", "-c", f"{shlex.join(deep.command(*arguments))} > /dev/full")
+        assert (done.code, done.err) == (1, "deep: cannot write: No space left on device\n")
 
 
 def test_listing_imports_no_plugin(make_deep: Any, tmp_path: Any) -> None:

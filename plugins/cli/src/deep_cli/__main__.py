@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line and exit, as `deep_cli.main.main` does."""
-    if sys.argv[1:] == ["--version"]:
+    text = _answer(sys.argv[1:])
+    if text is None:
+        from deep_cli.main import main as run
+
+        run()
+        return
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # `deep plugins list | head -1` is no error
+            print(f"deep: cannot write: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in the buffer
+        sys.exit(1)
+
+
+def _answer(typed: list[str]) -> str | None:
+    """What is said to this, where that is known without more."""
+    if typed == ["--version"]:
         from deep_cli import __version__
         from deep_core import __version__ as core_version
 
-        print(f"deep {__version__} (deep-core {core_version})")
-        return
-    from deep_cli.main import main as run
+        return f"deep {__version__} (deep-core {core_version})"
+    if typed in (["plugins", "list"], ["plugins", "list", "--json"]):
+        from deep_cli.listing import listed
 
-    run()
+        return listed(json=len(typed) > 2)
+    return None
 
 
 if __name__ == "__main__":

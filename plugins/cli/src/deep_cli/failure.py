@@ -6,9 +6,9 @@ from typing import IO, Any
 
 import click
 
-from .screen import plain, redact
+from .screen import plain, redact, typeable
 
-__all__ = ["FAILED", "INTERRUPTED", "REFUSED", "USAGE", "Failure", "show_traceback", "typeable"]
+__all__ = ["FAILED", "INTERRUPTED", "REFUSED", "USAGE", "Failure", "show_traceback"]
 
 FAILED = 1
 """The task, a check or a plugin failed."""
@@ -35,15 +35,6 @@ class Failure(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line; what an error quotes may come from anywhere, so control characters are made visible."""
         click.echo(f"deep: {plain(typeable(self.message))}", file=file, err=True)
-
-
-def typeable(text: str) -> str:
-    """A text of the kernel's, with what is typed in this environment where it says `pip install`."""
-    if "pip " not in text:
-        return text
-    from .installer import mended  # only where something is wrong
-
-    return mended(text)
 
 
 def show_traceback(error: BaseException) -> None:

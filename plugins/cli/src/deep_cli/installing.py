@@ -14,11 +14,11 @@ from deep_core import ConfigError
 from deep_core.index import Candidate, scan
 from deep_core.metadata import canonical
 
-from .failure import USAGE, Failure, typeable
+from .failure import USAGE, Failure
 from .installed import Dist, brought, distributions, names_of
 from .installer import DEEP_CLI, conflict, install_steps, perform, pins, told, typed, typed_uninstall, uninstall_steps
 from .recorded import Entry, file, forget, read, record
-from .screen import one_line, redact
+from .screen import one_line, redact, typeable
 from .target import PIPX, Target, detect, write_problem
 from .wanted import Wanted, parse
 

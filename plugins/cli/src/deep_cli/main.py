@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
@@ -16,6 +15,7 @@ from deep_core import __version__ as core_version
 from . import __version__
 from .failure import INTERRUPTED, Failure, show_traceback
 from .flags import verbose, verbose_option
+from .screen import open_streams
 from .warned import warnings_shown
 
 if TYPE_CHECKING:
@@ -141,12 +141,5 @@ def main(args: Sequence[str] | None = None) -> None:
         args: what was typed after `deep`; None means `sys.argv`.
     """
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed by whoever started it
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
-    # A terminal of another encoding shows `?`, it does not end the command; nor does what is typed in another one.
-    for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "replace"), (sys.stdin, "surrogateescape")):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors=errors)
+    open_streams()
     deep.main(args=None if args is None else list(args), prog_name="deep")

@@ -1,4 +1,8 @@
-"""What others wrote, made safe to show: no control characters that a terminal obeys, no secrets, nothing on stdout."""
+"""What is shown, and where.
+
+What others wrote made safe: no control characters that a terminal obeys, no secrets, nothing on stdout. Advice that can
+be typed in this environment. Streams that take it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,18 @@ import sys
 from collections.abc import Generator, Mapping
 from typing import Any, TextIO, cast
 
-__all__ = ["MASK", "answers_alone", "is_text", "looks_secret", "one_line", "plain", "redact", "redacted"]
+__all__ = [
+    "MASK",
+    "answers_alone",
+    "is_text",
+    "looks_secret",
+    "one_line",
+    "open_streams",
+    "plain",
+    "redact",
+    "redacted",
+    "typeable",
+]
 
 MASK = "***"
 
@@ -57,6 +72,27 @@ def answers_alone() -> Generator[TextIO]:
     stdout = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         yield stdout
+
+
+def open_streams() -> None:
+    """Make the standard streams fit for what is written and typed, whoever started this process."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever started it
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    # A terminal of another encoding shows `?`, it does not end the command; nor does what is typed in another one.
+    for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "replace"), (sys.stdin, "surrogateescape")):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors=errors)
+
+
+def typeable(text: str) -> str:
+    """A text of the kernel's, with what is typed in this environment where it says `pip install`."""
+    if "pip " not in text:
+        return text
+    from .installer import mended  # only where something is wrong
+
+    return mended(text)
 
 
 def looks_secret(name: str) -> bool:

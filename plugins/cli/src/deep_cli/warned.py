@@ -12,8 +12,7 @@ import click
 
 from deep_core import PluginWarning
 
-from .failure import typeable
-from .screen import plain, redact
+from .screen import plain, redact, typeable
 
 __all__ = ["warnings_shown"]
 

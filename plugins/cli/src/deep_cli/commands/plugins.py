@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from deep_cli.failure import FAILED, USAGE, Failure, typeable
+from deep_cli import listing
+from deep_cli.failure import FAILED, USAGE, Failure
 from deep_cli.flags import json_option, verbose_option
-from deep_cli.screen import plain, redact
+from deep_cli.screen import plain
 
 if TYPE_CHECKING:
     from deep_cli.installing import Told
-    from deep_core import PluginRecord
 
 __all__ = ["plugins"]
-
-COLOURS = {"active": "green", "disabled": "yellow", "blocked": "yellow"}
-COLUMNS = ("NAME", "VERSION", "DISTRIBUTION", "STATUS", "REASON")
 
 
 @click.group()
@@ -47,19 +43,7 @@ def list_plugins(ctx: click.Context, as_json: bool) -> None:
     found = survey()
     for message in found.warnings:
         warnings.warn(message, PluginWarning, stacklevel=1)
-    if as_json:
-        click.echo(json.dumps({"schema": 1, "plugins": [_json(r) for r in found.records]}, indent=2))
-        return
-    if not found.records:
-        click.echo(typeable("No plugin is installed, so agents have no tools: pip install deep-all"))
-        return
-    rows = [
-        (r.name, r.version or "-", r.distribution or "-", r.status, redact(typeable(r.reason))) for r in found.records
-    ]
-    widths = [max(len(row[i]) for row in (COLUMNS, *rows)) for i in range(4)]
-    click.echo(_row(COLUMNS, widths).rstrip())
-    for row in rows:
-        click.echo(_row(row, widths, COLOURS.get(row[3], "red")).rstrip())
+    click.echo(listing.as_json(found.records) if as_json else listing.as_table(found.records, colours=True))
 
 
 @plugins.command("install")
@@ -173,26 +157,3 @@ def _tell(lines: Iterable[Told]) -> int:
         click.echo(plain(line.text))
         code = code if line.ok else FAILED
     return code
-
-
-def _row(row: tuple[str, ...], widths: list[int], colour: str | None = None) -> str:
-    cells = [plain(cell).ljust(width) for cell, width in zip(row[:4], widths, strict=True)]
-    if colour is not None:
-        cells[3] = click.style(cells[3], fg=colour)
-    # A reason may have several lines (who clashes with whom); all but the first stand below it.
-    indent = "\n" + " " * (sum(widths) + 2 * len(widths))
-    return "  ".join([*cells, plain(row[4]).replace("\n", indent)])
-
-
-def _json(record: PluginRecord) -> dict[str, Any]:
-    """One plugin in the documented form (contract, section 10)."""
-    return {
-        "name": record.name,
-        "distribution": record.distribution,
-        "version": record.version,
-        "status": record.status,
-        "reason": redact(typeable(record.reason)),
-        "path": record.path,
-        "editable": record.editable,
-        "hooks": None if record.hooks is None else list(record.hooks),
-    }

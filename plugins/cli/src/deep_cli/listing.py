@@ -1,0 +1,83 @@
+"""What `deep plugins list` shows, without click: importing that takes as long as all the rest of the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from deep_core import PluginWarning
+
+from .screen import open_streams, plain, redact, typeable
+
+if TYPE_CHECKING:
+    from deep_core import PluginRecord
+
+__all__ = ["as_json", "as_table", "listed"]
+
+COLOURS = {"active": 32, "disabled": 33, "blocked": 33}
+"""Status -> ANSI foreground: green, yellow; red (31) for every other one."""
+COLUMNS = ("NAME", "VERSION", "DISTRIBUTION", "STATUS", "REASON")
+
+
+def listed(*, json: bool) -> str | None:
+    """The list, where there is nothing more to say; else None.
+
+    Warnings and errors are the full command's, which begins anew and meets them again.
+
+    Args:
+        json: the JSON form instead of the table.
+    """
+    from deep_core.survey import survey
+
+    open_streams()
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", PluginWarning)
+            found = survey()
+        colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        text = as_json(found.records) if json else as_table(found.records, colours=colours)
+    except Exception:  # noqa: BLE001 - not swallowed: the full command meets it again
+        return None
+    return None if said or found.warnings else text
+
+
+def as_table(records: Sequence[PluginRecord], *, colours: bool) -> str:
+    """A line for each plugin; more where its reason has several."""
+    if not records:
+        return typeable("No plugin is installed, so agents have no tools: pip install deep-all")
+    rows = [(r.name, r.version or "-", r.distribution or "-", r.status, redact(typeable(r.reason))) for r in records]
+    widths = [max(len(row[i]) for row in (COLUMNS, *rows)) for i in range(4)]
+    lines = [_row(COLUMNS, widths), *(_row(row, widths, COLOURS.get(row[3], 31) if colours else 0) for row in rows)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _row(row: tuple[str, ...], widths: list[int], colour: int = 0) -> str:
+    cells = [plain(cell).ljust(width) for cell, width in zip(row[:4], widths, strict=True)]
+    if colour:
+        cells[3] = cells[3].replace(row[3], f"\x1b[{colour}m{row[3]}\x1b[0m", 1)
+    # A reason may have several lines (who clashes with whom); all but the first stand below it.
+    indent = "\n" + " " * (sum(widths) + 2 * len(widths))
+    return "  ".join([*cells, plain(row[4]).replace("\n", indent)])
+
+
+def as_json(records: Sequence[PluginRecord]) -> str:
+    """The documented form (contract, section 10)."""
+    import json
+
+    return json.dumps({"schema": 1, "plugins": [_json(record) for record in records]}, indent=2)
+
+
+def _json(record: PluginRecord) -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "distribution": record.distribution,
+        "version": record.version,
+        "status": record.status,
+        "reason": redact(typeable(record.reason)),
+        "path": record.path,
+        "editable": record.editable,
+        "hooks": None if record.hooks is None else list(record.hooks),
+    }
