@@ -231,3 +231,9 @@ async def test_a_prefix_on_the_tools_does_not_disturb_it(make_agent: Maker, proj
         result = await agent.run(PROMPT, deps=create_default_deps())
     assert "fs_edit_file" in called(result.all_messages())
     assert tests_pass(project)
+
+
+async def test_one_of_a_thing_is_told_as_one(make_agent: Maker, tmp_path: Path) -> None:
+    (tmp_path / "only.py").write_text("x = 1\n")
+    result = await make_agent(tmp_path, interrupt_on=False).run(PROMPT, deps=create_default_deps())
+    assert "Looked around: 1 entry here, 1 Python file below." in result.output

@@ -94,9 +94,9 @@ class _Tour:
             lines = yield from self._read(name, "The README should say what this is and what is to be done.")
             self.readme = read_readme(name, lines or [])
         if self.names or self.paths:
-            what = f"{len(self.names)} entries here, {len(self.paths)} Python files below"
+            what = f"{_many(len(self.names), 'entry', 'entries')} here, {_many(len(self.paths), 'Python file')} below"
             title = f" README: {self.readme.title}." if self.readme.title else ""
-            todo = f" {len(self.readme.open_items)} open items in its list." if self.readme.open_items else ""
+            todo = f" {_many(len(self.readme.open_items), 'open item')} in its list." if self.readme.open_items else ""
             self.done.append(f"Looked around: {what}.{title}{todo}")
 
     def _mend(self) -> Part[bool]:
@@ -326,3 +326,7 @@ def _bullets(title: str, lines: Sequence[str]) -> str:
 def _short(text: str) -> str:
     line = first_error_line(text)
     return line if len(line) <= 160 else f"{line[:159]}…"
+
+
+def _many(number: int, one: str, more: str = "") -> str:
+    return f"{number} {one if number == 1 else more or one + 's'}"
