@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 import deep_core
 from deep_core.contributions import NAME
 from deep_core.kernel import RESERVED_NAMES
-from tests.environments import REPOSITORY, Distribution, Environment
+from tests.environments import REPOSITORY, Distribution, Environment, Finished
 from tests.local_wheels import build, made_once, of_the_checkout
 
 KINDS = questions().contributions
@@ -295,7 +295,7 @@ class Together:
         for folder in rendered(together.parent, kinds).values():
             install(folder, together.environment)
         (together.parent / "pytest.ini").write_text(
-            "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\nfilterwarnings = error\n",
+            "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider -p no:asyncio\nfilterwarnings = error\n",
             encoding="utf-8",
         )
         return together
@@ -321,6 +321,55 @@ def test_plugins_with_every_pair_of_choices_pass_their_own_tests(tmp_path: Path)
 
 def test_plugins_with_every_pair_of_choices_are_formatted_linted_and_typed(tmp_path: Path) -> None:
     lint(tmp_path, rendered(tmp_path, every_pair()))
+
+
+MISTAKES = """
+import warnings
+
+def use_what_will_go():
+    warnings.warn("gone in 2.0", DeprecationWarning)
+
+async def refresh():
+    pass
+
+def forget_to_await():
+    refresh()
+
+def leave_a_file_open():
+    open(__file__)
+"""
+TRIED = """
+import pytest
+from deep_weather import mistakes
+
+@pytest.mark.parametrize("name", ["use_what_will_go", "forget_to_await", "leave_a_file_open"])
+def test_it(name):
+    getattr(mistakes, name)()
+"""
+
+
+def test_its_tests_pass_beside_other_tools_of_pytest_and_fail_at_its_own_warnings(tmp_path: Path) -> None:
+    for tool in ("pytest_asyncio", "pytest_cov"):
+        pytest.importorskip(tool, reason="pip install -r requirements/dev.txt")
+    environment = Environment.create(tmp_path)
+    environment.install(Distribution.of_project(REPOSITORY / "plugins" / "pytest-deep"))
+    folder = write(environment.work, "weather", ["toolset"])
+    install(folder, environment)
+
+    def run_pytest(*arguments: str) -> Finished:
+        return environment.run(environment.python, "-m", "pytest", *arguments, cwd=folder)
+
+    done = run_pytest("--cov=deep_weather")
+    assert done.code == 0, done.out + done.err
+    # It was there, and had something to say.
+    assert "asyncio-" in done.out
+    assert "PytestDeprecationWarning" in done.out + done.err
+    assert re.search(r"deep_weather/toolset\.py +\d+ +0 +100%", done.out), done.out
+
+    (environment.site / "deep_weather" / "mistakes.py").write_text(MISTAKES, encoding="utf-8")
+    (folder / "tests" / "test_mistakes.py").write_text(TRIED, encoding="utf-8")
+    done = run_pytest("-q", "tests/test_mistakes.py")
+    assert re.search(r"^3 failed in ", done.out, re.M), done.out
 
 
 @pytest.fixture(scope="module")
