@@ -1,9 +1,9 @@
-"""Writes the pages that follow from the code: one a hook, the index of hooks, the schema of `[agent]`, the decisions.
+"""Write the generated pages: one for each hook, the index of hooks, the fields of `[agent]`, the list of decisions.
 
     python docs/generate.py            write them
-    python docs/generate.py --check    exit 1, with a diff, where what is committed differs
+    python docs/generate.py --check    exit 1 and print a diff if a committed page is out of date
 
-Standard library and deep_core only; the output depends on nothing but the sources.
+It needs the standard library and deep_core. The output depends only on the sources.
 """
 
 from __future__ import annotations
@@ -21,58 +21,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import deep_core
-from deep_core import AgentConfig, events, hookspecs
+from deep_core import AgentConfig, hookspecs
 from deep_core.agent_config import LATER
 from deep_core.markers import HookPolicy
 
 DOCS = Path(__file__).resolve().parent
+REFERENCE = DOCS / "reference"
 SECTIONS = ("Called", "Result", "Example")
 POLICIES = {
-    "collect": "Every plugin's results are joined. A plugin that raises, or returns the wrong type, is left out: all "
-    "of it, never half.",
-    "one": "At most one result a plugin. A plugin that raises is left out.",
-    "first": "Plugins are asked in order until one returns something else than `None`. One that raises is passed over.",
-    "deny": "Every plugin is asked; the strictest answer wins: `Deny` over `Ask` over `Allow`. An exception denies.",
-    "notify": "Every plugin is told. Results are ignored, exceptions are recorded.",
+    "collect": "The kernel joins the results of all plugins. It leaves out a plugin that raises or returns the wrong "
+    "type, with everything that the plugin contributes.",
+    "one": "Each plugin returns at most one result. The kernel leaves out a plugin that raises.",
+    "first": "The kernel calls the plugins in order until one returns something other than `None`. It skips a plugin "
+    "that raises.",
+    "deny": "The kernel calls every plugin. The strictest answer wins: `Deny` over `Ask` over `Allow`. An exception "
+    "denies.",
+    "notify": "The kernel calls every plugin. It ignores results and records exceptions.",
 }
-"""What a policy means, for readers. A policy without a line here is a KeyError: no page may lack it."""
+"""What each policy means. A policy without a line here raises a KeyError, so that no page lacks it."""
 KINDS = {
-    "string": "text",
+    "string": "string",
     "null": "nothing",
     "boolean": "true or false",
     "integer": "whole number",
     "number": "number",
-    "array": "list of texts",
+    "array": "list of strings",
     "object": "table of name = true or false",
 }
-"""JSON schema's types as the table of fields names them."""
-AUTHORS_TYPES = (
-    "AgentContext",
-    "PluginOptions",
-    "StateSlot",
-    "DeepAgentDeps",
-    "PromptSection",
-    "Processor",
-    "Contribution",
-    "SkillMeta",
-    "SkillLoader",
-    "ToolCall",
-    "Allow",
-    "Ask",
-    "Deny",
-    "RunEvent",
-    "RunStartEvent",
-    "RunEndEvent",
-    "RequestEvent",
-    "ToolEvent",
-    "ApprovalEvent",
-    "CompactionEvent",
-)
-"""What hooks are given and return, in the order of the page that describes them."""
+"""JSON schema type -> the word in the table of fields."""
 MAY_BE_ASYNC = ("notify", "deny")
 SYNC_NOTIFY = ("deep_agent_created",)
-"""Called while the agent is made, where nothing can be awaited."""
+"""The kernel calls these while it creates an agent, where it cannot await."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +74,12 @@ class Hook:
 
     @property
     def call(self) -> str:
-        """`deep_toolsets(context)`: the page's heading, which a test compares with the spec."""
+        """The page's heading, `deep_toolsets(context)`. A test compares it with the spec."""
         return f"{self.name}({', '.join(inspect.signature(self.function).parameters)})"
 
     @property
     def signature(self) -> str:
-        """The definition with its types, one line."""
+        """The definition with its types, on one line."""
         signature = inspect.signature(self.function)
         given = ", ".join(f"{p.name}: {p.annotation}" for p in signature.parameters.values())
         return f"def {self.name}({given}) -> {signature.return_annotation}"
@@ -112,7 +91,7 @@ class Hook:
 
 
 def hooks() -> list[Hook]:
-    """Every hook of the kernel, in the order in which it is declared.
+    """Return the hooks of the kernel in the order of their declaration.
 
     Raises:
         ValueError: a docstring lacks one of `SECTIONS`.
@@ -144,8 +123,10 @@ def _hook(name: str, function: Callable[..., Any]) -> Hook:
 
 
 def hook_page(hook: Hook) -> str:
-    """The page of one hook."""
-    kind = "may be `async def`" if _may_be_async(hook) else "a plain function; `async def` is an error"
+    """Write the page of one hook."""
+    links = reference()
+    types = ", ".join(f"[`{name}`]({links[name]})" for name in _types_in(hook.signature, links))
+    kind = "a plain function, or `async def`" if _may_be_async(hook) else "a plain function; `async def` is an error"
     return "\n".join(
         [
             f"# {hook.call}",
@@ -176,20 +157,25 @@ def hook_page(hook: Hook) -> str:
             hook.sections["Example"],
             "```",
             "",
-            "An implementation takes the arguments it needs, by name, and may leave the others out.",
-            *([f"Types: {_linked(used)}."] if (used := _types_in(hook.signature)) else []),
+            "An implementation declares the arguments that it needs, by name. It may omit the others.",
+            *([f"Types: {types}."] if types else []),
             "",
         ]
     )
 
 
-def _types_in(signature: str) -> list[str]:
-    named = [name for name in re.findall(r"\w+", signature) if name in AUTHORS_TYPES]
+def _types_in(signature: str, documented: Iterable[str]) -> list[str]:
+    named = [name for name in re.findall(r"\w+", signature) if name in documented]
     return list(dict.fromkeys([*named, *(["Allow", "Ask", "Deny"] if "Verdict" in signature else [])]))
 
 
-def _linked(names: Iterable[str]) -> str:
-    return ", ".join(f"[`{name}`](../reference/plugin-types.md#{name.lower()})" for name in names)
+def reference() -> dict[str, str]:
+    """Map each class and function that the reference documents to its link from a hook page."""
+    return {
+        path.rpartition(".")[2]: f"../reference/{page.name}#{path}"
+        for page in sorted(REFERENCE.glob("*.md"))
+        for path in re.findall(r"^::: (deep_core\.[\w.]+)$", page.read_text(encoding="utf-8"), re.M)
+    }
 
 
 def _may_be_async(hook: Hook) -> bool:
@@ -206,12 +192,12 @@ def _code_cell(code: str) -> str:
 
 
 def hook_index(found: Sequence[Hook]) -> str:
-    """The table of all hooks, and what the policies mean."""
+    """Write the table of hooks and the table of policies."""
     lines = [
         "# Hooks",
         "",
-        "A plugin is a module or object whose functions are marked `@deep_core.hookimpl`. Each contributes one kind of",
-        "thing. The pages are made from `deep_core/hookspecs.py`, and a test runs every example.",
+        "A plugin is a module or an object. Its functions marked with `@deep_core.hookimpl` implement hooks. Each hook",
+        "has a page with an example. Tests run all examples.",
         "",
         "| Hook | Contributes | Policy | May be async |",
         "|---|---|---|---|",
@@ -220,98 +206,30 @@ def hook_index(found: Sequence[Hook]) -> str:
         may = "yes" if _may_be_async(hook) else "no"
         lines.append(f"| [`{hook.call}`]({hook.name}.md) | {_cell(hook.summary)} | `{hook.policy.policy}` | {may} |")
     used = dict.fromkeys(hook.policy.policy for hook in found)
-    lines += ["", "## Policies", "", "| Policy | What becomes of results and exceptions |", "|---|---|"]
+    lines += ["", "## Policies", "", "| Policy | What the kernel does with results and exceptions |", "|---|---|"]
     lines += [f"| `{policy}` | {POLICIES[policy]} |" for policy in used]
     lines += [
         "",
-        "Hooks are called one implementation at a time, each in its own containment. [How plugins work]"
-        "(../how-plugins-work.md) tells in which order.",
-        "[What they are given and return](../reference/plugin-types.md) has every field and method.",
+        "The kernel calls one implementation at a time. [How plugins work](../how-plugins-work.md#ordered) explains",
+        "the order. The [plugin API](../reference/plugin-api.md) documents what hooks receive and return.",
         "",
     ]
     return "\n".join(lines)
-
-
-def types_page() -> str:
-    """What hooks are given and return: every type's fields and methods, from its docstrings."""
-    lines = [
-        "# What hooks are given and return",
-        "",
-        "`from deep_core import` gives all of them; the kinds of events are in `deep_core.events`. The page is made",
-        "from the docstrings, so your editor shows the same.",
-        "",
-    ]
-    for name in AUTHORS_TYPES:
-        kind: type = getattr(events, name, None) or getattr(deep_core, name)
-        lines += _type_section(name, kind)
-    return "\n".join(lines)
-
-
-def _type_section(name: str, kind: type) -> list[str]:
-    text, attributes = _attributes(inspect.getdoc(kind) or "")
-    lines = [f"## {name}", "", text, ""]
-    rows = [(field, _declared(kind, field), attributes.get(field, "")) for field in _fields_of(kind, attributes)]
-    typed = any(declared for _, declared, _ in rows)
-    if rows:
-        lines += ["| | Type | |", "|---|---|---|"] if typed else ["| | |", "|---|---|"]
-        for field, declared, said in rows:
-            lines.append(f"| `{field}` | {f'{_code_cell(declared)} | ' if typed else ''}{_cell(said)} |")
-        lines.append("")
-    for method, function in _methods(kind):
-        said = " ".join((inspect.getdoc(function) or "").partition("\n\nRaises:")[0].split())
-        lines += [f"- `{method}`: {said}"]
-    return [*lines, ""] if lines[-1] else lines
-
-
-def _attributes(text: str) -> tuple[str, dict[str, str]]:
-    """A docstring without its `Attributes:`, and these by name."""
-    prose, _, listed = text.partition("\nAttributes:\n")
-    found: dict[str, str] = {}
-    for match in re.finditer(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", listed, re.M):
-        found[match[1]] = " ".join(match[2].split())
-    return prose.strip(), found
-
-
-def _fields_of(kind: type, attributes: Mapping[str, str]) -> list[str]:
-    own = [
-        name for name in vars(kind).get("__annotations__", {}) if not name.startswith("_") and name != "model_config"
-    ]
-    return list(dict.fromkeys([*own, *attributes]))
-
-
-def _declared(kind: type, field: str) -> str:
-    annotation: Any = vars(kind).get("__annotations__", {}).get(field, "")
-    annotation = getattr(annotation, "__forward_arg__", annotation)  # a NamedTuple's
-    default = getattr(kind, field, inspect.Parameter.empty)
-    shown = isinstance(default, str | int | float | bool) or default == () or default is None
-    return f"{annotation} = {default!r}" if annotation and shown else annotation
-
-
-def _methods(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
-    for name, value in dict(vars(kind)).items():
-        function: Any = getattr(value, "__func__", getattr(value, "fget", value))
-        if name.startswith("_") or not inspect.isfunction(function) or name == "stops":
-            continue
-        if isinstance(value, property):
-            yield name, function
-        else:
-            given = [str(p.replace(annotation=p.empty)) for p in inspect.signature(function).parameters.values()]
-            yield f"{name}({', '.join(given[1:])})", function
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of `[agent]`."""
+    """Return the JSON schema of `[agent]`."""
     return AgentConfig.model_json_schema()
 
 
 def schema_page() -> str:
-    """Every field of `[agent]` in a table, and the fields that nothing honours yet."""
+    """Write the table of the fields of `[agent]`, and the table of fields that are refused."""
     lines = [
         "# The fields of `[agent]`",
         "",
-        "What an agent is and may do, as data: the table `[agent]` of a configuration file, or `AgentConfig` in code.",
-        "An unknown key is an error with a suggestion. The same as JSON schema: [config-schema.json]"
-        "(config-schema.json).",
+        "These fields describe an agent and what it may do. Set them in the table `[agent]` of a configuration file,",
+        "or with `AgentConfig` in code. An unknown key is an error with a suggestion. There is also a",
+        "[JSON schema](config-schema.json).",
         "",
         "| Field | Type | Default | Meaning |",
         "|---|---|---|---|",
@@ -320,12 +238,11 @@ def schema_page() -> str:
     lines += [f"| `{path}` | {kind} | {default} | {_cell(text)} |" for path, kind, default, text in _fields(tree, tree)]
     lines += [
         "",
-        '`model` is also taken as one text: `model = "anthropic:claude-sonnet-4-5"`.',
+        '`model` also accepts one string: `model = "anthropic:claude-sonnet-4-5"`.',
         "",
         "## Refused for now",
         "",
-        "Known names that no installed code honours yet. Setting one is an error, so that nobody relies on a setting",
-        "without effect.",
+        "These names are reserved. Setting one is an error, because it would have no effect yet.",
         "",
         "| Field | Comes with |",
         "|---|---|",
@@ -361,15 +278,15 @@ def _one_kind(option: Mapping[str, Any]) -> str:
 
 
 def decisions_page(pages: Iterable[Path]) -> str:
-    """The list of decisions, each by its first heading."""
+    """Write the list of decisions, each with its first heading."""
     lines = [
         "# Decisions",
         "",
-        "What somebody will question: context, choice, consequences. One page a decision.",
+        "Each page explains one decision: its context, the choice, and the consequences.",
         "",
     ]
     listed = [f"- [{_heading(page)}]({page.name})" for page in sorted(pages) if page.name != "index.md"]
-    return "\n".join([*lines, *(listed or ["None is written down yet."]), ""])
+    return "\n".join([*lines, *(listed or ["There are none yet."]), ""])
 
 
 def _heading(page: Path) -> str:
@@ -380,24 +297,23 @@ def _heading(page: Path) -> str:
 
 
 def render() -> dict[Path, str]:
-    """Every generated file: path -> content."""
+    """Return every generated file: path -> content."""
     found = hooks()
     files = {DOCS / "hooks" / f"{hook.name}.md": hook_page(hook) for hook in found}
     files[DOCS / "hooks" / "index.md"] = hook_index(found)
     files[DOCS / "reference" / "config-schema.md"] = schema_page()
-    files[DOCS / "reference" / "plugin-types.md"] = types_page()
     files[DOCS / "reference" / "config-schema.json"] = json.dumps(schema(), indent=2, sort_keys=True) + "\n"
     files[DOCS / "decisions" / "index.md"] = decisions_page((DOCS / "decisions").glob("*.md"))
     return files
 
 
 def stale(files: Mapping[Path, str]) -> list[Path]:
-    """Hook pages that no hook has any more."""
+    """Find hook pages whose hook no longer exists."""
     return sorted(path for path in (DOCS / "hooks").glob("*.md") if path not in files)
 
 
 def differences(files: Mapping[Path, str]) -> str:
-    """What would change, as a unified diff; empty where nothing would."""
+    """Return the changes as a unified diff, or an empty string."""
     out: list[str] = []
     for path, text in sorted(files.items()):
         old = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -408,7 +324,7 @@ def differences(files: Mapping[Path, str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the pages, or compare them. Returns the exit status."""
+    """Write the pages, or compare them. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 with a diff if something would")
     check: bool = parser.parse_args(arguments).check

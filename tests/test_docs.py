@@ -17,8 +17,10 @@ from typing import Any, get_args
 
 import click
 import pytest
+import pytest_deep
 
-from deep_core import AgentConfig, contributions, events, hookspecs, skills
+import deep_core
+from deep_core import AgentConfig, events, hookspecs
 from deep_core.config import LISTS, PROJECT_AGENT, PROJECT_PLUGIN, SETTINGS
 from deep_core.index import Status
 from tests import another_process
@@ -26,6 +28,7 @@ from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages,
 from tests.stubs import AnthropicStub, Script
 
 DOCS = ROOT / "docs"
+REFERENCE = sorted((DOCS / "reference").glob("*.md"))
 SPECS = {
     name: function
     for name, function in vars(hookspecs).items()
@@ -91,16 +94,11 @@ def test_hooks_that_pages_show_being_implemented_exist(page: Path) -> None:
     assert set(implemented) <= {*SPECS, *own}
 
 
-def test_every_type_of_a_plugin_author_is_described() -> None:
-    text = (DOCS / "reference" / "plugin-types.md").read_text(encoding="utf-8")
-    described = set(re.findall(r"^## (\w+)$", text, re.M))
-    aliases = {"BackendFactory", "Verdict"}
-    used_by_applications = {"Without"}
-    kinds = {*contributions.__all__, *events.__all__, *skills.__all__} - aliases - used_by_applications
-    assert kinds - described == set()
-    migrate = next(line for line in text.splitlines() if line.startswith("| `migrate`"))
-    assert "Callable[[Any, int], T]" in migrate
-    assert "(stored JSON value, stored version)" in migrate
+@pytest.mark.parametrize("module", [deep_core, events, pytest_deep], ids=lambda module: module.__name__)
+def test_the_reference_documents_every_public_name(module: ModuleType) -> None:
+    found = re.findall(r"^::: ([\w.]+)$", "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE), re.M)
+    assert len(found) == len(set(found))
+    assert {path.rpartition(".")[2] for path in found} >= set(module.__all__)
 
 
 def test_generated_pages_are_up_to_date() -> None:
@@ -300,7 +298,7 @@ def test_the_start_page_names_everything_that_deep_all_brings() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as mkdocs makes them."""
+    """The anchors of a page's headings, as mkdocs makes them, and those of the reference."""
     out: set[str] = set()
     inside = False
     for line in page.read_text(encoding="utf-8").splitlines():
@@ -308,6 +306,8 @@ def anchors(page: Path) -> set[str]:
         if not inside and re.match(r"#{1,6} ", line):
             text = re.sub(r"[^\w\s-]", "", line.lstrip("#")).strip().lower()
             out.add(re.sub(r"[-\s]+", "-", text))
+        elif line.startswith("::: "):
+            out.add(line.removeprefix("::: "))
     return out
 
 
