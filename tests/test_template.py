@@ -145,9 +145,10 @@ def test_no_mark_of_the_template_is_left_and_every_text_ends_in_one_line_break()
 @example("self")
 @example("pytest")
 @example("context")
+@example("deep_notes")
 def test_every_name_that_the_contract_allows_makes_a_plugin(name: str) -> None:
     if plugin_problem(name, BUILT_IN):
-        assert name in {*RESERVED_NAMES, *CLASHES, *BUILT_IN, *keyword.kwlist}
+        assert name in {*RESERVED_NAMES, *CLASHES, *BUILT_IN, *keyword.kwlist} or name.startswith("deep_")
         return
     files = render(answers(name, KINDS))
     project = tomllib.loads(files["pyproject.toml"])["project"]
@@ -197,6 +198,7 @@ def test_the_hook_for_cookiecutter_knows_the_names_that_are_reserved(capsys: pyt
         ({"plugin": "Weather"}, "must be lower-case letters"),
         ({"plugin": "tools"}, "'tools' is reserved"),
         ({"plugin": "in"}, "'in' is reserved"),
+        ({"plugin": "deep_notes"}, "'deep_notes' needs no deep_"),
         ({"plugin": "explain"}, "deep explain is a command already"),
         ({"module": "json"}, "'json' must be a name"),
         ({"distribution": "-x"}, "'-x' must be letters"),

@@ -16,6 +16,7 @@ RESERVED = [
     "backend",
     "capabilities",
     "config",
+    "deep",
     "defer_model_check",
     "depth",
     "deps_type",
@@ -60,6 +61,8 @@ if not PLUGIN.fullmatch(plugin):
     problems.append(f"plugin: {plugin!r} must be lower-case letters, digits and _, at most 40, a letter first")
 if plugin in RESERVED or keyword.iskeyword(plugin):
     problems.append(f"plugin: {plugin!r} is reserved; take another name")
+if plugin.startswith("deep_"):
+    problems.append(f"plugin: {plugin!r} needs no deep_: the distribution's name begins with it")
 if command and plugin in COMMANDS:
     problems.append(f"plugin: deep {plugin} is a command already; take another name, or leave the command out")
 if not DISTRIBUTION.fullmatch(distribution):

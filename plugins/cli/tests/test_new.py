@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from deep_cli.plugin_names import plugin_problem, suggested_name
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.environments import REPOSITORY, Distribution
@@ -95,6 +95,29 @@ def test_everything_can_be_said_in_flags(deep: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "distribution", "plugin", "module"),
+    [
+        ("deep-sqlnotes", "deep-sqlnotes", "sqlnotes", "deep_sqlnotes"),
+        ("deep_sqlnotes", "deep-sqlnotes", "sqlnotes", "deep_sqlnotes"),
+        ("deep-deep-sql_notes", "deep-sql-notes", "sql_notes", "deep_sql_notes"),
+        ("acme-weather", "acme-weather", "acme_weather", "acme_weather"),
+    ],
+)
+def test_a_distributions_name_tells_the_plugins(
+    deep: Any, typed: str, distribution: str, plugin: str, module: str
+) -> None:
+    done = deep("new", typed).ok()
+    assert done.out.startswith(f"Made {distribution}: the plugin {plugin} (toolset).\n")
+    found = project(deep.work / distribution)
+    assert (found["name"], found["entry-points"]) == (distribution, {"deep": {plugin: module}})
+
+
+def test_a_distribution_that_was_named_wins_over_one_that_was_meant(deep: Any) -> None:
+    deep("new", "acme-weather", "--distribution", "weather-of-acme").ok()
+    assert project(deep.work / "weather-of-acme")["entry-points"] == {"deep": {"acme_weather": "weather_of_acme"}}
+
+
+@pytest.mark.parametrize(
     ("said", "made"),
     [
         (["all"], {"toolset", "backend", "history", "skills", "sections", "capability", "command"}),
@@ -119,6 +142,11 @@ def test_a_kind_that_is_not_there_is_an_error_with_those_that_are(deep: Any) -> 
     [
         (["Weather-Report"], "deep: PLUGIN: 'Weather-Report' must be lower-case letters, digits and _, at most 40, "),
         (["Weather-Report"], "a letter first. Try: weather_report\n"),
+        (["My Plugin"], "Try: my_plugin\n"),
+        (["Deep Weather"], "Try: weather\n"),
+        (["deep"], "Try: my_deep\n"),
+        (["skills"], "deep: --distribution: 'deep-skills' is one of deep's own distributions"),
+        (["skills"], "Try: my-skills\n"),
         (["tools"], "deep: PLUGIN: 'tools' is reserved: it is a parameter of create_deep_agent"),
         (["tools"], "Try: my_tools\n"),
         (["in"], "deep: PLUGIN: 'in' is a word of Python: nobody could write create_deep_agent(in=…). Try: my_in\n"),
@@ -138,6 +166,8 @@ def test_a_bad_name_is_an_error_with_what_would_do(deep: Any, arguments: list[st
 
 @settings(deadline=None)
 @given(st.text(max_size=60))
+@example("deep_9_deep_x")
+@example("Deep-Tools")
 def test_a_suggested_name_is_a_good_one(name: str) -> None:
     problem = plugin_problem(name, KINDS)
     if problem:

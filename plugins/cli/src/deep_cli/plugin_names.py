@@ -7,13 +7,32 @@ import re
 import sys
 from collections.abc import Iterable
 
-__all__ = ["distribution_problem", "module_problem", "plugin_problem", "suggested_name", "text_problem"]
+from .wanted import OURS
+
+__all__ = ["distribution_problem", "module_problem", "parse_name", "plugin_problem", "suggested_name", "text_problem"]
 
 LONGEST = 40
-# A class `PluginOptions` in the new plugin would hide the one that it is made of.
-CLASHES = frozenset(["plugin"])
+# A class `PluginOptions` in the new plugin would hide the one that it is made of; deep-deep is no name.
+CLASHES = frozenset(["plugin", "deep"])
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _TEXT = re.compile(r"[^\"\\\x00-\x1f\x7f]*")
+
+
+def parse_name(typed: str) -> tuple[str, str | None]:
+    """Return the plugin's name and its distribution's, from either; None for the default distribution, deep-PLUGIN.
+
+    A hyphen makes it a distribution's name: `deep-notes` has the plugin `notes`, `acme-notes` the plugin `acme_notes`.
+    """
+    if "-" not in typed or typed != typed.lower() or not _DISTRIBUTION.fullmatch(typed):
+        return _without_deep(typed), None
+    words = re.sub(r"[-_.]+", "_", typed)
+    plugin = _without_deep(words)
+    return plugin, typed if plugin == words else None
+
+
+def _without_deep(name: str) -> str:
+    """The name without what the distribution's name puts in front of it again."""
+    return re.sub(r"^(deep_)+(?=.)", "", name)
 
 
 def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
@@ -33,6 +52,8 @@ def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
         why = f"is a word of Python: nobody could write create_deep_agent({name}=…)"
     elif name in reserved:
         why = "is reserved: it is a parameter of create_deep_agent, or would clash in the code"
+    elif name != _without_deep(name):
+        why = "needs no deep_: the distribution's name begins with it"
     elif name in taken:
         why = f"would hide the command deep {name}"
     else:
@@ -42,15 +63,19 @@ def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
 
 def suggested_name(name: str, taken: Iterable[str]) -> str:
     """A good name that is close to `name`."""
-    words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")[:LONGEST].strip("_")
+    words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")
+    words = re.sub(r"^(deep_|[_0-9])*", "", words)[:LONGEST].strip("_")
     return f"my_{words}"[:LONGEST] if words in taken else words or "my_plugin"
 
 
 def distribution_problem(name: str) -> str:
     """What is wrong with a distribution's name (PEP 508), "" for a good one."""
-    if _DISTRIBUTION.fullmatch(name):
-        return ""
-    return f"{name!r} must be letters, digits, - and _, a letter or digit first and last"
+    if not _DISTRIBUTION.fullmatch(name):
+        return f"{name!r} must be letters, digits, - and _, a letter or digit first and last"
+    deep, _, own = re.sub(r"[-_.]+", "-", name).lower().partition("-")
+    if deep == "deep" and own in OURS:
+        return f"{name!r} is one of deep's own distributions: pip would replace it. Try: my-{own}"
+    return ""
 
 
 def module_problem(name: str) -> str:

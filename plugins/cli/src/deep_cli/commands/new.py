@@ -14,7 +14,7 @@ import click
 
 from deep_cli.failure import FAILED, USAGE, Failure
 from deep_cli.flags import verbose_option
-from deep_cli.plugin_names import distribution_problem, module_problem, plugin_problem, text_problem
+from deep_cli.plugin_names import distribution_problem, module_problem, parse_name, plugin_problem, text_problem
 from deep_cli.template import Answer, complete, questions, render
 
 __all__ = ["new"]
@@ -75,17 +75,21 @@ def _named(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 def new(plugin: str, kinds: tuple[str, ...] | None, output_dir: Path, no_input: bool, **given: str | None) -> None:
     """Make a new plugin from the template.
 
-    PLUGIN is its name: lower-case letters, digits and _. On a terminal you are asked what you did not say. The folder
-    that is made is a distribution with tests; what exists already is never overwritten.
+    PLUGIN is its name (weather: lower-case letters, digits and _), or its distribution's (deep-weather, acme-weather).
+    On a terminal the command asks for what you left out. It makes a folder with a distribution and its tests, and never
+    overwrites one.
     """
     from deep_core import __version__
 
+    plugin, distribution = parse_name(plugin)
     _refuse("PLUGIN", plugin_problem(plugin))
     # The new plugin asks for the deep-core that it is tested with first.
     answers: dict[str, Answer] = {"plugin": plugin, "deep_core": __version__}
+    if distribution is not None:
+        answers["distribution"] = distribution
     answers |= {name: text for name, text in given.items() if text is not None}
-    for name, check in CHECKS.items():
-        _refuse(f"--{name}", check(str(answers.get(name, ""))) if name in answers else "")
+    for name in answers.keys() & CHECKS.keys():
+        _refuse(f"--{name}", CHECKS[name](str(answers[name])))
     if sys.stdin.isatty() and not no_input:
         _ask(answers)
         kinds = _ask_kinds() if kinds is None else kinds
@@ -93,6 +97,8 @@ def new(plugin: str, kinds: tuple[str, ...] | None, output_dir: Path, no_input: 
     if kinds is not None:
         answers |= {kind: kind in kinds for kind in KINDS}
     full = complete(answers)
+    for name, check in CHECKS.items():
+        _refuse(f"--{name}", check(str(full[name])))
     if full["command"]:
         from deep_cli.main import BUILT_IN
 
