@@ -13,8 +13,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .agent_config import AgentConfig
-    from .context import AgentContext, agent_context
-    from .contributions import (
+    from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
+    from .events import RunEvent
+    from .explain import Explanation
+    from .expressions import FromPlugin, Prefix, Tag, ToolExpression, ToolName
+    from .plugins.context import AgentContext, agent_context
+    from .plugins.contributions import (
         Allow,
         Ask,
         BackendFactory,
@@ -26,15 +30,11 @@ if TYPE_CHECKING:
         ToolCall,
         Without,
     )
-    from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
-    from .events import RunEvent
-    from .explain import Explanation
-    from .expressions import FromPlugin, Prefix, Tag, ToolExpression, ToolName
-    from .index import PluginRecord
-    from .kernel import Kernel, create_deep_agent
-    from .markers import hookimpl, hookspec
-    from .plugin_options import PluginOptions
-    from .skills import SkillLoader, SkillMeta
+    from .plugins.index import PluginRecord
+    from .plugins.kernel import Kernel, create_deep_agent
+    from .plugins.markers import hookimpl, hookspec
+    from .plugins.options import PluginOptions
+    from .plugins.skills import SkillLoader, SkillMeta
     from .state import DeepAgentDeps, SessionState, create_default_deps
     from .tracing import Trace
     from .workspace import BackendProtocol, SandboxProtocol
@@ -83,8 +83,8 @@ __all__ = [
 
 __getattr__, __dir__ = lazy_exports(__name__, {
     "agent_config": ["AgentConfig"],
-    "context": ["AgentContext", "agent_context"],
-    "contributions": [
+    "plugins.context": ["AgentContext", "agent_context"],
+    "plugins.contributions": [
         "Allow", "Ask", "BackendFactory", "Contribution", "Deny", "Processor", "PromptSection",
         "StateSlot", "ToolCall", "Without",
     ],
@@ -92,11 +92,11 @@ __getattr__, __dir__ = lazy_exports(__name__, {
     "events": ["RunEvent"],
     "explain": ["Explanation"],
     "expressions": ["FromPlugin", "Prefix", "Tag", "ToolExpression", "ToolName"],
-    "index": ["PluginRecord"],
-    "kernel": ["Kernel", "create_deep_agent"],
-    "markers": ["hookimpl", "hookspec"],
-    "plugin_options": ["PluginOptions"],
-    "skills": ["SkillLoader", "SkillMeta"],
+    "plugins.index": ["PluginRecord"],
+    "plugins.kernel": ["Kernel", "create_deep_agent"],
+    "plugins.markers": ["hookimpl", "hookspec"],
+    "plugins.options": ["PluginOptions"],
+    "plugins.skills": ["SkillLoader", "SkillMeta"],
     "state": ["DeepAgentDeps", "SessionState", "create_default_deps"],
     "tracing": ["Trace"],
     "workspace": ["BackendProtocol", "SandboxProtocol"],

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from .config import model_parts
 from .errors import ConfigError, suggest
-from .plugin_options import Documented
+from .plugins.config import model_parts
+from .plugins.options import Documented
 
 __all__ = ["AgentConfig", "parse_agent_config"]
 

@@ -23,7 +23,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import DeferredToolResults, RunContext, ToolApproved
 from pydantic_core import to_json
 
-from .contributions import StateSlot
+from .plugins.contributions import StateSlot
 from .state import session
 
 __all__ = [
@@ -132,7 +132,7 @@ def copied(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Arguments for others to look at: what they change does not change the call."""
     try:
         return MappingProxyType(copy.deepcopy(dict(args)))
-    except Exception:  # noqa: BLE001 - an argument that cannot be copied, say a handle
+    except Exception:
         return MappingProxyType(dict(args))
 
 

@@ -13,14 +13,14 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from .agent_config import parse_agent_config
-from .calls import Incidents
 from .capability import DeepCapability, Parts
-from .context import AgentContext
-from .contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
 from .errors import PluginError, clash_message, said, suggest
 from .expressions import ToolExpression, as_expression
 from .gate import NativeTools, PolicyCapability, approves, vet
 from .hosting import Hosted, hostable
+from .plugins.context import AgentContext
+from .plugins.contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
+from .plugins.dispatch import Incidents
 from .policy import InterruptOn, Policy
 from .request import Request
 from .state import DeepAgentDeps
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pydantic_ai.workspaces import WorkspaceBackend
 
     from .events import RunEvent
-    from .kernel import Kernel
+    from .plugins.kernel import Kernel
 
 __all__ = ["assemble"]
 

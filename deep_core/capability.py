@@ -16,12 +16,12 @@ from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 
 from .approvals import copied, unanswered
-from .calls import Incidents
-from .context import AgentContext
-from .contributions import Contribution, Processor, PromptSection, ToolCall
 from .errors import described, said
 from .gate import DeepBase, InnerGate, NativeTools
 from .history import History
+from .plugins.context import AgentContext
+from .plugins.contributions import Contribution, Processor, PromptSection, ToolCall
+from .plugins.dispatch import Incidents
 from .policy import Policy
 from .state import session
 from .tools import RunToolsets, Toolbox
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pydantic_ai.run import AgentRunResult
 
     from .events import RunEvent
-    from .kernel import Kernel
+    from .plugins.kernel import Kernel
 
 __all__ = ["DeepCapability", "Parts"]
 

@@ -21,7 +21,7 @@ from .history import PHASES, last_said
 from .state import create_default_deps
 
 if TYPE_CHECKING:
-    from .kernel import Kernel
+    from .plugins.kernel import Kernel
 
 __all__ = ["Explanation", "SectionCost", "ToolCost", "explain"]
 
@@ -197,7 +197,7 @@ def _run_anywhere(main: Any) -> None:
     def in_thread() -> None:
         try:
             asyncio.run(main())
-        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
+        except BaseException as error:
             failure.append(error)
 
     thread = threading.Thread(target=in_thread)

@@ -18,9 +18,9 @@ from pydantic_ai._utils import await_maybe, is_async_callable, run_in_executor, 
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.tools import RunContext
 
-from .calls import Incidents
-from .contributions import Contribution, Processor, PromptSection, StateSlot
 from .errors import described
+from .plugins.contributions import Contribution, Processor, PromptSection, StateSlot
+from .plugins.dispatch import Incidents
 from .state import session
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from pydantic_ai.tools import RunContext
 from pydantic_core import from_json, to_json
 
 from .approvals import APPROVALS, calls_of, copied, digest, is_approved, remember, tool_key, written
-from .contributions import Allow, Ask, Deny, ToolCall, Verdict
 from .errors import suggest
 from .expressions import ToolExpression, ToolSubject, as_expression
+from .plugins.contributions import Allow, Ask, Deny, ToolCall, Verdict
 from .state import session
 from .unmatched import check_atoms, check_matches, warn_of_slips
 

@@ -11,15 +11,15 @@ from pydantic import ValidationError
 from pydantic_ai import Agent
 
 from .agent_config import AgentConfig, parse_agent_config
-from .config import Config, ConfigLayer, PluginSettings, load_config
-from .contributions import Contribution, Without
 from .errors import ConfigError, PluginError, suggest, warn
-from .kernel import unknown_keyword
-from .plugin_options import PluginOptions, is_trusted_only
-from .survey import named
+from .plugins.config import Config, ConfigLayer, PluginSettings, load_config
+from .plugins.contributions import Contribution, Without
+from .plugins.kernel import unknown_keyword
+from .plugins.options import PluginOptions, is_trusted_only
+from .plugins.status import named
 
 if TYPE_CHECKING:
-    from .kernel import Kernel
+    from .plugins.kernel import Kernel
 
 __all__ = ["Request"]
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-from .contributions import StateSlot
 from .errors import described, suggest, warn
+from .plugins.contributions import StateSlot
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
     from pydantic_ai import RunContext
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from .kernel import Kernel
+    from .plugins.kernel import Kernel
 
 __all__ = ["DeepAgentDeps", "SessionState", "create_default_deps", "session"]
 
@@ -102,7 +102,7 @@ class SessionState:
         """Who knows the names: the kernel bound first, else the process's default kernel (which is not bound)."""
         if self._kernel is not None:
             return self._kernel
-        from .kernel import default_kernel
+        from .plugins.kernel import default_kernel
 
         return default_kernel()
 
@@ -140,7 +140,7 @@ class SessionState:
                     raise ValueError(f"stored as version {version}, this is version {slot.version}, no migrate")
                 data = slot.migrate(data, version)
             return _adapter(slot).validate_python(data)
-        except Exception as error:  # noqa: BLE001 - whatever a plugin's migrate raises, the data is kept
+        except Exception as error:
             self.invalid[slot.name] = described(error)
             self.kept[slot.name] = stored
             return slot.default()

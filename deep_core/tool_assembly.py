@@ -10,17 +10,17 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from pydantic_ai.toolsets._dynamic import DynamicToolset
 
-from .calls import Incidents
-from .contributions import Contribution
 from .errors import ConfigError, suggest
 from .expressions import ToolExpression, ToolSubject, as_expression
+from .plugins.contributions import Contribution
+from .plugins.dispatch import Incidents
 from .policy import Policy
 from .request import Request
 from .tools import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
 from .unmatched import check_atoms, warn_of_slips
 
 if TYPE_CHECKING:
-    from .kernel import Kernel
+    from .plugins.kernel import Kernel
 
 __all__ = ["ToolAssembly"]
 

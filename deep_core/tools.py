@@ -14,9 +14,9 @@ from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionTools
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from .approvals import calls_of, is_approved
-from .calls import Incidents
 from .errors import PluginError, clash_message
 from .expressions import Not, ToolExpression, ToolSubject
+from .plugins.dispatch import Incidents
 from .unmatched import check_matches
 
 if TYPE_CHECKING:

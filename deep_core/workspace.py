@@ -16,11 +16,11 @@ from pydantic_ai.workspaces import (
     WrapperWorkspace,
 )
 
-from .contributions import BackendFactory
 from .errors import PluginError, suggest
+from .plugins.contributions import BackendFactory
 
 if TYPE_CHECKING:
-    from .context import AgentContext
+    from .plugins.context import AgentContext
     from .state import DeepAgentDeps
     from .tracing import Tracer
 

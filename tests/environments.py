@@ -60,7 +60,7 @@ error = None
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     from deep_core import PluginError
-    from deep_core.kernel import Kernel, survey
+    from deep_core.plugins.kernel import Kernel, survey
     try:
         found = {what}(**{arguments!r})
         {then}
@@ -363,7 +363,7 @@ class Environment:
         return self.run(self.python, *flags, "-c", PRELUDE + code, cwd=cwd, env=env).ok().value
 
     def listed(self, *, cwd: Path | None = None, env: Mapping[str, str] | None = None, **survey: Any) -> Outcome:
-        """What `deep_core.kernel.survey` (what a list shows) says, in a fresh process."""
+        """What `deep_core.plugins.kernel.survey` (what a list shows) says, in a fresh process."""
         return Outcome(**self.ask(KERNEL.format(what="survey", arguments=survey, then=""), cwd=cwd, env=env))
 
     def loaded(
@@ -398,7 +398,7 @@ class Here:
         site.mkdir()
         self.site = site
         self._monkeypatch = monkeypatch
-        monkeypatch.setattr("deep_core.index.site_directories", lambda: [os.path.realpath(site)])
+        monkeypatch.setattr("deep_core.plugins.index.site_directories", lambda: [os.path.realpath(site)])
         monkeypatch.setattr(sys, "path", [*sys.path, str(site)])
         monkeypatch.chdir(site.parent)
 

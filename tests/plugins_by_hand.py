@@ -16,7 +16,7 @@ from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 
 from deep_core import DeepAgentDeps, Kernel, create_default_deps, hookimpl
-from deep_core.index import site_directories
+from deep_core.plugins.index import site_directories
 from tests.environments import Distribution
 from tests.stubs import Script, ScriptedModel, function_model
 
@@ -181,7 +181,7 @@ def _site(path: Path) -> Generator[Site]:
     try:
         # Nothing that is installed here is seen: a test is about its own plugins.
         real = set(site_directories())
-        patch.setattr("deep_core.index.site_directories", lambda: [str(path)])
+        patch.setattr("deep_core.plugins.index.site_directories", lambda: [str(path)])
         assert str(path) not in real
         patch.syspath_prepend(str(path))
         yield Site(path)

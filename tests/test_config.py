@@ -14,7 +14,7 @@ from pydantic_ai.capabilities import HandleDeferredToolCalls
 from pydantic_ai.models.test import TestModel
 
 from deep_core import AgentConfig, ConfigError, Kernel, PluginOptions, PluginWarning
-from deep_core.config import find_project_file, load_config, trust, user_file
+from deep_core.plugins.config import find_project_file, load_config, trust, user_file
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, plugin, run, scripted
 from tests.stubs import Call, ScriptedModel
 
@@ -75,7 +75,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.chdir(folder)
     site = tmp_path / "site"
     site.mkdir()
-    monkeypatch.setattr("deep_core.index.site_directories", lambda: [str(site)])
+    monkeypatch.setattr("deep_core.plugins.index.site_directories", lambda: [str(site)])
     warnings.filterwarnings("ignore", message=".*no plugin is installed.*")
     return Project(folder, site)
 

@@ -14,7 +14,7 @@ from platformdirs import user_data_path
 from pydantic import Field
 
 from deep_core import ConfigError, PluginOptions, PluginWarning, create_default_deps
-from deep_core.config import trust, user_file
+from deep_core.plugins.config import trust, user_file
 from tests.environments import Distribution
 from tests.plugins_by_hand import Tools, outcomes, plugin, run, scripted
 from tests.stubs import Call

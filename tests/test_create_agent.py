@@ -366,7 +366,7 @@ def test_create_deep_agent_takes_a_kernel_or_makes_the_default_one(monkeypatch: 
     model = scripted()
     run(create_deep_agent(model, kernel=kernel, todo=True))
     assert list(model.player.views[0].tools) == ["write_todos"]
-    monkeypatch.setattr("deep_core.kernel._default", kernel)
+    monkeypatch.setattr("deep_core.plugins.kernel._default", kernel)
     model = scripted()
     run(create_deep_agent(model, config=AgentConfig.model_validate({"identity": {"name": "ada"}})))
     assert list(model.player.views[0].tools) == ["write_todos"]

@@ -257,7 +257,7 @@ def test_what_failed_last_time_is_tried_again(installed: Environment) -> None:
 
 def cache_file(environment: Environment) -> Path:
     """Where the environment's interpreter keeps the outcomes."""
-    return Path(environment.ask("from deep_core.outcomes import _file; answer(str(_file()))"))
+    return Path(environment.ask("from deep_core.plugins.outcomes import _file; answer(str(_file()))"))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from pydantic_ai import Agent, FunctionToolset, RunContext
 
 from deep_core import DeepAgentDeps, Kernel, PluginError, PromptSection, StateSlot, create_default_deps
-from deep_core.config import load_config
+from deep_core.plugins.config import load_config
 from tests.plugins_by_hand import Site, Tools, agent_of, kernel_of, plugin, run, scripted, site
 from tests.stubs import Call
 
@@ -287,7 +287,7 @@ def test_the_default_kernel_is_made_once_on_first_use_and_again_after_it_was_clo
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from deep_core import kernel as module
-    from deep_core.kernel import default_kernel
+    from deep_core.plugins.kernel import default_kernel
 
     site.install("rain", RAIN)
     monkeypatch.setattr(module, "_default", None)

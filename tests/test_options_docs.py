@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from deep_core import PluginOptions
-from deep_core.plugin_options import field_docs
+from deep_core.plugins.options import field_docs
 
 
 class Base(PluginOptions):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deep_core import Kernel, PluginError, PluginWarning, Processor, PromptSection, hookimpl, hookspec
-from deep_core.registry import Registry
+from deep_core.plugins.registry import Registry
 
 HOOK = "deep_prompt_sections"
 NAMES = ["ant", "bee", "cat", "dog", "eel", "fox"]

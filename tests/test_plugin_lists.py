@@ -30,7 +30,7 @@ def write(path: Path, text: str) -> Path:
 
 def user_config(environment: Environment, text: str) -> None:
     """Write the user's configuration file where the environment's own interpreter looks for it."""
-    path = environment.ask("from deep_core.config import user_file; answer(str(user_file()))")
+    path = environment.ask("from deep_core.plugins.config import user_file; answer(str(user_file()))")
     write(Path(path), text)
 
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Literal
 
-from deep_core.index import Candidate
-from deep_core.kernel import Survey
-from deep_core.metadata import canonical
+from deep_core.plugins.index import Candidate
+from deep_core.plugins.kernel import Survey
+from deep_core.plugins.metadata import canonical
 
 from .failure import USAGE, Failure
 from .probing import end
@@ -111,7 +111,7 @@ def kept_for(command: Sequence[str], found: Survey, named: Sequence[str]) -> set
         Failure: one that was named is not there.
     """
     from deep_core.errors import suggest
-    from deep_core.survey import named as source
+    from deep_core.plugins.status import named as source
 
     active = {c.record.name: c for c in found.candidates if c.record.status == "active"}
     for name in named:

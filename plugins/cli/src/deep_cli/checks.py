@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from deep_core import ConfigError
-from deep_core.index import Candidate, scan
-from deep_core.kernel import Survey, survey
-from deep_core.metadata import canonical
+from deep_core.plugins.index import Candidate, scan
+from deep_core.plugins.kernel import Survey, survey
+from deep_core.plugins.metadata import canonical
 
 from .explained import KEYS, no_model
 from .failure import Failure

@@ -30,7 +30,7 @@ def listed(*, json: bool) -> str | None:
     Args:
         json: the JSON form instead of the table.
     """
-    from deep_core.survey import survey
+    from deep_core.plugins.status import survey
 
     open_streams()
     try:

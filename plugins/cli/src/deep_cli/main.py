@@ -65,7 +65,7 @@ class Deep(click.Group):
             Failure: it is a plugin's, and it cannot be used.
         """
         if cmd_name not in LIGHT:
-            from deep_core.index import scan, shield_pydantic
+            from deep_core.plugins.index import scan, shield_pydantic
 
             shield_pydantic(scan())  # a command loads pydantic before it makes the kernel, which would do it
         if cmd_name in BUILT_IN:

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from deep_core.index import Candidate, origin_problem, scan
-from deep_core.survey import Survey, survey
+from deep_core.plugins.index import Candidate, origin_problem, scan
+from deep_core.plugins.status import Survey, survey
 
 from .failure import FAILED, Failure
 from .screen import one_line
@@ -54,7 +54,7 @@ class PluginCommand:
         try:
             loaded = self._import()
         except (Exception, SystemExit) as error:
-            from deep_core.load import explain_failure
+            from deep_core.plugins.load import explain_failure
 
             raise Failure(f"{where}: {explain_failure(record, error)}", FAILED) from error
         if not isinstance(loaded, click.Command):

@@ -42,8 +42,8 @@ def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
         name: what was typed.
         taken: names that it cannot have besides the reserved ones: commands of `deep`, where it brings a command.
     """
-    from deep_core.contributions import NAME
-    from deep_core.survey import RESERVED_NAMES
+    from deep_core.plugins.contributions import NAME
+    from deep_core.plugins.status import RESERVED_NAMES
 
     reserved = {*RESERVED_NAMES, *CLASHES, *keyword.kwlist}
     if not NAME.fullmatch(name):

@@ -71,7 +71,7 @@ def _probe_plugin(job: dict[str, Any], report: Report, imports: dict[str, float]
     from pydantic_ai.models.test import TestModel
 
     from deep_core import Kernel
-    from deep_core.config import Config, ConfigLayer
+    from deep_core.plugins.config import Config, ConfigLayer
 
     from .explained import explained
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from deep_core.index import Candidate
-from deep_core.metadata import canonical
-from deep_core.survey import Survey, named
+from deep_core.plugins.index import Candidate
+from deep_core.plugins.metadata import canonical
+from deep_core.plugins.status import Survey, named
 
 from .screen import one_line
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from deep_core import AgentConfig, ConfigError, Kernel, PluginOptions
 from deep_core.agent_config import parse_agent_config
-from deep_core.config import Config, PluginSettings
-from deep_core.plugin_options import is_trusted_only
+from deep_core.plugins.config import Config, PluginSettings
+from deep_core.plugins.options import is_trusted_only
 
 from .screen import MASK, looks_secret, redact
 

@@ -12,8 +12,8 @@ from pydantic_ai import FunctionToolset, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset
 
 from deep_core import DeepAgentDeps, Kernel, StateSlot, create_default_deps
-from deep_core.contributions import NAME
-from deep_core.kernel import RESERVED_NAMES
+from deep_core.plugins.contributions import NAME
+from deep_core.plugins.kernel import RESERVED_NAMES
 from deep_core.tools import RESERVED, static_definitions
 
 from .problem import Problem

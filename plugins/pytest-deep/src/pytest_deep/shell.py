@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, cast
 
-from deep_core.registry import static
+from deep_core.plugins.registry import static
 
 from .subject import Subject
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from deep_core import index
 from deep_core.errors import suggest
-from deep_core.index import Candidate
-from deep_core.registry import static
-from deep_core.survey import by_hand
+from deep_core.plugins.index import Candidate
+from deep_core.plugins.registry import static
+from deep_core.plugins.status import by_hand
 
 __all__ = ["Subject", "find_subject"]
 

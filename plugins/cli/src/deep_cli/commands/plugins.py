@@ -38,7 +38,7 @@ def list_plugins(ctx: click.Context, as_json: bool) -> None:
     import warnings
 
     from deep_core import PluginWarning
-    from deep_core.survey import survey
+    from deep_core.plugins.status import survey
 
     found = survey()
     for message in found.warnings:
@@ -78,7 +78,7 @@ def uninstall(ctx: click.Context, name: str, yes: bool) -> None:
     """
     from deep_cli.installing import distribution_of, forgotten
     from deep_cli.installing import uninstall as uninstall_it
-    from deep_core.index import scan
+    from deep_core.plugins.index import scan
 
     # Not a survey: a configuration that is wrong, because of this plugin perhaps, must not keep it installed.
     records = [candidate.record for group in ("deep", "deep.commands") for candidate in scan(group=group)]

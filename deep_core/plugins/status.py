@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from . import __version__
+from .. import __version__
+from ..errors import ConfigError, PluginError, suggest
 from .config import Config, load_config
-from .errors import ConfigError, PluginError, suggest
 from .index import Candidate, PluginRecord, scan
 from .metadata import NAME, accepts, canonical
 from .outcomes import recall

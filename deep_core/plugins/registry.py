@@ -16,8 +16,8 @@ from typing import Any, cast
 import pluggy
 from pluggy._hooks import varnames  # how pluggy itself reads a signature
 
+from ..errors import PluginError, suggest
 from . import hookspecs
-from .errors import PluginError, suggest
 from .markers import HookOrder, HookPolicy
 
 __all__ = ["Registry", "static"]

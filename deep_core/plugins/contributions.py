@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pydantic_ai._history_processor import HistoryProcessor
     from pydantic_ai.workspaces import WorkspaceBackend
 
+    from ..state import DeepAgentDeps
     from .context import AgentContext
-    from .state import DeepAgentDeps
 
 __all__ = [
     "Allow",

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from ..errors import PluginError, described
+from ..tracing import Tracer
 from .contributions import Allow, Ask, Contribution, Deny, Verdict
-from .errors import PluginError, described
 from .registry import Registry
-from .tracing import Tracer
 
 __all__ = ["Caller", "Incident", "Incidents"]
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
 
-from .calls import MESSAGE_LIMIT
-from .errors import MissingExtra, PluginError, described, suggest
+from ..errors import MissingExtra, PluginError, described, suggest
+from ..tracing import Tracer
+from .dispatch import MESSAGE_LIMIT
 from .index import Candidate, PluginRecord, origin_problem
 from .registry import Registry, static
-from .tracing import Tracer
 
 __all__ = ["Loaded", "explain_failure", "load"]
 

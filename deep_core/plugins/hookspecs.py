@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.toolsets import AbstractToolset
 
+    from ..events import RunEvent
+    from ..state import DeepAgentDeps
     from .context import AgentContext
     from .contributions import BackendFactory, Processor, PromptSection, StateSlot, ToolCall, Verdict
-    from .events import RunEvent
-    from .plugin_options import PluginOptions
+    from .options import PluginOptions
     from .skills import SkillLoader
-    from .state import DeepAgentDeps
 
 
 @hookspec(policy="collect", item="types:ModuleType")
@@ -76,7 +76,7 @@ def deep_options() -> type[PluginOptions]:  # pyright: ignore[reportReturnType]
     """
 
 
-@hookspec(policy="collect", item="deep_core.contributions:StateSlot")
+@hookspec(policy="collect", item="deep_core.plugins.contributions:StateSlot")
 def deep_state() -> Iterable[StateSlot[Any]]:  # pyright: ignore[reportReturnType]
     """Slots of session state that the plugin owns, kept in `deps.state`.
 
@@ -213,7 +213,7 @@ def deep_history_processors(context: AgentContext) -> Iterable[Processor]:  # py
     """
 
 
-@hookspec(policy="collect", item="deep_core.skills:SkillLoader")
+@hookspec(policy="collect", item="deep_core.plugins.skills:SkillLoader")
 def deep_skill_loaders(context: AgentContext) -> Iterable[SkillLoader]:  # pyright: ignore[reportReturnType]
     """Skill loaders: sources of skills.
 
@@ -248,7 +248,7 @@ def deep_skill_loaders(context: AgentContext) -> Iterable[SkillLoader]:  # pyrig
     """
 
 
-@hookspec(policy="collect", item="deep_core.contributions:PromptSection")
+@hookspec(policy="collect", item="deep_core.plugins.contributions:PromptSection")
 def deep_prompt_sections(context: AgentContext) -> Iterable[PromptSection]:  # pyright: ignore[reportReturnType]
     """Prompt sections: what the model should know about the plugin.
 

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..errors import PluginError
 from .contributions import Contribution
-from .errors import PluginError
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
     from pydantic_ai.models import Model
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from .agent_config import AgentConfig
-    from .plugin_options import PluginOptions
-    from .state import DeepAgentDeps
+    from ..agent_config import AgentConfig
+    from ..state import DeepAgentDeps
+    from .options import PluginOptions
 
 __all__ = ["AgentContext", "agent_context"]
 
@@ -31,7 +31,7 @@ def agent_context(agent: Agent[Any, Any], plugin: str) -> AgentContext:
     Raises:
         PluginError: the agent was not made by a kernel, or without that plugin.
     """
-    from .capability import DeepCapability
+    from ..capability import DeepCapability
 
     leaves: list[object] = []
     agent.root_capability.apply(leaves.append)

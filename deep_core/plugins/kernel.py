@@ -9,15 +9,15 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from .calls import Caller, Incident, Incidents
+from ..errors import ConfigError, MissingExtra, PluginError, clash_message, suggest, warn
+from ..tracing import Trace, Tracer
 from .contributions import StateSlot
-from .errors import ConfigError, MissingExtra, PluginError, clash_message, suggest, warn
+from .dispatch import Caller, Incident, Incidents
 from .index import PluginRecord, shield_pydantic
 from .load import explain_failure, load
 from .outcomes import remember
 from .registry import Registry
-from .survey import RESERVED_NAMES, ConfigSource, Survey, by_hand, named, survey
-from .tracing import Trace, Tracer
+from .status import RESERVED_NAMES, ConfigSource, Survey, by_hand, named, survey
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent, AgentModelSettings, DeferredToolRequests
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from pydantic_ai.workspaces import WorkspaceBackend
     from typing_extensions import TypeVar
 
-    from .agent_config import AgentConfig
+    from ..agent_config import AgentConfig
+    from ..explain import Explanation
+    from ..expressions import ToolExpression
+    from ..policy import InterruptOn
+    from ..state import DeepAgentDeps
     from .contributions import BackendFactory, Processor, Without
-    from .explain import Explanation
-    from .expressions import ToolExpression
-    from .plugin_options import PluginOptions
-    from .policy import InterruptOn
-    from .state import DeepAgentDeps
+    from .options import PluginOptions
 
     Output = TypeVar("Output", default=str)
 
@@ -185,7 +185,7 @@ class Kernel:
             ConfigError: an option is wrong.
             PluginError: the kernel is closed.
         """
-        from .request import Request
+        from ..request import Request
 
         self._check_open()
 
@@ -225,7 +225,7 @@ class Kernel:
             PluginError: a named plugin failed, two plugins clash, or the kernel is closed.
             TypeError: an unknown keyword, with a suggestion.
         """
-        from .assemble import assemble
+        from ..assemble import assemble
 
         self._check_open()
         return assemble(self, model, as_create_deep_agent)
@@ -236,7 +236,7 @@ class Kernel:
 
     def explain(self, agent: Agent[Any, Any] | None = None) -> Explanation:
         """What every plugin puts in front of the model, and what it costs. Runs one request with a stand-in model."""
-        from .explain import explain
+        from ..explain import explain
 
         return explain(self, agent)
 
@@ -251,7 +251,7 @@ class Kernel:
 
     def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None, app: Any = None) -> DeepAgentDeps[Any]:
         """A session from what `DeepAgentDeps.dump()` wrote."""
-        from .state import DeepAgentDeps
+        from ..state import DeepAgentDeps
 
         return DeepAgentDeps[Any].load(text, backend=backend, kernel=self, app=app)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from .errors import ConfigError, suggest, warn
+from ..errors import ConfigError, suggest, warn
 
 __all__ = ["Config", "ConfigLayer", "PluginSettings", "find_project_file", "load_config", "trust", "user_file"]
 

@@ -156,7 +156,7 @@ def _candidates(path: str, installed: dict[str, str], group: str) -> list[Candid
     try:
         points = read_entry_points(path, group)
         return _read(path, points, installed) if points else []
-    except Exception as error:  # noqa: BLE001 - whatever one distribution's metadata does, the others are untouched
+    except Exception as error:
         return [_unreadable(path, name, value, error) for name, value in points or [(_guessed(path), "")]]
 
 

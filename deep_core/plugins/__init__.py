@@ -1,0 +1,1 @@
+"""The tiny kernel: find plugins, check them, order them and call them. It knows no agent."""
