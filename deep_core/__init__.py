@@ -12,12 +12,24 @@ from .lazy import lazy_exports
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .agent_config import AgentConfig
+    from .agent.config import AgentConfig
+    from .agent.explain import Explanation, explain
+    from .agent.kernel import Kernel, create_deep_agent
+    from .agent.run.capability import agent_context
+    from .agent.run.events import (
+        ApprovalEvent,
+        CompactionEvent,
+        RequestEvent,
+        RunEndEvent,
+        RunEvent,
+        RunStartEvent,
+        ToolEvent,
+    )
+    from .agent.run.session import DeepAgentDeps, SessionState, create_default_deps
+    from .agent.run.workspace import BackendProtocol, SandboxProtocol
+    from .agent.tools.expressions import FromPlugin, Prefix, Tag, ToolExpression, ToolName
     from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
-    from .events import RunEvent
-    from .explain import Explanation
-    from .expressions import FromPlugin, Prefix, Tag, ToolExpression, ToolName
-    from .plugins.context import AgentContext, agent_context
+    from .plugins.context import AgentContext
     from .plugins.contributions import (
         Allow,
         Ask,
@@ -31,21 +43,21 @@ if TYPE_CHECKING:
         Without,
     )
     from .plugins.index import PluginRecord
-    from .plugins.kernel import Kernel, create_deep_agent
+    from .plugins.kernel import PluginKernel, default_kernel
     from .plugins.markers import hookimpl, hookspec
     from .plugins.options import PluginOptions
     from .plugins.skills import SkillLoader, SkillMeta
-    from .state import DeepAgentDeps, SessionState, create_default_deps
     from .tracing import Trace
-    from .workspace import BackendProtocol, SandboxProtocol
 
 __all__ = [
     "AgentConfig",
     "AgentContext",
     "Allow",
+    "ApprovalEvent",
     "Ask",
     "BackendFactory",
     "BackendProtocol",
+    "CompactionEvent",
     "ConfigError",
     "Contribution",
     "DeepAgentDeps",
@@ -55,13 +67,17 @@ __all__ = [
     "Kernel",
     "MissingExtra",
     "PluginError",
+    "PluginKernel",
     "PluginOptions",
     "PluginRecord",
     "PluginWarning",
     "Prefix",
     "Processor",
     "PromptSection",
+    "RequestEvent",
+    "RunEndEvent",
     "RunEvent",
+    "RunStartEvent",
     "SandboxProtocol",
     "SessionState",
     "SkillLoader",
@@ -69,6 +85,7 @@ __all__ = [
     "StateSlot",
     "Tag",
     "ToolCall",
+    "ToolEvent",
     "ToolExpression",
     "ToolName",
     "Trace",
@@ -76,28 +93,34 @@ __all__ = [
     "agent_context",
     "create_deep_agent",
     "create_default_deps",
+    "default_kernel",
+    "explain",
     "hookimpl",
     "hookspec",
     "lazy_exports",
 ]
 
 __getattr__, __dir__ = lazy_exports(__name__, {
-    "agent_config": ["AgentConfig"],
-    "plugins.context": ["AgentContext", "agent_context"],
+    "agent.config": ["AgentConfig"],
+    "agent.kernel": ["Kernel", "create_deep_agent"],
+    "agent.run.capability": ["agent_context"],
+    "plugins.context": ["AgentContext"],
     "plugins.contributions": [
         "Allow", "Ask", "BackendFactory", "Contribution", "Deny", "Processor", "PromptSection",
         "StateSlot", "ToolCall", "Without",
     ],
     "errors": ["ConfigError", "MissingExtra", "PluginError", "PluginWarning"],
-    "events": ["RunEvent"],
-    "explain": ["Explanation"],
-    "expressions": ["FromPlugin", "Prefix", "Tag", "ToolExpression", "ToolName"],
+    "agent.run.events": [
+        "ApprovalEvent", "CompactionEvent", "RequestEvent", "RunEndEvent", "RunEvent", "RunStartEvent", "ToolEvent",
+    ],
+    "agent.explain": ["Explanation", "explain"],
+    "agent.tools.expressions": ["FromPlugin", "Prefix", "Tag", "ToolExpression", "ToolName"],
     "plugins.index": ["PluginRecord"],
-    "plugins.kernel": ["Kernel", "create_deep_agent"],
+    "plugins.kernel": ["PluginKernel", "default_kernel"],
     "plugins.markers": ["hookimpl", "hookspec"],
     "plugins.options": ["PluginOptions"],
     "plugins.skills": ["SkillLoader", "SkillMeta"],
-    "state": ["DeepAgentDeps", "SessionState", "create_default_deps"],
+    "agent.run.session": ["DeepAgentDeps", "SessionState", "create_default_deps"],
     "tracing": ["Trace"],
-    "workspace": ["BackendProtocol", "SandboxProtocol"],
+    "agent.run.workspace": ["BackendProtocol", "SandboxProtocol"],
 })  # fmt: skip

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 
-from .plugins.metadata import canonical
+from .names import canonical
 
 __all__ = [
     "ConfigError",
@@ -77,7 +77,7 @@ def said(error: BaseException) -> str:
     """An exception's message, whatever its own `__str__` does: it is a plugin's code too, and outside containment."""
     try:
         return str(error)
-    except Exception as broken:
+    except Exception as broken:  # noqa: BLE001 - what it raises says nothing of what went wrong
         return f"(its message cannot be read: {type(broken).__name__})"
 
 

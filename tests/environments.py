@@ -60,7 +60,8 @@ error = None
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     from deep_core import PluginError
-    from deep_core.plugins.kernel import Kernel, survey
+    from deep_core import Kernel
+    from deep_core.plugins.status import survey
     try:
         found = {what}(**{arguments!r})
         {then}

@@ -19,7 +19,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from deep_core import Kernel, PluginError, PluginWarning, create_default_deps, hookimpl
-from deep_core.plugins.kernel import survey
+from deep_core.plugins.status import survey
 from tests.environments import FIXTURES, REPOSITORY, Distribution, Environment, Here
 
 GOOD = Distribution("acme-good", {"good": "acme_good"}, {"acme_good.py": (FIXTURES / "good.py").read_text("utf-8")})

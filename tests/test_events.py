@@ -9,8 +9,16 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent, DeferredToolResults, ToolDenied
 
-from deep_core import Deny, RunEvent, create_default_deps
-from deep_core.events import ApprovalEvent, RequestEvent, RunEndEvent, RunStartEvent, ToolEvent
+from deep_core import (
+    ApprovalEvent,
+    Deny,
+    RequestEvent,
+    RunEndEvent,
+    RunEvent,
+    RunStartEvent,
+    ToolEvent,
+    create_default_deps,
+)
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, pending, plugin, run, scripted
 from tests.stubs import Call, Turn, Usage
 

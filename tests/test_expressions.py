@@ -19,7 +19,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import ToolDefinition, matches_tool_selector
 from pydantic_ai.toolsets import FunctionToolset
 
-from deep_core.expressions import (
+from deep_core.agent.tools.expressions import (
     MAX_NESTING,
     NOTHING,
     And,
@@ -36,7 +36,7 @@ from deep_core.expressions import (
     ToolSubject,
     as_expression,
 )
-from deep_core.unmatched import UnmatchedExpression, check_matches, unmatched_atoms
+from deep_core.agent.tools.rule_errors import UnmatchedExpression, check_matches, unmatched_atoms
 from tests.drawn import examples
 
 parse = ToolExpression.parse

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from deep_core.plugins.metadata import accepts, canonical, read_entry_points, read_metadata
+from deep_core.names import canonical
+from deep_core.plugins.metadata import accepts, read_entry_points, read_metadata
 
 NAMES = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,8}[A-Za-z0-9])?", fullmatch=True)
 VERSIONS = st.lists(st.integers(0, 12), min_size=1, max_size=4).map(lambda parts: ".".join(map(str, parts)))

@@ -29,8 +29,8 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 
 from deep_core import Deny, PluginError
-from deep_core.capability import DeepCapability
-from deep_core.gate import PolicyCapability
+from deep_core.agent.policy.gates import PolicyCapability
+from deep_core.agent.run.capability import DeepCapability
 from tests.plugins_by_hand import Tools, kernel_of, outcomes, plugin, returns, run, scripted
 from tests.stubs import Call
 

@@ -8,8 +8,7 @@ import pytest
 from pydantic_ai import RunContext
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 
-from deep_core import PluginError, Processor, PromptSection, create_default_deps
-from deep_core.events import CompactionEvent
+from deep_core import CompactionEvent, PluginError, Processor, PromptSection, create_default_deps
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, plugin, run, scripted
 from tests.stubs import Call
 

@@ -50,7 +50,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.run import AgentRunResultEvent
 
 from deep_core import DeepAgentDeps, Kernel, PromptSection, SkillLoader, ToolCall
-from deep_core.approvals import APPROVALS, RUNS
+from deep_core.agent.policy.approvals import APPROVALS, RUNS
 from tests.plugins_by_hand import plugin, scripted
 from tests.stubs import Call
 

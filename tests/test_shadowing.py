@@ -17,7 +17,8 @@ FORGED = plugin("forged", text=RAN)
 PROGRAM = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
-from deep_core.plugins.kernel import Kernel, survey
+from deep_core import Kernel
+from deep_core.plugins.status import survey
 listed = {r.name: r.status for r in survey().records}
 kernel = Kernel()
 print(json.dumps([listed, {r.name: [r.status, r.reason] for r in kernel.records}, sys.path[0]]))

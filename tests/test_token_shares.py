@@ -23,7 +23,7 @@ import pytest
 from pydantic_ai.models.test import TestModel
 
 from deep_core import Explanation, Kernel, create_default_deps
-from deep_core.explain import tokens
+from deep_core.agent.explain import tokens
 from tests.stubs import Script
 from tests.test_wire import PROVIDERS, both
 

@@ -16,29 +16,13 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from ..agent_config import AgentConfig
-    from ..state import DeepAgentDeps
+    from ..agent.config import AgentConfig
+    from ..agent.run.session import DeepAgentDeps
     from .options import PluginOptions
 
-__all__ = ["AgentContext", "agent_context"]
+__all__ = ["AgentContext"]
 
 Options = TypeVar("Options", bound="PluginOptions")
-
-
-def agent_context(agent: Agent[Any, Any], plugin: str) -> AgentContext:
-    """The context that a plugin's hooks received when this agent was made: for functions called outside a run.
-
-    Raises:
-        PluginError: the agent was not made by a kernel, or without that plugin.
-    """
-    from ..capability import DeepCapability
-
-    leaves: list[object] = []
-    agent.root_capability.apply(leaves.append)
-    for leaf in leaves:
-        if isinstance(leaf, DeepCapability) and plugin in leaf.parts.contexts:
-            return leaf.parts.contexts[plugin]
-    raise PluginError(f"this agent was made without the plugin {plugin!r}; `deep plugins list` shows its status")
 
 
 class AgentContext:

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from .metadata import NAME
+from ..names import NAME
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai._history_processor import HistoryProcessor
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from ..state import DeepAgentDeps
+    from ..agent.run.session import DeepAgentDeps
     from .context import AgentContext
 
 __all__ = [

@@ -13,7 +13,8 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-from .metadata import canonical, read_entry_points, read_metadata
+from ..names import canonical
+from .metadata import read_entry_points, read_metadata
 
 __all__ = [
     "GROUP",
@@ -156,7 +157,7 @@ def _candidates(path: str, installed: dict[str, str], group: str) -> list[Candid
     try:
         points = read_entry_points(path, group)
         return _read(path, points, installed) if points else []
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever one distribution's metadata does, the others are untouched
         return [_unreadable(path, name, value, error) for name, value in points or [(_guessed(path), "")]]
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import ConfigError, MissingExtra, PluginError, clash_message, suggest, warn
 from ..tracing import Trace, Tracer
@@ -17,36 +17,18 @@ from .index import PluginRecord, shield_pydantic
 from .load import explain_failure, load
 from .outcomes import remember
 from .registry import Registry
-from .status import RESERVED_NAMES, ConfigSource, Survey, by_hand, named, survey
+from .status import ConfigSource, by_hand, named, survey
 
 if TYPE_CHECKING:
-    from pydantic_ai import Agent, AgentModelSettings, DeferredToolRequests
-    from pydantic_ai.agent import AgentRetries
-    from pydantic_ai.capabilities import AgentCapability
-    from pydantic_ai.models import Model
-    from pydantic_ai.output import OutputSpec
-    from pydantic_ai.tools import Tool, ToolFuncEither
-    from pydantic_ai.toolsets import AgentToolset
-    from pydantic_ai.workspaces import WorkspaceBackend
-    from typing_extensions import TypeVar
-
-    from ..agent_config import AgentConfig
-    from ..explain import Explanation
-    from ..expressions import ToolExpression
-    from ..policy import InterruptOn
-    from ..state import DeepAgentDeps
-    from .contributions import BackendFactory, Processor, Without
     from .options import PluginOptions
 
-    Output = TypeVar("Output", default=str)
-
-__all__ = ["RESERVED_NAMES", "Kernel", "Survey", "create_deep_agent", "default_kernel", "survey"]
+__all__ = ["PluginKernel", "default_kernel"]
 
 SESSION_NAMES = ("app", "backend", "clone_for_subagent", "depth", "dump", "load", "session_id", "state")
 """Fields and methods of `DeepAgentDeps`: no slot or session method can have these names."""
 
 
-class Kernel:
+class PluginKernel:
     """Finds plugins, checks them, orders them, and makes agents of what they contribute.
 
     Args:
@@ -185,11 +167,10 @@ class Kernel:
             ConfigError: an option is wrong.
             PluginError: the kernel is closed.
         """
-        from ..request import Request
+        from .options import validate_options
 
-        self._check_open()
-
-        return Request(self, {}, lambda request, name, where, error: self.drop(name, where, error)).options[plugin]
+        self.check_open()
+        return validate_options(plugin, self.option_models()[plugin], self._settings[plugin])
 
     def option_models(self) -> Mapping[str, type[PluginOptions]]:
         """The options model of every active plugin that has one."""
@@ -216,30 +197,6 @@ class Kernel:
         record = self.plugins.get(plugin)
         return record.label if record is not None else "the application" if plugin == "app" else plugin
 
-    # -- agents --------------------------------------------------------------------------------------------------
-
-    def create_agent(self, model: Model | str | None = None, **as_create_deep_agent: Any) -> Agent[Any, Any]:
-        """Make an agent of this kernel's plugins. Takes what `create_deep_agent` takes, but `kernel`.
-
-        Raises:
-            PluginError: a named plugin failed, two plugins clash, or the kernel is closed.
-            TypeError: an unknown keyword, with a suggestion.
-        """
-        from ..assemble import assemble
-
-        self._check_open()
-        return assemble(self, model, as_create_deep_agent)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise PluginError("this kernel is closed; make a new one")
-
-    def explain(self, agent: Agent[Any, Any] | None = None) -> Explanation:
-        """What every plugin puts in front of the model, and what it costs. Runs one request with a stand-in model."""
-        from ..explain import explain
-
-        return explain(self, agent)
-
     def trace(self) -> AbstractContextManager[Trace]:
         """Record what plugins' code does while the block runs: hook calls, tools, sections, processors, nested.
 
@@ -249,11 +206,10 @@ class Kernel:
         """
         return self.tracer.trace()
 
-    def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None, app: Any = None) -> DeepAgentDeps[Any]:
-        """A session from what `DeepAgentDeps.dump()` wrote."""
-        from ..state import DeepAgentDeps
-
-        return DeepAgentDeps[Any].load(text, backend=backend, kernel=self, app=app)
+    def check_open(self) -> None:
+        """Raise a PluginError if the kernel is closed."""
+        if self._closed:
+            raise PluginError("this kernel is closed; make a new one")
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -280,14 +236,14 @@ class Kernel:
         if failed is not None and self.strict:
             raise failed
 
-    def __enter__(self) -> Kernel:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Kernel({', '.join(self.active) or 'no plugins'})"
+        return f"{type(self).__name__}({', '.join(self.active) or 'no plugins'})"
 
 
 def _by_name(records: Sequence[PluginRecord]) -> dict[str, PluginRecord]:
@@ -301,102 +257,14 @@ def _by_name(records: Sequence[PluginRecord]) -> dict[str, PluginRecord]:
     return out
 
 
-_default: Kernel | None = None
+_default: PluginKernel | None = None
 _default_lock = threading.Lock()
 
 
-def default_kernel() -> Kernel:
+def default_kernel() -> PluginKernel:
     """The process's kernel: every installed plugin, made once on first use."""
     global _default
     with _default_lock:
         if _default is None or _default._closed:  # pyright: ignore[reportPrivateUsage]
-            _default = Kernel()
+            _default = PluginKernel()
         return _default
-
-
-@overload
-def create_deep_agent(
-    model: Model | str | None = None,
-    *,
-    interrupt_on: Literal[False],
-    output_type: OutputSpec[Output] = ...,  # pyright: ignore[reportInvalidTypeVarUse]  # unsolved is str, its default
-    instructions: Any = ...,
-    tools: Sequence[Tool[Any] | ToolFuncEither[Any, ...]] = ...,
-    toolsets: Sequence[AgentToolset[Any]] = ...,
-    history_processors: Sequence[Processor | Callable[..., Any]] = ...,
-    capabilities: Sequence[AgentCapability[Any]] = ...,
-    backend: str | WorkspaceBackend | BackendFactory | None = ...,
-    tool_filter: str | ToolExpression | None = ...,
-    plugins: Sequence[PluginOptions | Without] = ...,
-    approvers: Sequence[str] = ...,
-    native_tools: Sequence[str] = ...,
-    config: AgentConfig | ConfigSource | None = ...,
-    kernel: Kernel | None = ...,
-    strict: bool = ...,
-    name: str | None = ...,
-    model_settings: AgentModelSettings[Any] | None = ...,
-    retries: int | AgentRetries | None = ...,
-    **more: Any,
-) -> Agent[DeepAgentDeps[Any], Output]: ...
-@overload
-def create_deep_agent(
-    model: Model | str | None = None,
-    *,
-    interrupt_on: InterruptOn | None = ...,
-    output_type: OutputSpec[Output] = ...,  # pyright: ignore[reportInvalidTypeVarUse]  # unsolved is str, its default
-    instructions: Any = ...,
-    tools: Sequence[Tool[Any] | ToolFuncEither[Any, ...]] = ...,
-    toolsets: Sequence[AgentToolset[Any]] = ...,
-    history_processors: Sequence[Processor | Callable[..., Any]] = ...,
-    capabilities: Sequence[AgentCapability[Any]] = ...,
-    backend: str | WorkspaceBackend | BackendFactory | None = ...,
-    tool_filter: str | ToolExpression | None = ...,
-    plugins: Sequence[PluginOptions | Without] = ...,
-    approvers: Sequence[str] = ...,
-    native_tools: Sequence[str] = ...,
-    config: AgentConfig | ConfigSource | None = ...,
-    kernel: Kernel | None = ...,
-    strict: bool = ...,
-    name: str | None = ...,
-    model_settings: AgentModelSettings[Any] | None = ...,
-    retries: int | AgentRetries | None = ...,
-    **more: Any,
-) -> Agent[DeepAgentDeps[Any], Output | DeferredToolRequests]: ...
-def create_deep_agent(
-    model: Model | str | None = None,
-    *,
-    kernel: Kernel | None = None,
-    config: AgentConfig | ConfigSource | None = None,
-    **settings: Any,
-) -> Agent[DeepAgentDeps[Any], Any]:
-    """Make an agent of the installed plugins. The result is a plain `pydantic_ai.Agent`.
-
-    Args:
-        model: `"anthropic:claude-sonnet-4-5"`, a Pydantic AI model, or None for what the configuration says.
-        kernel: whose plugins; None means the process's default kernel.
-        config: an `AgentConfig`, or a file or mapping that is trusted as code is.
-        **settings: `output_type`, `instructions`, `tools`, `toolsets`, `history_processors`, `capabilities`: the
-            application's own, beside the plugins'. `backend`: a name, a factory or an instance. `interrupt_on`: tool
-            name -> True, False or a predicate on the call; or a tool expression; False un-asks all. `tool_filter`: a
-            tool expression, held when tools are shown and again when they are executed. `plugins`: options instances
-            and `Without("name")`. `approvers`: plugins whose capabilities may answer approvals. `native_tools`: kinds
-            of provider-run tools that are let through. `strict`: nothing a plugin does wrong is contained.
-            `name`, `model_settings`, `retries` and every other parameter of `pydantic_ai.Agent`. A plugin's name:
-            a mapping of its options, an options instance, or False to leave it out.
-
-    Raises:
-        PluginError: a plugin that was named failed, or two plugins clash.
-        ConfigError: a configuration key or value is wrong.
-        TypeError: an unknown keyword, with a suggestion.
-    """
-    if kernel is None and isinstance(config, str | os.PathLike | Mapping):
-        kernel, config = Kernel(config=config), None
-    return (kernel or default_kernel()).create_agent(model, config=config, **settings)
-
-
-def unknown_keyword(keyword: str, known: Iterable[str]) -> TypeError:
-    """The error for a keyword that is neither a parameter nor a plugin."""
-    return TypeError(
-        f"create_deep_agent() got an unexpected keyword {keyword!r}: no parameter and no installed plugin has that "
-        f"name.{suggest(keyword, known)}"
-    )

@@ -12,12 +12,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["NAME", "Metadata", "accepts", "canonical", "read_entry_points", "read_metadata"]
+from ..names import canonical
 
-NAME = re.compile(r"^[a-z][a-z0-9_]{0,39}$")
-"""A plugin's, section's and slot's name (contract, section 3)."""
+__all__ = ["Metadata", "accepts", "read_entry_points", "read_metadata"]
 
-_SEPARATORS = re.compile(r"[-_.]+")
 # The others are compiled when they are used, which `re` remembers: most who import this module read no metadata.
 _REQUIREMENT = (
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) *(?:\[[A-Za-z0-9._, -]*\])? *"
@@ -42,11 +40,6 @@ class Metadata(NamedTuple):
     version: str
     core_range: str
     requires: tuple[str, ...]
-
-
-def canonical(name: str) -> str:
-    """A distribution's name in its one spelling (PEP 503)."""
-    return _SEPARATORS.sub("-", name).lower()
 
 
 def read_metadata(dist_info: str) -> Metadata:

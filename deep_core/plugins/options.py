@@ -5,15 +5,21 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import pairwise
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
-__all__ = ["Documented", "PluginOptions", "field_docs", "is_trusted_only"]
+from ..errors import ConfigError, suggest, warn
+
+if TYPE_CHECKING:
+    from .config import PluginSettings
+
+__all__ = ["Documented", "PluginOptions", "field_docs", "is_trusted_only", "validate_options"]
 
 
 class Documented(BaseModel):
@@ -42,6 +48,54 @@ class PluginOptions(Documented):
     `{"trusted": True}` is not taken from a project's configuration file, which the model may have written; nor is an
     option whose value holds such a field.
     """
+
+
+def validate_options(
+    plugin: str,
+    model: type[PluginOptions],
+    settings: PluginSettings,
+    given: PluginOptions | Mapping[str, Any] | None = None,
+) -> PluginOptions:
+    """Validate one plugin's options: what code gives over what the configuration says.
+
+    Args:
+        plugin: its name.
+        model: what its `deep_options` returned.
+        settings: `[plugins.<plugin>]`, merged.
+        given: what the caller of `create_deep_agent` gave.
+
+    Raises:
+        ConfigError: an option is unknown or wrong; the message has its source and a suggestion.
+    """
+    for key, source in settings.untrusted_options.items():
+        if is_trusted_only(model, key):
+            warn(
+                f"{source}: ignored plugins.{plugin}.options.{key}: a project's file is trusted only after "
+                "`deep config trust`",
+            )
+    settings = settings.believing(partial(is_trusted_only, model))
+    data = dict(settings.options)
+    if isinstance(given, PluginOptions):
+        if not data:
+            return given
+        data.update({key: getattr(given, key) for key in given.model_fields_set})
+    elif given is not None:
+        data.update(given)
+    if not data and not model.__pydantic_decorators__.model_validators:
+        # Defaults alone: a validator for each model would cost more than all of this.
+        return model.model_construct()
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        path = ".".join(str(part) for part in first["loc"])
+        key = str(first["loc"][0]) if first["loc"] else ""
+        in_code = isinstance(given, Mapping) and key in given
+        where = "code" if in_code else settings.sources.get(f"options.{key}", "code")
+        message = first["msg"]
+        if first["type"] == "extra_forbidden":
+            message = f"unknown option.{suggest(key, model.model_fields)} Known: {', '.join(model.model_fields)}"
+        raise ConfigError(f"{where}: plugins.{plugin}.options.{path}: {message}", plugin=plugin) from None
 
 
 def is_trusted_only(model: type[BaseModel], option: str) -> bool:

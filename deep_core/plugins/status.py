@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from .. import __version__
 from ..errors import ConfigError, PluginError, suggest
+from ..names import NAME, canonical
 from .config import Config, load_config
 from .index import Candidate, PluginRecord, scan
-from .metadata import NAME, accepts, canonical
+from .metadata import accepts
 from .outcomes import recall
 
 __all__ = ["RESERVED_NAMES", "ConfigSource", "Lists", "Survey", "by_hand", "gate", "named", "survey"]

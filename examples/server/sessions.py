@@ -20,8 +20,7 @@ from pydantic_ai.messages import AgentStreamEvent, FunctionToolResultEvent, Mode
 from pydantic_ai.run import AgentRunResultEvent
 from pydantic_ai.workspaces import WorkspaceBackend
 
-from deep_core import AgentContext, DeepAgentDeps, Kernel, hookimpl
-from deep_core.events import RunEvent
+from deep_core import AgentContext, DeepAgentDeps, Kernel, RunEvent, hookimpl
 
 from .approvals import Approval, Verdict, answers, approval_of
 from .store import Row, Store

@@ -16,7 +16,7 @@ from pydantic_ai.messages import (
     TextPartDelta,
 )
 
-from deep_core.events import RunEvent, ToolEvent
+from deep_core import RunEvent, ToolEvent
 
 __all__ = ["Item", "Transcript"]
 

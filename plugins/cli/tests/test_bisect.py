@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from deep_cli.bisect import requirements, row, search
 
-from deep_core.plugins.kernel import survey
+from deep_core.plugins.status import survey
 from tests.environments import Distribution, Here, plugin
 
 NAMES = [f"p{number:02}" for number in range(16)]

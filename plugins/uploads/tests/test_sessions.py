@@ -29,7 +29,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace
 
 from deep_core import DeepAgentDeps, Kernel, PluginError, create_default_deps
-from deep_core.history import last_said
+from deep_core.agent.run.history import last_said
 from tests.stubs import (
     AnthropicStub,
     Call,

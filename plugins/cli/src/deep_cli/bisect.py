@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Literal
 
+from deep_core.names import canonical
 from deep_core.plugins.index import Candidate
-from deep_core.plugins.kernel import Survey
-from deep_core.plugins.metadata import canonical
+from deep_core.plugins.status import Survey
 
 from .failure import USAGE, Failure
 from .probing import end

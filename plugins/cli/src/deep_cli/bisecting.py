@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from deep_core.plugins.kernel import survey
+from deep_core.plugins.status import survey
 
 from .bisect import Finding, Run, disabled, kept_for, requirements, row, runner, search
 from .failure import FAILED, INTERRUPTED, Failure

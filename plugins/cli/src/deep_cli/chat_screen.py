@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from deep_core.events import RequestEvent, RunEvent
+from deep_core import RequestEvent, RunEvent
 
 from .approval import Answer, Question
 from .screen import one_line, plain

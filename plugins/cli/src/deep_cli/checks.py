@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from deep_core import ConfigError
+from deep_core.names import canonical
 from deep_core.plugins.index import Candidate, scan
-from deep_core.plugins.kernel import Survey, survey
-from deep_core.plugins.metadata import canonical
+from deep_core.plugins.status import Survey, survey
 
 from .explained import KEYS, no_model
 from .failure import Failure
@@ -217,7 +217,7 @@ def _ripgrep() -> Check:
 
 def _agent_section(found: Survey) -> tuple[str | None, str | None] | Check:
     """The configured model and backend, or what is wrong with `[agent]`."""
-    from deep_core.agent_config import parse_agent_config
+    from deep_core.agent.config import parse_agent_config
 
     try:
         agent = parse_agent_config(*found.config.agent())

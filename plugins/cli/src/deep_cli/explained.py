@@ -95,7 +95,7 @@ def _explained(error: BaseException, model: str) -> Explained:
     # Only now: what comes from Pydantic AI has loaded it; the kinds above must not.
     from pydantic_ai import exceptions
 
-    from deep_core.unmatched import UnmatchedExpression
+    from deep_core.agent.tools.rule_errors import UnmatchedExpression
 
     if isinstance(error, UnmatchedExpression):
         return Explained(str(error), USAGE)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from deep_core.names import canonical
 from deep_core.plugins.index import Candidate, scan, site_directories
-from deep_core.plugins.metadata import canonical
 
 from .wanted import Wanted
 

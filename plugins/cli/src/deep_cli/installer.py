@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
+from deep_core.names import canonical
 from deep_core.plugins.index import scan
-from deep_core.plugins.metadata import canonical
 
 from .failure import Failure
 from .installed import version_of

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deep_core import ConfigError
+from deep_core.names import canonical
 from deep_core.plugins.index import Candidate, scan
-from deep_core.plugins.metadata import canonical
 
 from .failure import USAGE, Failure
 from .installed import Dist, brought, distributions, names_of
@@ -192,7 +192,7 @@ def _why(target: Target, wanted: Sequence[Wanted], output: str, pinned: dict[str
 
 def _statuses(plugins: Sequence[Candidate]) -> Iterator[Told]:
     """Each plugin's status; those that may load are loaded, in a child process."""
-    from deep_core.plugins.kernel import survey
+    from deep_core.plugins.status import survey
 
     from .probing import Probe, probed
 

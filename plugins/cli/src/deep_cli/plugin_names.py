@@ -42,7 +42,7 @@ def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
         name: what was typed.
         taken: names that it cannot have besides the reserved ones: commands of `deep`, where it brings a command.
     """
-    from deep_core.plugins.contributions import NAME
+    from deep_core.names import NAME
     from deep_core.plugins.status import RESERVED_NAMES
 
     reserved = {*RESERVED_NAMES, *CLASHES, *keyword.kwlist}

@@ -140,7 +140,7 @@ def _make_backend(kernel: Kernel, name: str) -> str:
     from pydantic_ai.models.test import TestModel
 
     from deep_core import create_default_deps
-    from deep_core.state import DeepAgentDeps
+    from deep_core.agent.run.session import DeepAgentDeps
 
     from .flags import BACKEND
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from deep_core.names import canonical
 from deep_core.plugins.index import Candidate
-from deep_core.plugins.metadata import canonical
 from deep_core.plugins.status import Survey, named
 
 from .screen import one_line

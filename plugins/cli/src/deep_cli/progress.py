@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from deep_core import hookimpl
-from deep_core.events import RequestEvent, ToolEvent
+from deep_core import RequestEvent, ToolEvent, hookimpl
 
 from .report import Step
 from .reporter import Reporter

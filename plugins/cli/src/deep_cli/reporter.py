@@ -21,7 +21,7 @@ class Reporter:
         """The task is about to be sent."""
 
     def event(self, event: RunEvent) -> None:
-        """Something happened in the run (`deep_core.events`)."""
+        """Something happened in the run (`deep_core.agent.run.events`)."""
 
     def decided(self, decision: Decision) -> None:
         """A call that needs approval was approved or denied."""

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from deep_core.events import ApprovalEvent, CompactionEvent, RequestEvent, RunEvent, ToolEvent
+from deep_core import ApprovalEvent, CompactionEvent, RequestEvent, RunEvent, ToolEvent
 
 from .approval import Answer, Ask, Question, Refusal
 from .failure import INTERRUPTED, Failure

@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 from deep_cli import Failure, TerminalReporter, run_task
 
-from deep_core.plugins.kernel import survey
+from deep_core.plugins.status import survey
 
 from .sample_files import copy_sample_project
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from pydantic_ai.messages import ModelMessage
 
-from deep_core import PluginError, hookimpl
-from deep_core.events import CompactionEvent
+from deep_core import CompactionEvent, PluginError, hookimpl
 
 from .arguments import garbage
 from .bench import Bench, Run, one_line, plain_messages

@@ -27,7 +27,7 @@ from pydantic_ai.models.function import AgentInfo
 from pydantic_ai.settings import ModelSettings
 
 from deep_core import DeepAgentDeps, Kernel
-from deep_core.capability import DeepCapability, Parts
+from deep_core.agent.run.capability import DeepCapability, Parts
 from deep_core.plugins.dispatch import Incident
 
 from .arguments import fill, least

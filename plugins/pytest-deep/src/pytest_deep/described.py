@@ -12,9 +12,9 @@ from pydantic_ai import FunctionToolset, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset
 
 from deep_core import DeepAgentDeps, Kernel, StateSlot, create_default_deps
-from deep_core.plugins.contributions import NAME
-from deep_core.plugins.kernel import RESERVED_NAMES
-from deep_core.tools import RESERVED, static_definitions
+from deep_core.agent.tools.toolsets import RESERVED, static_definitions
+from deep_core.names import NAME
+from deep_core.plugins.status import RESERVED_NAMES
 
 from .problem import Problem
 from .subject import Subject

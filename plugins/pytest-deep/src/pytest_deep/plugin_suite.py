@@ -221,7 +221,7 @@ class PluginConformance:
         return {s.value.name: str(s.value.text) for s in static if s.plugin == bench.subject.name}
 
     def _live(self, bench: Bench) -> dict[str, str]:
-        from deep_core.history import last_said
+        from deep_core.agent.run.history import last_said
 
         run = bench.sound(bench.run(*bench.calls("canary")))
         said = last_said(run.requests[-1].messages)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pydantic_ai.messages import ModelRequest, TextContent, UserPromptPart
 
-from deep_core.history import last_said
+from deep_core.agent.run.history import last_said
 
 __all__ = ["NOTE", "is_live_text", "is_summary", "note_of"]
 

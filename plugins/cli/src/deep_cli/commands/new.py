@@ -155,7 +155,7 @@ def _ask_kinds() -> tuple[str, ...]:
 
 
 def _note_installed(plugin: str) -> None:
-    from deep_core.plugins.kernel import survey
+    from deep_core.plugins.status import survey
 
     for record in survey().records:
         if record.name == plugin:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
 from pydantic_ai import Agent
 
-from .agent_config import AgentConfig, parse_agent_config
-from .errors import ConfigError, PluginError, suggest, warn
-from .plugins.config import Config, ConfigLayer, PluginSettings, load_config
-from .plugins.contributions import Contribution, Without
-from .plugins.kernel import unknown_keyword
-from .plugins.options import PluginOptions, is_trusted_only
-from .plugins.status import named
+from ..errors import ConfigError, PluginError, suggest
+from ..plugins.config import Config, ConfigLayer, load_config
+from ..plugins.contributions import Contribution, Without
+from ..plugins.options import PluginOptions, validate_options
+from ..plugins.status import named
+from .config import AgentConfig, parse_agent_config
 
 if TYPE_CHECKING:
-    from .plugins.kernel import Kernel
+    from ..plugins.kernel import PluginKernel
 
 __all__ = ["Request"]
 
@@ -55,7 +53,7 @@ class Request:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: PluginKernel,
         keywords: Mapping[str, Any],
         drop: Callable[[Request, str, str, BaseException], None],
     ) -> None:
@@ -194,45 +192,8 @@ class Request:
                     where = settings.sources.get(f"options.{next(iter(settings.options), '')}", "code")
                     raise ConfigError(f"{where}: plugin {self.kernel.label(name)} takes no options", plugin=name)
                 continue
-            out[name] = self._validate(name, models[name].value, settings, given)
+            out[name] = validate_options(name, models[name].value, settings, given)
         return out
-
-    def _validate(
-        self,
-        name: str,
-        model: type[PluginOptions],
-        settings: PluginSettings,
-        given: PluginOptions | Mapping[str, Any] | None,
-    ) -> PluginOptions:
-        for key, source in settings.untrusted_options.items():
-            if is_trusted_only(model, key):
-                warn(
-                    f"{source}: ignored plugins.{name}.options.{key}: a project's file is trusted only after "
-                    "`deep config trust`",
-                )
-        settings = settings.believing(partial(is_trusted_only, model))
-        data = dict(settings.options)
-        if isinstance(given, PluginOptions):
-            if not data:
-                return given
-            data.update({key: getattr(given, key) for key in given.model_fields_set})
-        elif given is not None:
-            data.update(given)
-        if not data and not model.__pydantic_decorators__.model_validators:
-            # Defaults alone: a validator for each model would cost more than all of this.
-            return model.model_construct()
-        try:
-            return model.model_validate(data)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            path = ".".join(str(part) for part in first["loc"])
-            key = str(first["loc"][0]) if first["loc"] else ""
-            in_code = isinstance(given, Mapping) and key in given
-            where = "code" if in_code else settings.sources.get(f"options.{key}", "code")
-            message = first["msg"]
-            if first["type"] == "extra_forbidden":
-                message = f"unknown option.{suggest(key, model.model_fields)} Known: {', '.join(model.model_fields)}"
-            raise ConfigError(f"{where}: plugins.{name}.options.{path}: {message}", plugin=name) from None
 
 
 def _listed(key: str, value: object) -> object:
@@ -241,3 +202,11 @@ def _listed(key: str, value: object) -> object:
     if isinstance(value, str) or not isinstance(value, Collection):
         raise TypeError(f"{key}= takes a list, not {value!r:.80}: {key}=[…]")
     return cast("Collection[object]", value)
+
+
+def unknown_keyword(keyword: str, known: Iterable[str]) -> TypeError:
+    """The error for a keyword that is neither a parameter nor a plugin."""
+    return TypeError(
+        f"create_deep_agent() got an unexpected keyword {keyword!r}: no parameter and no installed plugin has that "
+        f"name.{suggest(keyword, known)}"
+    )

@@ -16,13 +16,13 @@ from pydantic_ai.workspaces import (
     WrapperWorkspace,
 )
 
-from .errors import PluginError, suggest
-from .plugins.contributions import BackendFactory
+from ...errors import PluginError, suggest
+from ...plugins.contributions import BackendFactory
 
 if TYPE_CHECKING:
-    from .plugins.context import AgentContext
-    from .state import DeepAgentDeps
-    from .tracing import Tracer
+    from ...plugins.context import AgentContext
+    from ...tracing import Tracer
+    from .session import DeepAgentDeps
 
 __all__ = ["BackendProtocol", "SandboxProtocol", "Workspaces"]
 

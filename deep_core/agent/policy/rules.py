@@ -16,12 +16,12 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import RunContext
 from pydantic_core import from_json, to_json
 
+from ...errors import suggest
+from ...plugins.contributions import Allow, Ask, Deny, ToolCall, Verdict
+from ..run.session import session
+from ..tools.expressions import ToolExpression, ToolSubject, as_expression
+from ..tools.rule_errors import check_atoms, check_matches, warn_of_slips
 from .approvals import APPROVALS, calls_of, copied, digest, is_approved, remember, tool_key, written
-from .errors import suggest
-from .expressions import ToolExpression, ToolSubject, as_expression
-from .plugins.contributions import Allow, Ask, Deny, ToolCall, Verdict
-from .state import session
-from .unmatched import check_atoms, check_matches, warn_of_slips
 
 __all__ = ["InterruptOn", "Policy", "passed"]
 

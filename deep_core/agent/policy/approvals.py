@@ -23,8 +23,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import DeferredToolResults, RunContext, ToolApproved
 from pydantic_core import to_json
 
-from .plugins.contributions import StateSlot
-from .state import session
+from ...plugins.contributions import StateSlot
+from ..run.session import session
 
 __all__ = [
     "APPROVALS",
@@ -132,7 +132,7 @@ def copied(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Arguments for others to look at: what they change does not change the call."""
     try:
         return MappingProxyType(copy.deepcopy(dict(args)))
-    except Exception:
+    except Exception:  # noqa: BLE001 - an argument may not be copyable, a handle for example
         return MappingProxyType(dict(args))
 
 

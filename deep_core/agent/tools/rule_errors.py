@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
-from .errors import warn
+from ...errors import warn
 from .expressions import (
     NOTHING,
     And,

@@ -13,15 +13,14 @@ from pydantic_ai import Agent, ToolDefinition
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.models.test import TestModel
 
-from .capability import DeepCapability
-from .gate import PolicyCapability
-from .history import PHASES, last_said
-from .state import create_default_deps
+from .policy.gates import PolicyCapability
+from .run.capability import DeepCapability
+from .run.history import PHASES, last_said
+from .run.session import create_default_deps
 
 if TYPE_CHECKING:
-    from .plugins.kernel import Kernel
+    from ..plugins.kernel import PluginKernel
 
 __all__ = ["Explanation", "SectionCost", "ToolCost", "explain"]
 
@@ -102,21 +101,25 @@ class Explanation:
         }
 
 
-def explain(kernel: Kernel, agent: Agent[Any, Any] | None) -> Explanation:
-    """Send one request to a stand-in model and read off what it was shown. Works inside a running event loop too.
+def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Explanation:
+    """Report what every plugin puts in front of the model of this agent, and what it costs in tokens.
+
+    Sends one request to a stand-in model and reads what that model receives. Works inside a running event loop too.
+
+    Args:
+        agent: made by `create_deep_agent` or a kernel.
+        kernel: the kernel that must have made it; None for any.
 
     Raises:
-        ValueError: `agent` was not made by this kernel.
+        ValueError: no kernel made the agent, or another one did.
     """
-    # A stand-in model: with the configured one, its key would be asked for, and nothing is sent to it.
-    agent = agent if agent is not None else kernel.create_agent(TestModel())
     leaves: list[Any] = []
     agent.root_capability.apply(leaves.append)
     deep = next((leaf for leaf in leaves if isinstance(leaf, DeepCapability)), None)
     policy = next((leaf for leaf in leaves if isinstance(leaf, PolicyCapability)), None)
-    if deep is None or policy is None or deep.parts.kernel is not kernel:
+    if deep is None or policy is None or (kernel is not None and deep.parts.kernel is not kernel):
         raise ValueError("explain() needs an agent that this kernel made")
-    messages, shown = _request(agent, kernel)
+    messages, shown = _request(agent, deep.parts.kernel)
     sections = _sections(deep, messages, shown)
     offered = [d for d in shown.function_tools if (d.metadata or {}).get("plugin")]
     tools = tuple(
@@ -166,7 +169,7 @@ def _owner(leaf: Any, deep: DeepCapability) -> str | None:
     )
 
 
-def _request(agent: Agent[Any, Any], kernel: Kernel) -> tuple[list[ModelMessage], ModelRequestParameters]:
+def _request(agent: Agent[Any, Any], kernel: PluginKernel) -> tuple[list[ModelMessage], ModelRequestParameters]:
     seen: list[tuple[list[ModelMessage], ModelRequestParameters]] = []
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -197,7 +200,7 @@ def _run_anywhere(main: Any) -> None:
     def in_thread() -> None:
         try:
             asyncio.run(main())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
             failure.append(error)
 
     thread = threading.Thread(target=in_thread)

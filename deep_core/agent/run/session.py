@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-from .errors import described, suggest, warn
-from .plugins.contributions import StateSlot
+from ...errors import described, suggest, warn
+from ...plugins.contributions import StateSlot
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
     from pydantic_ai import RunContext
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from .plugins.kernel import Kernel
+    from ...plugins.kernel import PluginKernel
 
 __all__ = ["DeepAgentDeps", "SessionState", "create_default_deps", "session"]
 
@@ -50,14 +50,14 @@ class SessionState:
         self._slots: dict[str, StateSlot[Any]] = {}
         self._stored: dict[str, Any] = dict(stored or {})
         self._parent = parent
-        self._kernel: Kernel | None = None
+        self._kernel: PluginKernel | None = None
         self._lock = threading.RLock()  # tools run in threads too; a default must be made once
         self.invalid: dict[str, str] = {}
         """Slots whose stored data did not validate, and why."""
         self.kept: dict[str, Any] = dict(kept or {})
         """What did not validate, as it was stored; it is stored again beside the slots."""
 
-    def bind(self, kernel: Kernel) -> None:
+    def bind(self, kernel: PluginKernel) -> None:
         """Tell which kernel knows the slots by name. The first one stays."""
         if self._kernel is None:
             self._kernel = kernel
@@ -98,16 +98,16 @@ class SessionState:
         yield from sorted(self._values.keys() | self._stored.keys())
 
     @property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> PluginKernel:
         """Who knows the names: the kernel bound first, else the process's default kernel (which is not bound)."""
         if self._kernel is not None:
             return self._kernel
-        from .plugins.kernel import default_kernel
+        from ...plugins.kernel import default_kernel
 
         return default_kernel()
 
     @property
-    def bound(self) -> Kernel | None:
+    def bound(self) -> PluginKernel | None:
         """The kernel that this session was made or run with, if any yet."""
         return self._kernel
 
@@ -140,7 +140,7 @@ class SessionState:
                     raise ValueError(f"stored as version {version}, this is version {slot.version}, no migrate")
                 data = slot.migrate(data, version)
             return _adapter(slot).validate_python(data)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a plugin's migrate raises, the data is kept
             self.invalid[slot.name] = described(error)
             self.kept[slot.name] = stored
             return slot.default()
@@ -265,7 +265,7 @@ class DeepAgentDeps(Generic[App]):
         text: str,
         *,
         backend: WorkspaceBackend | None = None,
-        kernel: Kernel | None = None,
+        kernel: PluginKernel | None = None,
         app: App | None = None,
     ) -> DeepAgentDeps[App]:
         """A session from what `dump` wrote.
@@ -321,14 +321,14 @@ def session(ctx: RunContext[Any]) -> DeepAgentDeps[Any]:
 
 @overload
 def create_default_deps(
-    backend: WorkspaceBackend | None = None, app: None = None, kernel: Kernel | None = None
+    backend: WorkspaceBackend | None = None, app: None = None, kernel: PluginKernel | None = None
 ) -> DeepAgentDeps[None]: ...
 @overload
 def create_default_deps(
-    backend: WorkspaceBackend | None = None, *, app: App, kernel: Kernel | None = None
+    backend: WorkspaceBackend | None = None, *, app: App, kernel: PluginKernel | None = None
 ) -> DeepAgentDeps[App]: ...
 def create_default_deps(
-    backend: WorkspaceBackend | None = None, app: Any = None, kernel: Kernel | None = None
+    backend: WorkspaceBackend | None = None, app: Any = None, kernel: PluginKernel | None = None
 ) -> DeepAgentDeps[Any]:
     """A new session.
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from .errors import ConfigError, suggest
-from .plugins.config import model_parts
-from .plugins.options import Documented
+from ..errors import ConfigError, suggest
+from ..plugins.config import model_parts
+from ..plugins.options import Documented
 
 __all__ = ["AgentConfig", "parse_agent_config"]
 

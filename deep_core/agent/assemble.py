@@ -12,28 +12,28 @@ from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
-from .agent_config import parse_agent_config
-from .capability import DeepCapability, Parts
-from .errors import PluginError, clash_message, said, suggest
-from .expressions import ToolExpression, as_expression
-from .gate import NativeTools, PolicyCapability, approves, vet
-from .hosting import Hosted, hostable
-from .plugins.context import AgentContext
-from .plugins.contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
-from .plugins.dispatch import Incidents
-from .policy import InterruptOn, Policy
-from .request import Request
-from .state import DeepAgentDeps
-from .tool_assembly import ToolAssembly
-from .tools import check_rule
-from .workspace import Workspaces
+from ..errors import PluginError, clash_message, said, suggest
+from ..plugins.context import AgentContext
+from ..plugins.contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
+from ..plugins.dispatch import Incidents
+from .config import parse_agent_config
+from .policy.gates import NativeTools, PolicyCapability, approves, vet
+from .policy.rules import InterruptOn, Policy
+from .run.capability import DeepCapability, Parts
+from .run.hosting import Hosted, hostable
+from .run.session import DeepAgentDeps
+from .run.workspace import Workspaces
+from .spec import Request
+from .tools.assembly import ToolAssembly
+from .tools.expressions import ToolExpression, as_expression
+from .tools.toolsets import check_rule
 
 if TYPE_CHECKING:
     from pydantic_ai import AgentModelSettings
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from .events import RunEvent
-    from .plugins.kernel import Kernel
+    from ..plugins.kernel import PluginKernel
+    from .run.events import RunEvent
 
 __all__ = ["assemble"]
 
@@ -48,13 +48,14 @@ PHASES = (
 """The order in which contributions are collected; a hook's context can read those of the phases before it."""
 
 
-def assemble(kernel: Kernel, model: Any, keywords: Mapping[str, Any]) -> Agent[Any, Any]:
+def assemble(kernel: PluginKernel, model: Any, keywords: Mapping[str, Any]) -> Agent[Any, Any]:
     """Make the agent. See `create_deep_agent`."""
+    kernel.check_open()
     return _Assembly(kernel, model, keywords).agent()
 
 
 class _Assembly:
-    def __init__(self, kernel: Kernel, model: Any, keywords: Mapping[str, Any]) -> None:
+    def __init__(self, kernel: PluginKernel, model: Any, keywords: Mapping[str, Any]) -> None:
         self.kernel = kernel
         self.model = model
         self.keywords = keywords

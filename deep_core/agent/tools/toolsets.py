@@ -13,15 +13,15 @@ from pydantic_ai.tools import RunContext, Tool
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
-from .approvals import calls_of, is_approved
-from .errors import PluginError, clash_message
+from ...errors import PluginError, clash_message
+from ...plugins.dispatch import Incidents
+from ..policy.approvals import calls_of, is_approved
 from .expressions import Not, ToolExpression, ToolSubject
-from .plugins.dispatch import Incidents
-from .unmatched import check_matches
+from .rule_errors import check_matches
 
 if TYPE_CHECKING:
-    from .policy import Policy
-    from .tracing import Tracer
+    from ...tracing import Tracer
+    from ..policy.rules import Policy
 
 __all__ = ["RESERVED", "PluginToolset", "RunToolsets", "ToolRules", "Toolbox", "static_definitions"]
 

@@ -27,12 +27,12 @@ from pydantic_ai.toolsets._tool_search import ToolSearchToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import ValidationError
 
+from ...errors import PluginError
+from ..run.hosting import Hosted
+from ..run.session import session
+from ..tools.toolsets import ToolRules
 from .approvals import RUNS, RunCalls, calls_of, close, raw, tool_key, unanswered
-from .errors import PluginError
-from .hosting import Hosted
-from .policy import Policy, passed
-from .state import session
-from .tools import ToolRules
+from .rules import Policy, passed
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
@@ -201,7 +201,7 @@ class PolicyCapability(AbstractCapability[Any]):
         try:
             return await handler(args)
         except ValidationError as error:
-            from .mistakes import bounded
+            from .validation_errors import bounded
 
             raise bounded(error) from error
 

@@ -18,15 +18,15 @@ from pydantic_ai._utils import await_maybe, is_async_callable, run_in_executor, 
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.tools import RunContext
 
-from .errors import described
-from .plugins.contributions import Contribution, Processor, PromptSection, StateSlot
-from .plugins.dispatch import Incidents
-from .state import session
+from ...errors import described
+from ...plugins.contributions import Contribution, Processor, PromptSection, StateSlot
+from ...plugins.dispatch import Incidents
+from .session import session
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
 
-    from .tracing import Tracer
+    from ...tracing import Tracer
 
 __all__ = ["LIVE", "History", "LiveSent", "last_said"]
 

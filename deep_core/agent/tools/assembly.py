@@ -10,17 +10,17 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from pydantic_ai.toolsets._dynamic import DynamicToolset
 
-from .errors import ConfigError, suggest
+from ...errors import ConfigError, suggest
+from ...plugins.contributions import Contribution
+from ...plugins.dispatch import Incidents
+from ..policy.rules import Policy
+from ..spec import Request
 from .expressions import ToolExpression, ToolSubject, as_expression
-from .plugins.contributions import Contribution
-from .plugins.dispatch import Incidents
-from .policy import Policy
-from .request import Request
-from .tools import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
-from .unmatched import check_atoms, warn_of_slips
+from .rule_errors import check_atoms, warn_of_slips
+from .toolsets import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
 
 if TYPE_CHECKING:
-    from .plugins.kernel import Kernel
+    from ...plugins.kernel import PluginKernel
 
 __all__ = ["ToolAssembly"]
 
@@ -37,7 +37,7 @@ class ToolAssembly:
     """
 
     def __init__(
-        self, kernel: Kernel, request: Request, policy: Policy, kept: Sequence[str], incidents: Incidents
+        self, kernel: PluginKernel, request: Request, policy: Policy, kept: Sequence[str], incidents: Incidents
     ) -> None:
         self.kernel = kernel
         self.request = request

@@ -15,26 +15,27 @@ from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 
-from .approvals import copied, unanswered
-from .errors import described, said
-from .gate import DeepBase, InnerGate, NativeTools
+from ...errors import PluginError, described, said
+from ...plugins.context import AgentContext
+from ...plugins.contributions import Contribution, Processor, PromptSection, ToolCall
+from ...plugins.dispatch import Incidents
+from ..policy.approvals import copied, unanswered
+from ..policy.gates import DeepBase, InnerGate, NativeTools
+from ..policy.rules import Policy
+from ..tools.toolsets import RunToolsets, Toolbox
 from .history import History
-from .plugins.context import AgentContext
-from .plugins.contributions import Contribution, Processor, PromptSection, ToolCall
-from .plugins.dispatch import Incidents
-from .policy import Policy
-from .state import session
-from .tools import RunToolsets, Toolbox
+from .session import session
 from .workspace import Workspaces
 
 if TYPE_CHECKING:
+    from pydantic_ai import Agent
     from pydantic_ai.models import Model, ModelRequestContext, ModelResolutionContext
     from pydantic_ai.run import AgentRunResult
 
+    from ...plugins.kernel import PluginKernel
     from .events import RunEvent
-    from .plugins.kernel import Kernel
 
-__all__ = ["DeepCapability", "Parts"]
+__all__ = ["DeepCapability", "Parts", "agent_context"]
 
 _TOOL = re.compile(r"\{tool:([A-Za-z0-9_.-]+)\}")
 
@@ -60,7 +61,7 @@ class Parts:
         strict: let a tool's exception through.
     """
 
-    kernel: Kernel
+    kernel: PluginKernel
     policy: Policy
     native_tools: NativeTools
     owners: Mapping[str, str]
@@ -292,6 +293,20 @@ class DeepCapability(DeepBase):
                 error=error,
             )
             await self.parts.emit(event)
+
+
+def agent_context(agent: Agent[Any, Any], plugin: str) -> AgentContext:
+    """The context that a plugin's hooks received when this agent was made: for functions called outside a run.
+
+    Raises:
+        PluginError: the agent was not made by a kernel, or without that plugin.
+    """
+    leaves: list[object] = []
+    agent.root_capability.apply(leaves.append)
+    for leaf in leaves:
+        if isinstance(leaf, DeepCapability) and plugin in leaf.parts.contexts:
+            return leaf.parts.contexts[plugin]
+    raise PluginError(f"this agent was made without the plugin {plugin!r}; `deep plugins list` shows its status")
 
 
 def _run(ctx: RunContext[Any]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""One agent of what plugins contribute: collect, build, gate, run."""

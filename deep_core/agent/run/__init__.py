@@ -1,0 +1,1 @@
+"""One run: the capability that plugins act through, the history, the session and its events."""

@@ -1,0 +1,1 @@
+"""Tools: attributed to plugins, selected by expressions, joined in one toolbox."""
