@@ -15,8 +15,8 @@ __all__ = [
     "PluginError",
     "PluginWarning",
     "clash_message",
-    "described",
-    "said",
+    "describe_error",
+    "error_message",
     "suggest",
     "warn",
 ]
@@ -73,7 +73,7 @@ def warn(message: str) -> None:
     warnings.warn(message, PluginWarning, stacklevel=level + 1)
 
 
-def said(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """An exception's message, whatever its own `__str__` does: it is a plugin's code too, and outside containment."""
     try:
         return str(error)
@@ -81,9 +81,9 @@ def said(error: BaseException) -> str:
         return f"(its message cannot be read: {type(broken).__name__})"
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """`ValueError: no such city`; the class alone where there is no message."""
-    return f"{type(error).__name__}: {said(error)}".rstrip(": ")
+    return f"{type(error).__name__}: {error_message(error)}".rstrip(": ")
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

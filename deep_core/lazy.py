@@ -19,8 +19,8 @@ def lazy_exports(
     Type checkers read the same names from imports under `if TYPE_CHECKING:`.
 
     Args:
-        module: the package: `__name__`.
-        homes: submodule -> the names that it holds.
+        module: `__name__`.
+        homes: submodule of the package -> the names that it holds.
 
     Raises:
         AttributeError: from `__getattr__`, for a name that is not listed, as Python says it.
@@ -30,8 +30,9 @@ def lazy_exports(
     def load(name: str) -> object:
         if name not in home:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = getattr(import_module(f".{home[name]}", module), name)
-        setattr(sys.modules[module], name, value)
+        here = sys.modules[module]
+        value = getattr(import_module(f".{home[name]}", here.__package__), name)
+        setattr(here, name, value)
         return value
 
     def names() -> list[str]:

@@ -12,7 +12,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any
 
-from .errors import described
+from .errors import describe_error
 
 __all__ = ["Trace", "Traced", "Tracer"]
 
@@ -157,7 +157,7 @@ class _Step(AbstractContextManager[None]):
     ) -> None:
         self._step.milliseconds = (time.perf_counter() - self._began) * 1000
         if error is not None:
-            self._step.outcome = described(error)
+            self._step.outcome = describe_error(error)
         if self._span is not None:
             self._span.__exit__(kind, error, traceback)
         _open.reset(self._token)

@@ -61,7 +61,7 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     from deep_core import PluginError
     from deep_core import Kernel
-    from deep_core.plugins.status import survey
+    from deep_core.plugins.status import find_plugins
     try:
         found = {what}(**{arguments!r})
         {then}
@@ -363,9 +363,9 @@ class Environment:
         """Run code that calls `answer(value)` once, and return the value (through JSON)."""
         return self.run(self.python, *flags, "-c", PRELUDE + code, cwd=cwd, env=env).ok().value
 
-    def listed(self, *, cwd: Path | None = None, env: Mapping[str, str] | None = None, **survey: Any) -> Outcome:
-        """What `deep_core.plugins.kernel.survey` (what a list shows) says, in a fresh process."""
-        return Outcome(**self.ask(KERNEL.format(what="survey", arguments=survey, then=""), cwd=cwd, env=env))
+    def listed(self, *, cwd: Path | None = None, env: Mapping[str, str] | None = None, **asked: Any) -> Outcome:
+        """What `deep_core.plugins.status.find_plugins` (what a list shows) says, in a fresh process."""
+        return Outcome(**self.ask(KERNEL.format(what="find_plugins", arguments=asked, then=""), cwd=cwd, env=env))
 
     def loaded(
         self,

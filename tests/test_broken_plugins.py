@@ -19,7 +19,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from deep_core import Kernel, PluginError, PluginWarning, create_default_deps, hookimpl
-from deep_core.plugins.status import survey
+from deep_core.plugins.status import find_plugins
 from tests.environments import FIXTURES, REPOSITORY, Distribution, Environment, Here
 
 GOOD = Distribution("acme-good", {"good": "acme_good"}, {"acme_good.py": (FIXTURES / "good.py").read_text("utf-8")})
@@ -332,7 +332,7 @@ def test_a_slow_import_works_and_what_it_took_is_told_without_waiting_again(here
     works(report)
     assert "SLOW BUT SURE" in report["prompts"][0]
     here.forget()
-    (slow,) = (record for record in survey().records if record.name == "slow_import")
+    (slow,) = (record for record in find_plugins().records if record.name == "slow_import")
     assert slow.import_ms is not None
     assert slow.import_ms >= 2000  # it sleeps so long
     assert here.forget() == []

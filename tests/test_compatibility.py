@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from deep_core import hookspecs
+from deep_core.plugins import hookspecs
 from tests.environments import FIXTURES, Distribution, Environment
 
 VERSIONS = sorted((FIXTURES / "built-against").iterdir())

@@ -21,8 +21,8 @@ from deep_core import (
     PromptSection,
     create_default_deps,
     hookimpl,
-    hookspecs,
 )
+from deep_core.plugins import hookspecs
 from tests.docs_pages import ROOT, blocks
 from tests.stubs import Call, Script, function_model
 

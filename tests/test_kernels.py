@@ -286,7 +286,7 @@ def test_a_session_that_names_slots_binds_to_the_kernel_of_its_agent() -> None:
 def test_the_default_kernel_is_made_once_on_first_use_and_again_after_it_was_closed(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from deep_core import kernel as module
+    from deep_core.plugins import kernel as module
     from deep_core.plugins.kernel import default_kernel
 
     site.install("rain", RAIN)

@@ -18,8 +18,8 @@ PROGRAM = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
 from deep_core import Kernel
-from deep_core.plugins.status import survey
-listed = {r.name: r.status for r in survey().records}
+from deep_core.plugins.status import find_plugins
+listed = {r.name: r.status for r in find_plugins().records}
 kernel = Kernel()
 print(json.dumps([listed, {r.name: [r.status, r.reason] for r in kernel.records}, sys.path[0]]))
 """

@@ -12,14 +12,14 @@ from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
-from ..errors import PluginError, clash_message, said, suggest
+from ..errors import PluginError, clash_message, error_message, suggest
 from ..plugins.context import AgentContext
 from ..plugins.contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
 from ..plugins.dispatch import Incidents
 from .config import parse_agent_config
 from .policy.gates import NativeTools, PolicyCapability, approves, vet
 from .policy.rules import InterruptOn, Policy
-from .run.capability import DeepCapability, Parts
+from .run.capability import AgentParts, DeepCapability
 from .run.hosting import Hosted, hostable
 from .run.session import DeepAgentDeps
 from .run.workspace import Workspaces
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["assemble"]
 
-PHASES = (
+COLLECT_ORDER = (
     "deep_backends",
     "deep_toolsets",
     "deep_history_processors",
@@ -137,7 +137,7 @@ class _Assembly:
             return tuple(c for c in self.collected[hook] if c.plugin not in self.dropped)
         owner = self.kernel.hooks.get(hook, "")
         if owner != plugin:
-            why = "is collected in a later phase" if hook in PHASES else "is not a hook of this plugin"
+            why = "is collected in a later phase" if hook in COLLECT_ORDER else "is not a hook of this plugin"
             raise PluginError(f"plugin {plugin}: context.collect({hook!r}): it {why}", plugin=plugin)
         found = self.caller.collect(hook, self._arguments, among=self.plugins, drop=self._drop)
         return tuple(c for c in found if c.plugin not in self.dropped)
@@ -152,7 +152,9 @@ class _Assembly:
     def _drop_of(self, request: Request, plugin: str, where: str, error: BaseException) -> None:
         self.dropped.add(plugin)
         if plugin in request.named:
-            raise PluginError(f"plugin {self.kernel.label(plugin)}, {where}: {said(error)}", plugin=plugin) from error
+            raise PluginError(
+                f"plugin {self.kernel.label(plugin)}, {where}: {error_message(error)}", plugin=plugin
+            ) from error
         if self.strict and not self.kernel.strict:
             raise error
         self.kernel.drop(plugin, where, error)
@@ -161,7 +163,7 @@ class _Assembly:
         return [c for c in self.collected[hook] if c.plugin not in self.dropped]
 
     def _collect(self) -> None:
-        for hook in PHASES:
+        for hook in COLLECT_ORDER:
             among = [name for name in self.plugins if name not in self.dropped]
             self.collected[hook] = self.caller.collect(hook, self._arguments, among=among, drop=self._drop)
             if hook == "deep_capabilities":
@@ -217,7 +219,7 @@ class _Assembly:
         owners = {cap.id or "": plugin for plugin, cap in plugin_capabilities}
         listening = self.caller.plugins("deep_run_event", self._kept())
         deep = DeepCapability(
-            Parts(
+            AgentParts(
                 kernel=self.kernel,
                 policy=policy,
                 native_tools=NativeTools(self._native_tools() | _native_kinds(named), self._refused_native),

@@ -16,7 +16,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from .policy.gates import PolicyCapability
 from .run.capability import DeepCapability
-from .run.history import PHASES, last_said
+from .run.history import PROCESSOR_PHASES, last_live_texts
 from .run.session import create_default_deps
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Expla
         for d in offered
     )
     chars = sum(s.chars for s in sections) + sum(schema_chars(d) for d in offered if not d.defer_loading)
-    processors = sorted(deep.parts.processors, key=lambda p: PHASES.index(p.value.phase))
+    processors = sorted(deep.parts.processors, key=lambda p: PROCESSOR_PHASES.index(p.value.phase))
     return Explanation(
         sections=sections,
         tools=tools,
@@ -222,7 +222,7 @@ def _sections(
             plugin = str(part.id).split(":")[1].split(".")[0]
         locked = contribution is not None and contribution.value.locked
         out.append(SectionCost(name, plugin, len(part.content), tokens(len(part.content)), live=False, locked=locked))
-    texts = last_said(messages)
+    texts = last_live_texts(messages)
     for contribution in deep.parts.live:
         full = f"{contribution.plugin}.{contribution.value.name}"
         text = texts[full][1] if full in texts else ""
@@ -233,5 +233,5 @@ def _sections(
 
 def _prompt(messages: list[ModelMessage], shown: ModelRequestParameters) -> str:
     parts = [part.content for part in shown.instruction_parts or []]
-    parts += [text for _, text in last_said(messages).values()]
+    parts += [text for _, text in last_live_texts(messages).values()]
     return "\n\n".join(parts)

@@ -13,7 +13,7 @@ from ..errors import ConfigError, PluginError, suggest
 from ..plugins.config import Config, ConfigLayer, load_config
 from ..plugins.contributions import Contribution, Without
 from ..plugins.options import PluginOptions, validate_options
-from ..plugins.status import named
+from ..plugins.status import entry_source
 from .config import AgentConfig, parse_agent_config
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Request:
         for name in self.named:
             self._must_be_active(name)
         for name, record in self.kernel.plugins.items():
-            source = named(record, self.kernel.required)
+            source = entry_source(record, self.kernel.required)
             if self.kernel.strict and record.status not in ("disabled", "blocked"):
                 self._must_be_active(name)
             if source is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ..errors import PluginError, described
+from ..errors import PluginError, describe_error
 from ..tracing import Tracer
 from .contributions import Allow, Ask, Contribution, Deny, Verdict
 from .registry import Registry
@@ -66,7 +66,7 @@ class Incidents:
 
     def note(self, plugin: str, where: str, error: BaseException, effect: str) -> None:
         """Log it once and keep it."""
-        message = described(error)
+        message = describe_error(error)
         if len(message) > MESSAGE_LIMIT:
             message = f"{message[:MESSAGE_LIMIT]}…"
         incident = Incident(plugin, where, message, effect, "".join(traceback.format_exception(error, limit=FRAMES)))

@@ -17,7 +17,7 @@ from .index import PluginRecord, shield_pydantic
 from .load import explain_failure, load
 from .outcomes import remember
 from .registry import Registry
-from .status import ConfigSource, by_hand, named, survey
+from .status import ConfigSource, candidate_from_object, entry_source, find_plugins
 
 if TYPE_CHECKING:
     from .options import PluginOptions
@@ -63,7 +63,7 @@ class PluginKernel:
         self._incidents = Incidents(strict)
         self.latest = self._incidents.latest
         self.strict = strict
-        found = survey(
+        found = find_plugins(
             plugins=plugins,
             discover=discover,
             allow=allow,
@@ -79,7 +79,7 @@ class PluginKernel:
         self.required = found.lists.require
         self._candidates = found.candidates
         self._settings = {record.name: found.config.plugin(record.name) for record in found.records}
-        self._given = {by_hand(plugin).record.name: plugin for plugin in plugins}
+        self._given = {candidate_from_object(plugin).record.name: plugin for plugin in plugins}
         for message in found.warnings:
             warn(message)
         self._registry = Registry()
@@ -110,7 +110,7 @@ class PluginKernel:
 
     def _is_named(self, record: PluginRecord) -> bool:
         by_hand = record.distribution is None and record.name in self._given
-        return by_hand or named(record, self.required) is not None
+        return by_hand or entry_source(record, self.required) is not None
 
     def _check_orders(self) -> None:
         known = {hook.removeprefix("deep_") for hook in self.hooks}

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
 
-from ..errors import MissingExtra, PluginError, described, suggest
+from ..errors import MissingExtra, PluginError, describe_error, suggest
 from ..tracing import Tracer
 from .dispatch import MESSAGE_LIMIT
 from .index import Candidate, PluginRecord, origin_problem
-from .registry import Registry, static
+from .registry import Registry, static_attribute
 
 __all__ = ["Loaded", "explain_failure", "load"]
 
@@ -84,7 +84,7 @@ def explain_failure(record: PluginRecord, error: BaseException) -> str:
         where = f" at {error.filename}:{error.lineno}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         way = f"pip install {error.name.partition('.')[0]}, or {way}"
-    text = " ".join(described(error).split())
+    text = " ".join(describe_error(error).split())
     if len(text) > MESSAGE_LIMIT:
         text = f"{text[:MESSAGE_LIMIT]}…"
     return f"{text}{where}; {way}"
@@ -122,7 +122,7 @@ def _attribute(candidate: Candidate, module: ModuleType) -> object:
 
 
 def _add_specs(plugin: Loaded, registry: Registry) -> bool:
-    function = static(plugin.obj, "deep_hookspecs")
+    function = static_attribute(plugin.obj, "deep_hookspecs")
     if function is not None and getattr(function, "deep_impl", None) is not None:
         modules: list[object] = list(cast("Any", plugin.obj).deep_hookspecs())
         for module in modules:

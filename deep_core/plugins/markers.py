@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, TypeVar, overload
 
-__all__ = ["HookOrder", "HookPolicy", "Policy", "hookimpl", "hookspec"]
+__all__ = ["HookOrder", "HookPolicy", "PolicyName", "hookimpl", "hookspec"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-Policy = Literal["collect", "first", "notify", "deny", "one"]
+PolicyName = Literal["collect", "first", "notify", "deny", "one"]
 
 
 class HookOrder(NamedTuple):
@@ -30,7 +30,7 @@ class HookPolicy(NamedTuple):
         mapping: the hook returns a mapping of names to items instead of an iterable.
     """
 
-    policy: Policy
+    policy: PolicyName
     item: str | None = None
     mapping: bool = False
 
@@ -89,7 +89,7 @@ def hookimpl(
 
 def hookspec(
     *,
-    policy: Policy,
+    policy: PolicyName,
     item: str | None = None,
     mapping: bool = False,
     warn_on_impl: Warning | None = None,

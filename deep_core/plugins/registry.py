@@ -20,7 +20,7 @@ from ..errors import PluginError, suggest
 from . import hookspecs
 from .markers import HookOrder, HookPolicy
 
-__all__ = ["Registry", "static"]
+__all__ = ["Registry", "static_attribute"]
 
 PROJECT = "deep"
 ASYNC_POLICIES = ("notify", "deny")
@@ -31,17 +31,17 @@ class _Manager(pluggy.PluginManager):
     """A pluggy manager that finds implementations without running code: lazy modules and properties stay asleep."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-        function = static(plugin, name)
+        function = static_attribute(plugin, name)
         return getattr(function, "deep_impl", None) if inspect.isroutine(function) else None
 
     def parse_hookspec_opts(self, module_or_class: object, name: str) -> Any:
-        function = static(module_or_class, name)
+        function = static_attribute(module_or_class, name)
         spec = getattr(function, "deep_spec", None) if inspect.isroutine(function) else None
         # pluggy's warning for a retired hook does not name the plugin: `register` gives it.
         return spec and {**spec, "warn_on_impl": None, "warn_on_impl_args": None}
 
 
-def static(owner: object, name: str) -> Any:
+def static_attribute(owner: object, name: str) -> Any:
     """An attribute as it stands in a module, class or instance, without running a property or a lazy module's code.
 
     `inspect.getattr_static` would do, but from Python 3.12 on it keeps what it looked at in a cache of its own.
@@ -102,7 +102,7 @@ class Registry:
         """
         found: list[str] = []
         for name in dir(obj):
-            function = static(obj, name)
+            function = static_attribute(obj, name)
             options = getattr(function, "deep_impl", None) if inspect.isroutine(function) else None
             if options is None:
                 continue

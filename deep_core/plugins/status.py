@@ -20,7 +20,16 @@ from .index import Candidate, PluginRecord, scan
 from .metadata import accepts
 from .outcomes import recall
 
-__all__ = ["RESERVED_NAMES", "ConfigSource", "Lists", "Survey", "by_hand", "gate", "named", "survey"]
+__all__ = [
+    "RESERVED_NAMES",
+    "ConfigSource",
+    "FoundPlugins",
+    "Lists",
+    "candidate_from_object",
+    "decide_statuses",
+    "entry_source",
+    "find_plugins",
+]
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -53,7 +62,7 @@ class Lists(NamedTuple):
         )
 
 
-class Survey(NamedTuple):
+class FoundPlugins(NamedTuple):
     """What there is before anything is imported.
 
     Attributes:
@@ -73,7 +82,7 @@ class Survey(NamedTuple):
         return tuple(candidate.record for candidate in self.candidates)
 
 
-def survey(
+def find_plugins(
     *,
     plugins: Sequence[object] = (),
     discover: bool = True,
@@ -82,7 +91,7 @@ def survey(
     require: Iterable[str] = (),
     config: ConfigSource | None = None,
     remembered: bool = True,
-) -> Survey:
+) -> FoundPlugins:
     """Find the plugins and decide which may load, importing none.
 
     Args:
@@ -96,16 +105,16 @@ def survey(
     """
     settings = load_config(config, files=discover)
     found = scan() if discover else []
-    hand = [by_hand(plugin) for plugin in plugins]
+    hand = [candidate_from_object(plugin) for plugin in plugins]
     lists = Lists.of(settings, allow=allow, disable=disable, require=require)
     candidates = sorted([*found, *hand], key=lambda c: (c.record.name, c.record.distribution or ""))
-    messages = gate(candidates, lists, settings, __version__, RESERVED_NAMES)
+    messages = decide_statuses(candidates, lists, settings, __version__, RESERVED_NAMES)
     if remembered:
         recall(candidates)
-    return Survey(tuple(candidates), settings, lists, tuple(messages))
+    return FoundPlugins(tuple(candidates), settings, lists, tuple(messages))
 
 
-def by_hand(given: object, names: Iterable[str] = ()) -> Candidate:
+def candidate_from_object(given: object, names: Iterable[str] = ()) -> Candidate:
     """A candidate for a module or object that the application gave.
 
     Its name is the module's last part without `deep_`, or the class's name in snake case.
@@ -121,7 +130,7 @@ def by_hand(given: object, names: Iterable[str] = ()) -> Candidate:
     return Candidate(record, "", Path(), "", (), (), (), listed=False)
 
 
-def gate(
+def decide_statuses(
     candidates: Sequence[Candidate], lists: Lists, config: Config, version: str, reserved: Iterable[str]
 ) -> list[str]:
     """Give every candidate its status before import. Returns warnings.
@@ -145,7 +154,7 @@ def gate(
     return warnings
 
 
-def named(record: PluginRecord, entries: Iterable[tuple[str, str]]) -> str | None:
+def entry_source(record: PluginRecord, entries: Iterable[tuple[str, str]]) -> str | None:
     """The source of the first entry that names the plugin or its distribution (in any spelling), or None."""
     for entry, source in entries:
         if entry == record.name or (record.distribution and _same_distribution(entry, record.distribution)):
@@ -162,14 +171,14 @@ def _check_lists(candidates: Sequence[Candidate], lists: Lists, config: Config) 
     known |= {c.record.distribution.replace("_", "-").lower() for c in candidates if c.record.distribution}
     for what, entries in (("allow", lists.allow or ()), ("require", lists.require)):
         for entry, source in entries:
-            if not any(named(c.record, [(entry, source)]) for c in candidates):
+            if not any(entry_source(c.record, [(entry, source)]) for c in candidates):
                 raise ConfigError(
                     f"{source}: plugins.{what} names {entry!r}, which is not installed.{suggest(entry, known)}"
                 )
     warnings = [
         f"{source}: plugins.disable names {entry!r}, which is not installed.{suggest(entry, known)}"
         for entry, source in lists.disable
-        if not any(named(c.record, [(entry, source)]) for c in candidates)
+        if not any(entry_source(c.record, [(entry, source)]) for c in candidates)
     ]
     names = {c.record.name for c in candidates}
     warnings += [
@@ -189,7 +198,7 @@ def _gate_one(candidate: Candidate, lists: Lists, config: Config, version: str, 
         way = "its author must rename the entry point" if record.distribution else "rename its file, module or class"
         record.fail("failed", f"its name {why}; {way}")
         return
-    if source := named(record, lists.disable):
+    if source := entry_source(record, lists.disable):
         record.fail("disabled", f"disabled in {source}; to enable it, take it out of plugins.disable there")
         return
     settings = config.plugin(record.name)
@@ -197,7 +206,7 @@ def _gate_one(candidate: Candidate, lists: Lists, config: Config, version: str, 
         where = settings.sources["enabled"]
         record.fail("disabled", f"disabled in {where}: [plugins.{record.name}] enabled = false")
         return
-    if lists.allow is not None and record.distribution is not None and not named(record, lists.allow):
+    if lists.allow is not None and record.distribution is not None and not entry_source(record, lists.allow):
         sources = {source for _, source in lists.allow} or {"code"}
         record.fail(
             "blocked", f"not on the allow list of {', '.join(sorted(sources))}; add {record.name!r} to plugins.allow"

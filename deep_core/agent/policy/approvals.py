@@ -30,15 +30,15 @@ __all__ = [
     "APPROVALS",
     "RUNS",
     "RunCalls",
+    "args_as_json",
+    "args_in_history",
     "calls_of",
-    "close",
-    "copied",
-    "digest",
+    "close_open_calls",
+    "copy_args",
+    "digest_args",
     "is_approved",
-    "raw",
     "tool_key",
-    "unanswered",
-    "written",
+    "unanswered_calls",
 ]
 
 APPROVALS: StateSlot[dict[str, str]] = StateSlot("deep_approvals", dict[str, str], dict[str, str])
@@ -69,7 +69,7 @@ class RunCalls:
             if said is True or isinstance(said, ToolApproved):
                 self.approved.add(call_id)
                 if instead is not None:
-                    self.raw[call_id] = raw(instead)
+                    self.raw[call_id] = args_as_json(instead)
                 elif call_id in self.shown:
                     self.raw[call_id] = self.shown[call_id][1]
 
@@ -104,7 +104,7 @@ def tool_key(definition: ToolDefinition) -> str:
     return f"{metadata.get('plugin', 'app')}:{metadata.get('original', definition.name)}"
 
 
-def digest(args: Mapping[str, Any]) -> str:
+def digest_args(args: Mapping[str, Any]) -> str:
     """A digest of validated arguments, of what serialisation would leave out too."""
     return sha256(to_json(_plain(args), fallback=repr, serialize_unknown=True)).hexdigest()
 
@@ -128,7 +128,7 @@ def _plain(value: Any) -> Any:
     return {"": type(value).__qualname__, **{key: _plain(item) for key, item in fields.items()}}
 
 
-def copied(args: Mapping[str, Any]) -> Mapping[str, Any]:
+def copy_args(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Arguments for others to look at: what they change does not change the call."""
     try:
         return MappingProxyType(copy.deepcopy(dict(args)))
@@ -136,17 +136,17 @@ def copied(args: Mapping[str, Any]) -> Mapping[str, Any]:
         return MappingProxyType(dict(args))
 
 
-def raw(args: str | Mapping[str, Any] | None) -> str:
+def args_as_json(args: str | Mapping[str, Any] | None) -> str:
     """A call's arguments as JSON text."""
     return args if isinstance(args, str) else to_json(args or {}).decode()
 
 
-def written(ctx: RunContext[Any], call_id: str) -> str | None:
+def args_in_history(ctx: RunContext[Any], call_id: str) -> str | None:
     """The arguments of a call as the conversation has them now."""
     for message in reversed(ctx.messages):
         for part in message.parts:
             if isinstance(part, ToolCallPart) and part.tool_call_id == call_id:
-                return raw(part.args)
+                return args_as_json(part.args)
     return None
 
 
@@ -162,23 +162,23 @@ def is_approved(ctx: RunContext[Any]) -> bool:
     return True
 
 
-def unanswered(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
+def unanswered_calls(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
     """Calls without a return, at the end of a history: id -> (tool, arguments)."""
     last = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], ModelResponse)), None)
     if last is None:
         return {}
     answered = {p.tool_call_id for m in messages[last:] for p in m.parts if isinstance(p, ToolReturnPart)}
     calls = [part for part in messages[last].parts if isinstance(part, ToolCallPart)]
-    return {c.tool_call_id: (c.tool_name, raw(c.args)) for c in calls if c.tool_call_id not in answered}
+    return {c.tool_call_id: (c.tool_name, args_as_json(c.args)) for c in calls if c.tool_call_id not in answered}
 
 
-def close(messages: list[ModelMessage]) -> None:
+def close_open_calls(messages: list[ModelMessage]) -> None:
     """Give the calls that asked beside a final result their returns: the run is over, and nobody is asked any more.
 
     Pydantic AI does so for tools that it knows to ask, and not where a call asks when it is made. Without a return the
     history takes no further prompt.
     """
-    returns = [ToolReturnPart(tool, NOT_EXECUTED, call_id) for call_id, (tool, _) in unanswered(messages).items()]
+    returns = [ToolReturnPart(tool, NOT_EXECUTED, call_id) for call_id, (tool, _) in unanswered_calls(messages).items()]
     if returns and isinstance(last := messages[-1], ModelRequest):
         messages[-1] = dataclasses.replace(last, parts=[*last.parts, *returns])
 

@@ -31,8 +31,8 @@ from ...errors import PluginError
 from ..run.hosting import Hosted
 from ..run.session import session
 from ..tools.toolsets import ToolRules
-from .approvals import RUNS, RunCalls, calls_of, close, raw, tool_key, unanswered
-from .rules import Policy, passed
+from .approvals import RUNS, RunCalls, args_as_json, calls_of, close_open_calls, tool_key, unanswered_calls
+from .rules import Policy, admitted_call
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
@@ -162,7 +162,7 @@ class PolicyCapability(AbstractCapability[Any]):
         """Vet what this run brought, and note which calls wait for an approval, before any other hook runs."""
         self._vet_run(ctx)
         runs = session(ctx).state[RUNS]
-        runs[ctx.run_id or ""] = RunCalls(shown=unanswered(ctx.messages))
+        runs[ctx.run_id or ""] = RunCalls(shown=unanswered_calls(ctx.messages))
         try:
             return await handler()
         finally:
@@ -197,13 +197,13 @@ class PolicyCapability(AbstractCapability[Any]):
         What the model is told of arguments that do not fit is bounded.
         """
         if ctx.tool_call_approved:
-            calls_of(ctx).raw.setdefault(call.tool_call_id, raw(call.args))
+            calls_of(ctx).raw.setdefault(call.tool_call_id, args_as_json(call.args))
         try:
             return await handler(args)
         except ValidationError as error:
-            from .validation_errors import bounded
+            from .validation_errors import truncate_errors
 
-            raise bounded(error) from error
+            raise truncate_errors(error) from error
 
     def _vet_run(self, ctx: RunContext[Any]) -> None:
         root = ctx.root_capability
@@ -243,14 +243,16 @@ class PolicyCapability(AbstractCapability[Any]):
         definition = calls.own.get(tool_def.name, tool_def)
         try:
             digest = await self.policy.admit(ctx, definition, args, call)
-            token = passed.set((self.policy, ctx.tool_call_id or "", tool_key(definition), digest)) if digest else None
+            token = None
+            if digest:
+                token = admitted_call.set((self.policy, ctx.tool_call_id or "", tool_key(definition), digest))
             try:
                 if (hosted := self.hosted.of("wrap_tool_execute")) is None:
                     return await handler(args)
                 return await hosted.wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
             finally:
                 if token is not None:
-                    passed.reset(token)
+                    admitted_call.reset(token)
         finally:
             if ctx.tool_call_approved:
                 calls.approved.discard(ctx.tool_call_id or "")  # an approval is for one execution
@@ -266,7 +268,7 @@ class PolicyCapability(AbstractCapability[Any]):
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Of the hosted capabilities; and no call of a run that ended with a result is left open."""
         if not isinstance(result.output, DeferredToolRequests):
-            close(result.all_messages())
+            close_open_calls(result.all_messages())
         hosted = self.hosted.of("after_run")
         return result if hosted is None else await hosted.after_run(ctx, result=result)
 

@@ -21,15 +21,15 @@ from ...plugins.contributions import Allow, Ask, Deny, ToolCall, Verdict
 from ..run.session import session
 from ..tools.expressions import ToolExpression, ToolSubject, as_expression
 from ..tools.rule_errors import check_atoms, check_matches, warn_of_slips
-from .approvals import APPROVALS, calls_of, copied, digest, is_approved, remember, tool_key, written
+from .approvals import APPROVALS, args_in_history, calls_of, copy_args, digest_args, is_approved, remember, tool_key
 
-__all__ = ["InterruptOn", "Policy", "passed"]
+__all__ = ["InterruptOn", "Policy", "admitted_call"]
 
 Predicate: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
 InterruptOn: TypeAlias = "bool | str | ToolExpression | Mapping[str, bool | Predicate]"
 """What `interrupt_on` takes: tool name -> True, False or a predicate; or one expression; False un-asks all."""
 
-passed: ContextVar[tuple[object, str, str, str] | None] = ContextVar("deep_policy_passed", default=None)
+admitted_call: ContextVar[tuple[object, str, str, str] | None] = ContextVar("deep_policy_passed", default=None)
 """(policy, call id, plugin:tool, digest of the arguments) that the outer gate let through in this task."""
 
 
@@ -236,15 +236,15 @@ class Policy:
         if shown and how == "never" and self.check_call is None:
             return ""
         metadata, tool, call_id = definition.metadata or {}, tool_key(definition), ctx.tool_call_id or ""
-        about = digest(args)
-        if call is None and passed.get() == (self, call_id, tool, about):
+        about = digest_args(args)
+        if call is None and admitted_call.get() == (self, call_id, tool, about):
             return about
         described = ToolCall(
             tool=definition.name,
             original=metadata.get("original", definition.name),
             plugin=metadata.get("plugin", "app"),
             tags=ToolSubject.of(definition).tags,
-            args=copied(args),
+            args=copy_args(args),
             call_id=call_id,
             depth=session(ctx).depth,
         )
@@ -268,7 +268,7 @@ class Policy:
         metadata: dict[str, Any] = {"plugin": described.plugin}
         if reason:
             metadata["reason"] = reason
-        text = written(ctx, described.call_id)
+        text = args_in_history(ctx, described.call_id)
         if text is not None:
             calls_of(ctx).shown[described.call_id] = (definition.name, text)
         if text is None or self._validated(ctx, definition, text) != about:
@@ -290,7 +290,7 @@ class Policy:
         seen = calls.shown.get(call_id)
         if not outer or seen is None or seen[0] != definition.name or call_id not in calls.raw:
             return False
-        if written(ctx, call_id) != seen[1]:
+        if args_in_history(ctx, call_id) != seen[1]:
             return False  # the conversation no longer says what the person saw
         return self._validated(ctx, definition, calls.raw[call_id]) == about
 
@@ -301,7 +301,7 @@ class Policy:
         if tool is None:
             return None
         try:
-            return digest(tool.args_validator.validate_json(raw or "{}", context=ctx.validation_context))
+            return digest_args(tool.args_validator.validate_json(raw or "{}", context=ctx.validation_context))
         except ValidationError:
             return None  # something made valid arguments of a call that is not: the person has not seen those
 

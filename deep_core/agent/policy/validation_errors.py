@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-__all__ = ["bounded"]
+__all__ = ["truncate_errors"]
 
 REPEATED = 500
 """Characters of what was given that an error repeats."""
 
 
-def bounded(error: ValidationError) -> ValidationError:
+def truncate_errors(error: ValidationError) -> ValidationError:
     """The same errors, with less of what was given.
 
     Pydantic repeats it whole, and with a missing or misspelt argument that is all of them: of a file that was to be

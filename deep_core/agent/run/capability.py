@@ -15,11 +15,11 @@ from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 
-from ...errors import PluginError, described, said
+from ...errors import PluginError, describe_error, error_message
 from ...plugins.context import AgentContext
 from ...plugins.contributions import Contribution, Processor, PromptSection, ToolCall
 from ...plugins.dispatch import Incidents
-from ..policy.approvals import copied, unanswered
+from ..policy.approvals import copy_args, unanswered_calls
 from ..policy.gates import DeepBase, InnerGate, NativeTools
 from ..policy.rules import Policy
 from ..tools.toolsets import RunToolsets, Toolbox
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from ...plugins.kernel import PluginKernel
     from .events import RunEvent
 
-__all__ = ["DeepCapability", "Parts", "agent_context"]
+__all__ = ["AgentParts", "DeepCapability", "agent_context"]
 
 _TOOL = re.compile(r"\{tool:([A-Za-z0-9_.-]+)\}")
 
 
 @dataclass(eq=False, repr=False)
-class Parts:
+class AgentParts:
     """Everything that was collected for one agent.
 
     Attributes:
@@ -80,7 +80,7 @@ class Parts:
 class DeepCapability(DeepBase):
     """Fans out to every plugin: their tools, sections, processors, backends and events."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: AgentParts) -> None:
         self.id = "deep"
         self.description = None
         self.defer_loading = False
@@ -145,7 +145,7 @@ class DeepCapability(DeepBase):
             error = raised
             raise
         finally:
-            text = None if error is None else described(error)
+            text = None if error is None else describe_error(error)
             await self.parts.emit(RunEndEvent(**_run(ctx), error=text))
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
@@ -153,10 +153,10 @@ class DeepCapability(DeepBase):
         if self.parts.emit is not None and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
             from .events import ApprovalEvent
 
-            pending = unanswered(ctx.messages)
-            for call_id, said in node.deferred_tool_results.approvals.items():
-                if call_id in pending and (said is False or isinstance(said, ToolDenied)):
-                    reason = said.message if isinstance(said, ToolDenied) else ""
+            pending = unanswered_calls(ctx.messages)
+            for call_id, answer in node.deferred_tool_results.approvals.items():
+                if call_id in pending and (answer is False or isinstance(answer, ToolDenied)):
+                    reason = answer.message if isinstance(answer, ToolDenied) else ""
                     tool = pending[call_id][0]
                     about: dict[str, Any] = {"tool": tool, "plugin": self._plugin_of(tool), "call_id": call_id}
                     await self.parts.emit(ApprovalEvent(**_run(ctx), **about, decision="denied", reason=reason))
@@ -234,7 +234,7 @@ class DeepCapability(DeepBase):
             "tool": tool_def.name,
             "plugin": _plugin(tool_def),
             "call_id": call.tool_call_id,
-            "args": copied(args),
+            "args": copy_args(args),
         }
         await emit(ToolEvent(**about, outcome="started"))
         began = time.perf_counter()
@@ -244,7 +244,7 @@ class DeepCapability(DeepBase):
             raise
         except Exception as error:
             outcome = "retried" if isinstance(error, ModelRetry) or "Retry" in type(error).__name__ else "failed"
-            await emit(ToolEvent(**about, outcome=outcome, milliseconds=_since(began), error=said(error)))
+            await emit(ToolEvent(**about, outcome=outcome, milliseconds=_since(began), error=error_message(error)))
             raise
         await emit(ToolEvent(**about, outcome="success", milliseconds=_since(began)))
         return result
@@ -265,7 +265,7 @@ class DeepCapability(DeepBase):
             raise error  # the last of these: the model has used up its retries, which is not the tool's doing
         error.add_note(f"plugin {plugin}, tool {tool_def.name}")
         self.parts.incidents.record(plugin, f"tool {tool_def.name}", error, "the model was told that the call failed")
-        text = described(error)
+        text = describe_error(error)
         raise ToolFailed(f"{text} (plugin {plugin})") from error
 
     # -- events --------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from pydantic_ai._utils import await_maybe, is_async_callable, run_in_executor, 
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.tools import RunContext
 
-from ...errors import described
+from ...errors import describe_error
 from ...plugins.contributions import Contribution, Processor, PromptSection, StateSlot
 from ...plugins.dispatch import Incidents
 from .session import session
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from ...tracing import Tracer
 
-__all__ = ["LIVE", "History", "LiveSent", "last_said"]
+__all__ = ["LIVE", "History", "LiveSent", "last_live_texts"]
 
 LIVE_LIMIT = 8_000
 """Most characters of one live text in the conversation: what files and users wrote must not flood it."""
-PHASES = ("redact", "reduce", "annotate")
+PROCESSOR_PHASES = ("redact", "reduce", "annotate")
 FRAME = '<context id="{name}" rev="{rev}">\n{text}\n</context>'
 """How a live text stands in the conversation: as data in a user turn. As a system prompt it would make adapters
 without a system role (Anthropic's) add a note on such messages to the prefix, the first time there is one."""
@@ -55,7 +55,7 @@ LIVE: StateSlot[LiveSent] = StateSlot("deep_live", LiveSent, LiveSent, persist=F
 """Not persisted: the first request of a run reads it off the history, which is the truth also after a fork."""
 
 
-def sanitised(text: str) -> str:
+def sanitize(text: str) -> str:
     """A live text as it is sent: bounded, without control characters, and unable to close its own frame."""
     text = "".join(c for c in text if c in "\n\t" or c.isprintable())
     text = _EDGE.sub(r"<\\", text)
@@ -93,7 +93,7 @@ class History:
         if added is not None:
             stored.append(added)
             sent.append(added)
-        for phase in PHASES:
+        for phase in PROCESSOR_PHASES:
             before = sent
             for processor in self.processors:
                 if processor.value.phase == phase:
@@ -129,7 +129,7 @@ class History:
                 raise
             self.incidents.record(processor.plugin, f"processor {rule.name}", error, "the history stays as it was")
             if rule.phase == "reduce":
-                await self.compacted(ctx, processor, len(sent), len(sent), described(error))
+                await self.compacted(ctx, processor, len(sent), len(sent), describe_error(error))
             return stored, sent
         if rule.phase == "reduce" and _cut(sent, messages):
             await self.compacted(ctx, processor, len(sent), len(messages), None)
@@ -137,7 +137,7 @@ class History:
 
     def _form(self, rule: Processor) -> Form:
         if id(rule) not in self._forms:
-            self._forms[id(rule)] = uniform(rule.fn)
+            self._forms[id(rule)] = as_form(rule.fn)
         return self._forms[id(rule)]
 
     async def _speak(
@@ -148,7 +148,7 @@ class History:
         said = session(ctx).state[LIVE]
         if again or said.run_id != ctx.run_id:
             said.run_id = ctx.run_id
-            said.revisions = {name: revision for name, (revision, _) in last_said(messages).items()}
+            said.revisions = {name: revision for name, (revision, _) in last_live_texts(messages).items()}
         revisions = said.revisions  # another run of this session may put its own in their place meanwhile
         parts: list[UserPromptPart] = []
         for section in self.sections:
@@ -188,7 +188,7 @@ class History:
             return ""
         name = f"{section.plugin}.{rule.name}"
         if name not in clean or clean[name][0] != text:
-            clean[name] = (text, sanitised(text))
+            clean[name] = (text, sanitize(text))
         return clean[name][1]
 
 
@@ -196,7 +196,7 @@ Form: TypeAlias = "Callable[[RunContext[Any], list[ModelMessage]], Awaitable[lis
 """What every form of a history processor that Pydantic AI takes is brought to."""
 
 
-def uniform(processor: Any) -> Form:
+def as_form(processor: Any) -> Form:
     """A processor of any form as one. Its signature is read once: that takes longer than most processors do.
 
     Raises:
@@ -224,7 +224,7 @@ def _needs(function: Callable[..., Any]) -> int:
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
-def last_said(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
+def last_live_texts(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
     """What a conversation was last told, by `plugin.section`: (revision, the part as it stands).
 
     The revision is of the text before any redactor changed it, so a changed text is told from a redacted one.

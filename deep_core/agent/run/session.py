@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-from ...errors import described, suggest, warn
+from ...errors import describe_error, suggest, warn
 from ...plugins.contributions import StateSlot
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class SessionState:
                 data = slot.migrate(data, version)
             return _adapter(slot).validate_python(data)
         except Exception as error:  # noqa: BLE001 - whatever a plugin's migrate raises, the data is kept
-            self.invalid[slot.name] = described(error)
+            self.invalid[slot.name] = describe_error(error)
             self.kept[slot.name] = stored
             return slot.default()
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ...tracing import Tracer
     from ..policy.rules import Policy
 
-__all__ = ["RESERVED", "PluginToolset", "RunToolsets", "ToolRules", "Toolbox", "static_definitions"]
+__all__ = ["RESERVED_TOOL_NAMES", "PluginToolset", "RunToolsets", "ToolRules", "Toolbox", "static_definitions"]
 
-RESERVED = ("search_tools", "load_capability", "final_result")
+RESERVED_TOOL_NAMES = ("search_tools", "load_capability", "final_result")
 """Tool names that Pydantic AI takes for itself as soon as a deferred tool, capability or an output model exists."""
 T = TypeVar("T")
 DEFAULT_TAGS = ("write",)
@@ -294,7 +294,7 @@ def static_definitions(toolset: AbstractToolset[Any]) -> list[ToolDefinition] | 
     return None
 
 
-class InARow(CombinedToolset[Any]):
+class SequentialToolset(CombinedToolset[Any]):
     """Toolsets as one, of which those that answer without waiting are asked in a row.
 
     `CombinedToolset` asks each in a task of its own: with five plugins these tasks took as long as everything else the
@@ -321,7 +321,7 @@ class InARow(CombinedToolset[Any]):
         return [toolset for toolset in self.toolsets if not (_settled(toolset) and _is_silent(toolset))]
 
 
-class RunToolsets(InARow):
+class RunToolsets(SequentialToolset):
     """All function toolsets of a run. One that is alone in having tools is asked directly, and called directly."""
 
     @classmethod
@@ -354,7 +354,7 @@ class RunToolsets(InARow):
         return await tool.toolset.call_tool(name, tool_args, ctx, tool)
 
 
-class Toolbox(InARow):
+class Toolbox(SequentialToolset):
     """All plugins' toolsets as one; a clash names both plugins and the ways out."""
 
     def claims(self) -> list[Claim]:
@@ -385,7 +385,7 @@ class Toolbox(InARow):
         """
         listed = await self._asked(lambda toolset: toolset.get_tools(ctx))
         tools = {name: tool for own in listed for name, tool in own.items()}
-        if len(tools) < sum(map(len, listed)) or not tools.keys().isdisjoint(RESERVED):
+        if len(tools) < sum(map(len, listed)) or not tools.keys().isdisjoint(RESERVED_TOOL_NAMES):
             pairs = zip(self._plugin_toolsets(), listed, strict=True)
             check_clashes(_claim(toolset, tool.tool_def) for toolset, own in pairs for tool in own.values())
         return tools
@@ -424,7 +424,7 @@ def check_clashes(claims: Iterable[Claim]) -> None:
     """Raise a PluginError for two tools of one name, or one of a reserved name."""
     owners: dict[str, tuple[str, str, str | None]] = {}
     for name, plugin, label, original in claims:
-        if name in RESERVED:
+        if name in RESERVED_TOOL_NAMES:
             raise _reserved(name, plugin, label)
         if name in owners:
             *first, other = owners[name]

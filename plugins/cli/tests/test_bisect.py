@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from deep_cli.bisect import requirements, row, search
 
-from deep_core.plugins.status import survey
+from deep_core.plugins.status import find_plugins
 from tests.environments import Distribution, Here, plugin
 
 NAMES = [f"p{number:02}" for number in range(16)]
@@ -93,7 +93,7 @@ def test_a_plugin_is_never_enabled_without_what_it_requires(tmp_path: Path, monk
             for name in "abcde"
         )
     )
-    found = survey().candidates
+    found = find_plugins().candidates
     plugins = row(found)
     assert sorted(plugins) == list("abcde")
     assert all(plugins.index(needed) < plugins.index(name) for name, needed in needs.items())

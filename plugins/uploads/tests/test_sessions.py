@@ -29,7 +29,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace
 
 from deep_core import DeepAgentDeps, Kernel, PluginError, create_default_deps
-from deep_core.agent.run.history import last_said
+from deep_core.agent.run.history import last_live_texts
 from tests.stubs import (
     AnthropicStub,
     Call,
@@ -47,7 +47,7 @@ Maker = Callable[..., Agent[Any, Any]]
 
 def told(messages: list[ModelMessage]) -> str:
     """What the section says last; empty where it was never said."""
-    return last_said(messages).get("uploads.files", ("", ""))[1]
+    return last_live_texts(messages).get("uploads.files", ("", ""))[1]
 
 
 def times_told(messages: list[ModelMessage]) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deep_core import Kernel
-from deep_core.agent.config import parse_agent_config
+from deep_core.plugin_api import parse_agent_config
 
 from .explained import no_model
 from .failure import Failure

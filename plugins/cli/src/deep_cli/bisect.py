@@ -17,9 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Literal
 
-from deep_core.names import canonical
-from deep_core.plugins.index import Candidate
-from deep_core.plugins.status import Survey
+from deep_core.plugin_api import Candidate, FoundPlugins, canonical
 
 from .failure import USAGE, Failure
 from .probing import end
@@ -101,7 +99,7 @@ def _required(candidate: Candidate, active: Mapping[str, Candidate]) -> set[str]
     }
 
 
-def kept_for(command: Sequence[str], found: Survey, named: Sequence[str]) -> set[str]:
+def kept_for(command: Sequence[str], found: FoundPlugins, named: Sequence[str]) -> set[str]:
     """The plugins that stay enabled in every run, with what they require.
 
     These are the ones that were named, those that the configuration requires, and, for a command of deep, those that
@@ -110,8 +108,8 @@ def kept_for(command: Sequence[str], found: Survey, named: Sequence[str]) -> set
     Raises:
         Failure: one that was named is not there.
     """
-    from deep_core.errors import suggest
-    from deep_core.plugins.status import named as source
+    from deep_core.plugin_api import entry_source as source
+    from deep_core.plugin_api import suggest
 
     active = {c.record.name: c for c in found.candidates if c.record.status == "active"}
     for name in named:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from deep_core.plugins.status import survey
+from deep_core.plugin_api import find_plugins
 
 from .bisect import Finding, Run, disabled, kept_for, requirements, row, runner, search
 from .failure import FAILED, INTERRUPTED, Failure
@@ -31,7 +31,7 @@ def bisect(command: Sequence[str], *, keep: Sequence[str], seconds: float | None
     Raises:
         Failure: there is nothing to take out, no such program, or Ctrl-C.
     """
-    found = survey(remembered=False)
+    found = find_plugins(remembered=False)
     kept = kept_for(command, found, keep)
     plugins = [name for name in row(found.candidates) if name not in kept]
     if not plugins:

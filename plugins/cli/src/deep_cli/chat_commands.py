@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deep_core.errors import suggest
+from deep_core.plugin_api import suggest
 
 from .explained import explained
 

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from deep_core import ConfigError
-from deep_core.names import canonical
-from deep_core.plugins.index import Candidate, scan
-from deep_core.plugins.status import Survey, survey
+from deep_core.plugin_api import Candidate, FoundPlugins, canonical, find_plugins, scan
 
 from .explained import KEYS, no_model
 from .failure import Failure
@@ -81,9 +79,9 @@ def _examine(config: Path | None, seconds: float, target: Target) -> Iterator[Ch
     # probes. It is told above; with pydantic's own plugins off the rest can be looked at.
     if broken:
         os.environ[PYDANTIC_PLUGINS] = "__all__"
-    found: Survey | None = None
+    found: FoundPlugins | None = None
     try:
-        found = survey(config=config, remembered=False)
+        found = find_plugins(config=config, remembered=False)
     except ConfigError as error:
         yield Check("config", False, str(error), "mend that key; `deep config schema` has what is accepted")
     yield _ripgrep()
@@ -215,9 +213,9 @@ def _ripgrep() -> Check:
     )
 
 
-def _agent_section(found: Survey) -> tuple[str | None, str | None] | Check:
+def _agent_section(found: FoundPlugins) -> tuple[str | None, str | None] | Check:
     """The configured model and backend, or what is wrong with `[agent]`."""
-    from deep_core.agent.config import parse_agent_config
+    from deep_core.plugin_api import parse_agent_config
 
     try:
         agent = parse_agent_config(*found.config.agent())
@@ -228,7 +226,7 @@ def _agent_section(found: Survey) -> tuple[str | None, str | None] | Check:
     return agent.model.id, agent.runtime_policy.profile
 
 
-def _config(found: Survey, agent: object) -> Iterator[Check]:
+def _config(found: FoundPlugins, agent: object) -> Iterator[Check]:
     if isinstance(agent, Check):
         yield agent
     else:
@@ -238,7 +236,7 @@ def _config(found: Survey, agent: object) -> Iterator[Check]:
         yield Check("config:leftover", True, message, "take it out of that file, or install what it is for")
 
 
-def _trust(found: Survey) -> Iterator[Check]:
+def _trust(found: FoundPlugins) -> Iterator[Check]:
     for layer in found.config.layers:
         if layer.path is None:
             continue
@@ -256,7 +254,7 @@ def _trust(found: Survey) -> Iterator[Check]:
             yield Check("config:trust", True, f"{layer.path} is not trusted, and says nothing that needs trust")
 
 
-def _plugins(found: Survey, outcomes: Mapping[int, Outcome], target: Target) -> Iterator[Check]:
+def _plugins(found: FoundPlugins, outcomes: Mapping[int, Outcome], target: Target) -> Iterator[Check]:
     """Every plugin: those that would load were probed, their outcomes are by `id`; of the others the reason is told."""
     for candidate in found.candidates:
         outcome = outcomes.get(id(candidate))

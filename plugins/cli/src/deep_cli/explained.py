@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from deep_core import ConfigError, PluginError
-from deep_core.errors import said, suggest
+from deep_core.plugin_api import error_message, suggest
 
 from .failure import FAILED, USAGE
 from .screen import one_line, redact
@@ -95,7 +95,7 @@ def _explained(error: BaseException, model: str) -> Explained:
     # Only now: what comes from Pydantic AI has loaded it; the kinds above must not.
     from pydantic_ai import exceptions
 
-    from deep_core.agent.tools.rule_errors import UnmatchedExpression
+    from deep_core.plugin_api import UnmatchedExpression
 
     if isinstance(error, UnmatchedExpression):
         return Explained(str(error), USAGE)
@@ -119,7 +119,7 @@ def _from_metadata(error: BaseException) -> bool:
 
 
 def _text(error: BaseException) -> str:
-    return one_line(said(error), WIDTH) or "no message"
+    return one_line(error_message(error), WIDTH) or "no message"
 
 
 def _missing_package(error: ImportError) -> Explained:
@@ -144,9 +144,9 @@ def _user_error(error: Exception, model: str) -> Explained:
         provider = model.partition(":")[0]
         # Pydantic AI suggests the nearest of all its models, whoever's: a misspelt provider is told as that.
         near = suggest(provider, KEYS) if provider not in KEYS and ":" in model else ""
-        said = f"Unknown model: {model}.{near}" if near else one_line(text, WIDTH)
+        text = f"Unknown model: {model}.{near}" if near else one_line(text, WIDTH)
         return Explained(
-            f"{said}{'' if said.endswith('?') else '.'} A model is named provider:name, as in --model {EXAMPLE}. "
+            f"{text}{'' if text.endswith('?') else '.'} A model is named provider:name, as in --model {EXAMPLE}. "
             "Without a key: deep demo",
             USAGE,
         )
@@ -157,7 +157,7 @@ def _provider_error(error: ModelAPIError, model: str) -> Explained:
     from pydantic_ai import exceptions
 
     status: int | None = getattr(error, "status_code", None)
-    said = _said(error)
+    cause = _said(error)
     code = f" (HTTP {status})" if status else ""
     variable = key_variable(model) or "the provider's key"
     way: str
@@ -173,12 +173,12 @@ def _provider_error(error: ModelAPIError, model: str) -> Explained:
         way = f"too many requests{code}: wait a little, then run it again"
     elif isinstance(error, exceptions.ModelConnectionError):
         way = f"the provider cannot be reached: check the network{_base_url(model)}"
-        said = _cause(error)
+        cause = _cause(error)
     elif status is not None and status >= 500:
         way = f"the provider failed{code}: run it again later, or use another --model"
     else:
         way = f"the provider refused the request{code}; --verbose shows all of it"
-    return Explained(f"{model or error.model_name}: {way}" + (f" [{said}]" if said else ""))
+    return Explained(f"{model or error.model_name}: {way}" + (f" [{cause}]" if cause else ""))
 
 
 def _base_url(model: str) -> str:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from deep_core.names import canonical
-from deep_core.plugins.index import Candidate, scan, site_directories
+from deep_core.plugin_api import Candidate, canonical, scan, site_directories
 
 from .wanted import Wanted
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import click
 
-from deep_core.names import canonical
-from deep_core.plugins.index import scan
+from deep_core.plugin_api import canonical, scan
 
 from .failure import Failure
 from .installed import version_of

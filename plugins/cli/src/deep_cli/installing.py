@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deep_core import ConfigError
-from deep_core.names import canonical
-from deep_core.plugins.index import Candidate, scan
+from deep_core.plugin_api import Candidate, canonical, scan
 
 from .failure import USAGE, Failure
 from .installed import Dist, brought, distributions, names_of
@@ -192,14 +191,14 @@ def _why(target: Target, wanted: Sequence[Wanted], output: str, pinned: dict[str
 
 def _statuses(plugins: Sequence[Candidate]) -> Iterator[Told]:
     """Each plugin's status; those that may load are loaded, in a child process."""
-    from deep_core.plugins.status import survey
+    from deep_core.plugin_api import find_plugins
 
     from .probing import Probe, probed
 
     if not plugins:
         return
     try:
-        found = survey(remembered=False)
+        found = find_plugins(remembered=False)
     except ConfigError as error:
         for candidate in plugins:
             yield Told(
@@ -243,10 +242,11 @@ def distribution_of(name: str, records: Sequence[PluginRecord]) -> str:
     Raises:
         Failure: it is not installed, or two distributions have a plugin of that name.
     """
-    from deep_core.errors import suggest
-    from deep_core.plugins.status import named
+    from deep_core.plugin_api import entry_source, suggest
 
-    found = sorted({r.distribution for r in records if r.distribution and named(r, [(name, "the command line")])})
+    found = sorted(
+        {r.distribution for r in records if r.distribution and entry_source(r, [(name, "the command line")])}
+    )
     if not found:
         known = {r.name for r in records} | {r.distribution or "" for r in records}
         raise Failure(f"no plugin {name!r} is installed.{suggest(name, known)}", USAGE)

@@ -30,13 +30,13 @@ def listed(*, json: bool) -> str | None:
     Args:
         json: the JSON form instead of the table.
     """
-    from deep_core.plugins.status import survey
+    from deep_core.plugin_api import find_plugins
 
     open_streams()
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", PluginWarning)
-            found = survey()
+            found = find_plugins()
         colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         text = as_json(found.records) if json else as_table(found.records, colours=colours)
     except Exception:  # noqa: BLE001 - not swallowed: the full command meets it again

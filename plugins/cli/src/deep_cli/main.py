@@ -65,7 +65,7 @@ class Deep(click.Group):
             Failure: it is a plugin's, and it cannot be used.
         """
         if cmd_name not in LIGHT:
-            from deep_core.plugins.index import scan, shield_pydantic
+            from deep_core.plugin_api import scan, shield_pydantic
 
             shield_pydantic(scan())  # a command loads pydantic before it makes the kernel, which would do it
         if cmd_name in BUILT_IN:
@@ -78,7 +78,7 @@ class Deep(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, with a suggestion for a misspelt one."""
-        from deep_core.errors import suggest
+        from deep_core.plugin_api import suggest
 
         name = args[0]
         if not name.startswith("-") and name not in BUILT_IN and name not in self._of_plugins(ctx):

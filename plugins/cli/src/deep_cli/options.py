@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue, ValidationError
 from deep_core import ConfigError, PluginOptions
 
 if TYPE_CHECKING:
-    from deep_core.plugins.config import Config
+    from deep_core.plugin_api import Config
 
 __all__ = ["CliOptions", "cli_options"]
 

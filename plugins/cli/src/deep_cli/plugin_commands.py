@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from deep_core.plugins.index import Candidate, origin_problem, scan
-from deep_core.plugins.status import Survey, survey
+from deep_core.plugin_api import Candidate, FoundPlugins, find_plugins, origin_problem, scan
 
 from .failure import FAILED, Failure
 from .screen import one_line
@@ -54,7 +53,7 @@ class PluginCommand:
         try:
             loaded = self._import()
         except (Exception, SystemExit) as error:
-            from deep_core.plugins.load import explain_failure
+            from deep_core.plugin_api import explain_failure
 
             raise Failure(f"{where}: {explain_failure(record, error)}", FAILED) from error
         if not isinstance(loaded, click.Command):
@@ -81,14 +80,14 @@ def plugin_commands() -> dict[str, PluginCommand]:
     found = scan(group=GROUP)
     if not found:
         return {}
-    known = survey()
+    known = find_plugins()
     by_name: dict[str, list[Candidate]] = {}
     for candidate in found:
         by_name.setdefault(candidate.record.name, []).append(candidate)
     return {name: PluginCommand(name, tuple(them), _problem(them, known)) for name, them in sorted(by_name.items())}
 
 
-def _problem(candidates: list[Candidate], known: Survey) -> str:
+def _problem(candidates: list[Candidate], known: FoundPlugins) -> str:
     """Lists act before import, for commands as for plugins (contract, section 3)."""
     if len(candidates) > 1:
         names = [str(c.record.distribution) for c in candidates]

@@ -42,8 +42,7 @@ def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
         name: what was typed.
         taken: names that it cannot have besides the reserved ones: commands of `deep`, where it brings a command.
     """
-    from deep_core.names import NAME
-    from deep_core.plugins.status import RESERVED_NAMES
+    from deep_core.plugin_api import NAME, RESERVED_NAMES
 
     reserved = {*RESERVED_NAMES, *CLASHES, *keyword.kwlist}
     if not NAME.fullmatch(name):

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from deep_core import Explanation, Kernel
-from deep_core.agent.config import parse_agent_config
+from deep_core.plugin_api import parse_agent_config
 
 from .flags import BACKEND
 

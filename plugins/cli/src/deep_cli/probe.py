@@ -71,7 +71,7 @@ def _probe_plugin(job: dict[str, Any], report: Report, imports: dict[str, float]
     from pydantic_ai.models.test import TestModel
 
     from deep_core import Kernel
-    from deep_core.plugins.config import Config, ConfigLayer
+    from deep_core.plugin_api import Config, ConfigLayer
 
     from .explained import explained
 
@@ -139,8 +139,7 @@ def _make_backend(kernel: Kernel, name: str) -> str:
 
     from pydantic_ai.models.test import TestModel
 
-    from deep_core import create_default_deps
-    from deep_core.agent.run.session import DeepAgentDeps
+    from deep_core import DeepAgentDeps, create_default_deps
 
     from .flags import BACKEND
 

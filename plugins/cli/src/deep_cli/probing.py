@@ -21,9 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from deep_core.names import canonical
-from deep_core.plugins.index import Candidate
-from deep_core.plugins.status import Survey, named
+from deep_core.plugin_api import Candidate, FoundPlugins, canonical, entry_source
 
 from .screen import one_line
 
@@ -74,14 +72,14 @@ class Probe:
         return self.job["plugin"] is None
 
     @classmethod
-    def of_plugin(cls, candidate: Candidate, found: Survey, config: Path | None) -> Probe:
+    def of_plugin(cls, candidate: Candidate, found: FoundPlugins, config: Path | None) -> Probe:
         """Load one plugin with what it requires, call its hooks, assemble an agent of that."""
         by_distribution = {canonical(c.record.distribution): c for c in found.candidates if c.record.distribution}
         allowed: dict[str, None] = {}
         waiting = [
             canonical(c.record.distribution or "")
             for c in found.candidates
-            if c is candidate or named(c.record, found.lists.require)
+            if c is candidate or entry_source(c.record, found.lists.require)
         ]
         while waiting:
             name = waiting.pop()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-from deep_core.names import canonical
+from deep_core.plugin_api import canonical
 
 from .failure import Failure
 from .target import PIPX, RECEIPT

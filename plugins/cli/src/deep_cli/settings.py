@@ -8,9 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from deep_core import AgentConfig, ConfigError, Kernel, PluginOptions
-from deep_core.agent.config import parse_agent_config
-from deep_core.plugins.config import Config, PluginSettings
-from deep_core.plugins.options import is_trusted_only
+from deep_core.plugin_api import Config, PluginSettings, is_trusted_only, parse_agent_config
 
 from .screen import MASK, looks_secret, redact
 

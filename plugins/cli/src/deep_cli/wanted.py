@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deep_core.names import canonical
+from deep_core.plugin_api import canonical
 
 from .failure import USAGE, Failure
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 from deep_cli import Failure, TerminalReporter, run_task
 
-from deep_core.plugins.status import survey
+from deep_core.plugin_api import find_plugins
 
 from .sample_files import copy_sample_project
 
@@ -55,7 +55,7 @@ def command(ctx: click.Context, directory: Path | None) -> None:
 
 
 def _check_plugins() -> None:
-    records = {record.name: record for record in survey().records}
+    records = {record.name: record for record in find_plugins().records}
     absent = [distribution for name, distribution in NEEDED.items() if name not in records]
     if absent:
         raise Failure(f"the demo needs {' and '.join(absent)}: pip install {' '.join(absent)}")

@@ -27,8 +27,7 @@ from pydantic_ai.models.function import AgentInfo
 from pydantic_ai.settings import ModelSettings
 
 from deep_core import DeepAgentDeps, Kernel
-from deep_core.agent.run.capability import DeepCapability, Parts
-from deep_core.plugins.dispatch import Incident
+from deep_core.plugin_api import AgentParts, DeepCapability, Incident
 
 from .arguments import fill, least
 from .making import make_deps
@@ -165,7 +164,7 @@ class Bench:
         self.make_agent(kernel)
         return tuple(kernel.latest)
 
-    def parts(self, agent: Agent[Any, Any]) -> Parts:
+    def parts(self, agent: Agent[Any, Any]) -> AgentParts:
         """What was collected for an agent."""
         leaves: list[object] = []
         agent.root_capability.apply(leaves.append)

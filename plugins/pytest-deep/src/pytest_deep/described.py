@@ -12,9 +12,7 @@ from pydantic_ai import FunctionToolset, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset
 
 from deep_core import DeepAgentDeps, Kernel, StateSlot, create_default_deps
-from deep_core.agent.tools.toolsets import RESERVED, static_definitions
-from deep_core.names import NAME
-from deep_core.plugins.status import RESERVED_NAMES
+from deep_core.plugin_api import NAME, RESERVED_NAMES, RESERVED_TOOL_NAMES, static_definitions
 
 from .problem import Problem
 from .subject import Subject
@@ -182,8 +180,10 @@ def about_tool_names(tools: Sequence[tuple[str, str]]) -> Iterator[Problem]:
             yield Problem(where, f"has the name of another tool of this plugin ({others})", "rename one of them")
         if not TOOL_NAME.fullmatch(name):
             yield Problem(where, "has a name that not every provider takes", f"match {TOOL_NAME.pattern}")
-        if name in RESERVED:
-            yield Problem(where, "has a name that Pydantic AI takes for itself", f"rename it; reserved: {RESERVED}")
+        if name in RESERVED_TOOL_NAMES:
+            yield Problem(
+                where, "has a name that Pydantic AI takes for itself", f"rename it; reserved: {RESERVED_TOOL_NAMES}"
+            )
 
 
 def about_descriptions(tools: Sequence[ToolDefinition], places: Mapping[str, str], most: int) -> Iterator[Problem]:

@@ -221,10 +221,10 @@ class PluginConformance:
         return {s.value.name: str(s.value.text) for s in static if s.plugin == bench.subject.name}
 
     def _live(self, bench: Bench) -> dict[str, str]:
-        from deep_core.agent.run.history import last_said
+        from deep_core.plugin_api import last_live_texts
 
         run = bench.sound(bench.run(*bench.calls("canary")))
-        said = last_said(run.requests[-1].messages)
+        said = last_live_texts(run.requests[-1].messages)
         own = f"{bench.subject.name}."
         return {name.removeprefix(own): text for name, (_, text) in said.items() if name.startswith(own)}
 

@@ -8,7 +8,7 @@ from deep_core import hookimpl
 
 if TYPE_CHECKING:
     from deep_core import Kernel, RunEvent
-    from deep_core.plugins.dispatch import Incident
+    from deep_core.plugin_api import Incident
 
     from .script import Request, ScriptedModel
     from .shell import HookCall

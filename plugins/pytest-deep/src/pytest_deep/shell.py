@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, cast
 
-from deep_core.plugins.registry import static
+from deep_core.plugin_api import static_attribute
 
 from .subject import Subject
 
@@ -45,7 +45,7 @@ def shell_of(subject: Subject, calls: list[HookCall]) -> ModuleType:
     if isinstance(subject.obj, ModuleType):
         vars(shell).update({k: v for k, v in vars(subject.obj).items() if k != "__name__"})
     for name in dir(subject.obj):
-        function = static(subject.obj, name)
+        function = static_attribute(subject.obj, name)
         if inspect.isroutine(function) and getattr(function, "deep_impl", None) is not None:
             options = cast("Mapping[str, Any]", cast("Any", function).deep_impl)
             hook = options.get("specname") or name

@@ -12,11 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from deep_core import index
-from deep_core.errors import suggest
-from deep_core.plugins.index import Candidate
-from deep_core.plugins.registry import static
-from deep_core.plugins.status import by_hand
+from deep_core.plugin_api import Candidate, candidate_from_object, scan, site_directories, static_attribute, suggest
 
 __all__ = ["Subject", "find_subject"]
 
@@ -67,7 +63,7 @@ def find_subject(plugin: object) -> Subject:
     """
     if isinstance(plugin, str):
         return _named(plugin)
-    given = by_hand(plugin)
+    given = candidate_from_object(plugin)
     obj: object = plugin() if isinstance(plugin, type) else plugin
     candidate = next((c for c in _installed() if isinstance(obj, ModuleType) and c.value == obj.__name__), None)
     name = candidate.record.name if candidate is not None else given.record.name
@@ -96,12 +92,12 @@ def _named(name: str) -> Subject:
 
 def _installed() -> list[Candidate]:
     """What is installed; read again when something comes into a site directory or leaves it. Every check asks."""
-    return _scanned(tuple((path, os.stat(path).st_mtime_ns) for path in index.site_directories()))
+    return _scanned(tuple((path, os.stat(path).st_mtime_ns) for path in site_directories()))
 
 
 @lru_cache(maxsize=1)
 def _scanned(directories: tuple[tuple[str, int], ...]) -> list[Candidate]:
-    return index.scan([path for path, _ in directories])
+    return scan([path for path, _ in directories])
 
 
 def _subject(name: str, obj: object, candidate: Candidate | None) -> Subject:
@@ -135,5 +131,5 @@ def _package(module: str) -> list[Path]:
 
 
 def _hooks(obj: object) -> list[Any]:
-    names = [name for name in dir(obj) if getattr(static(obj, name), "deep_impl", None) is not None]
+    names = [name for name in dir(obj) if getattr(static_attribute(obj, name), "deep_impl", None) is not None]
     return [getattr(obj, name) for name in names]

@@ -14,7 +14,7 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import to_json
 
 from deep_core import DeepAgentDeps, SessionState
-from deep_core.agent.policy.gates import PolicyCapability
+from deep_core.plugin_api import PolicyCapability
 
 from .approvals import answers, waiting_metadata
 from .budget import RequestBudget

@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_ai.models import Model
 
 from deep_core import PluginOptions, ToolExpression
-from deep_core.agent.tools.expressions import as_expression
+from deep_core.plugin_api import as_expression
 
 __all__ = ["GENERAL_PURPOSE", "SubAgentConfig", "SubagentsOptions"]
 

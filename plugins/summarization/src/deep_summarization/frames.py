@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pydantic_ai.messages import ModelRequest, TextContent, UserPromptPart
 
-from deep_core.agent.run.history import last_said
+from deep_core.plugin_api import last_live_texts
 
 __all__ = ["NOTE", "is_live_text", "is_summary", "note_of"]
 
@@ -20,7 +20,7 @@ def is_live_text(part: UserPromptPart) -> bool:
     content = part.content
     if not isinstance(content, str) or not content.startswith("<context id="):
         return False
-    return bool(last_said([ModelRequest(parts=[part])]))
+    return bool(last_live_texts([ModelRequest(parts=[part])]))
 
 
 def is_summary(part: object) -> bool:

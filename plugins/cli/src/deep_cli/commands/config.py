@@ -150,7 +150,7 @@ TEMPLATE = """\
 @verbose_option
 def init(user: bool) -> None:
     """Write a commented deep.toml into the current folder. An existing file is never overwritten."""
-    from deep_core.plugins.config import user_file
+    from deep_core.plugin_api import user_file
 
     path = user_file() if user else Path("deep.toml")
     try:
@@ -173,8 +173,8 @@ def trust(file: Path | None) -> None:
     Read it first: a trusted file may choose the model and its address, take plugins out and un-ask approvals. When
     its content changes, it is no longer trusted.
     """
-    from deep_core.plugins.config import ConfigLayer, find_project_file, read_file, restrict
-    from deep_core.plugins.config import trust as record
+    from deep_core.plugin_api import ConfigLayer, find_project_file, read_file, restrict
+    from deep_core.plugin_api import trust as record
 
     path = file or find_project_file()
     if path is None:

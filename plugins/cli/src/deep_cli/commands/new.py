@@ -31,7 +31,7 @@ CHECKS: dict[str, Callable[[str], str]] = {
 
 def _kinds(text: str) -> tuple[str, ...]:
     """The kinds that a text names: `toolset,prompt-section`, `all` or `none`."""
-    from deep_core.errors import suggest
+    from deep_core.plugin_api import suggest
 
     words = [word.strip().lower().replace("-", "_") for word in text.split(",")]
     for word in words:
@@ -155,9 +155,9 @@ def _ask_kinds() -> tuple[str, ...]:
 
 
 def _note_installed(plugin: str) -> None:
-    from deep_core.plugins.status import survey
+    from deep_core.plugin_api import find_plugins
 
-    for record in survey().records:
+    for record in find_plugins().records:
         if record.name == plugin:
             note = f"note: {record.distribution} has a plugin {plugin} here; where both are installed, neither is used"
             click.echo(note, err=True)

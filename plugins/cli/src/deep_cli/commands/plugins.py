@@ -38,9 +38,9 @@ def list_plugins(ctx: click.Context, as_json: bool) -> None:
     import warnings
 
     from deep_core import PluginWarning
-    from deep_core.plugins.status import survey
+    from deep_core.plugin_api import find_plugins
 
-    found = survey()
+    found = find_plugins()
     for message in found.warnings:
         warnings.warn(message, PluginWarning, stacklevel=1)
     click.echo(listing.as_json(found.records) if as_json else listing.as_table(found.records, colours=True))
@@ -78,7 +78,7 @@ def uninstall(ctx: click.Context, name: str, yes: bool) -> None:
     """
     from deep_cli.installing import distribution_of, forgotten
     from deep_cli.installing import uninstall as uninstall_it
-    from deep_core.plugins.index import scan
+    from deep_core.plugin_api import scan
 
     # Not a survey: a configuration that is wrong, because of this plugin perhaps, must not keep it installed.
     records = [candidate.record for group in ("deep", "deep.commands") for candidate in scan(group=group)]
