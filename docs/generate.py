@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from deep_core import AgentConfig, hookspecs
-from deep_core.agent_config import LATER
-from deep_core.markers import HookPolicy
+from deep_core import AgentConfig
+from deep_core.agent.config import LATER
+from deep_core.plugins import hookspecs
+from deep_core.plugins.markers import HookPolicy
 
 DOCS = Path(__file__).resolve().parent
 REFERENCE = DOCS / "reference"
@@ -56,7 +57,7 @@ SYNC_NOTIFY = ("deep_agent_created",)
 
 @dataclass(frozen=True)
 class Hook:
-    """One hook, as its function in `deep_core/hookspecs.py` describes it.
+    """One hook, as its function in `deep_core/plugins/hookspecs.py` describes it.
 
     Attributes:
         name: the hook's name.
@@ -116,7 +117,7 @@ def _hook(name: str, function: Callable[..., Any]) -> Hook:
             found[current].append(line)
     missing = [section for section in SECTIONS if section not in found]
     if missing:
-        raise ValueError(f"deep_core/hookspecs.py: {name} has no section {', '.join(missing)} in its docstring")
+        raise ValueError(f"deep_core/plugins/hookspecs.py: {name} has no section {', '.join(missing)} in its docstring")
     sections = {key: textwrap.dedent("\n".join(lines)).strip() for key, lines in found.items() if key}
     policy = cast("HookPolicy", cast("Any", function).deep_policy)
     return Hook(name, function, policy, " ".join(found[""]).strip(), sections)

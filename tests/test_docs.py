@@ -20,9 +20,10 @@ import pytest
 import pytest_deep
 
 import deep_core
-from deep_core import AgentConfig, events, hookspecs
-from deep_core.config import LISTS, PROJECT_AGENT, PROJECT_PLUGIN, SETTINGS
-from deep_core.index import Status
+from deep_core import AgentConfig
+from deep_core.plugins import hookspecs
+from deep_core.plugins.config import LISTS, PROJECT_AGENT, PROJECT_PLUGIN, SETTINGS
+from deep_core.plugins.index import Status
 from tests import another_process
 from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages, readers_environment, turns
 from tests.stubs import AnthropicStub, Script
@@ -94,7 +95,7 @@ def test_hooks_that_pages_show_being_implemented_exist(page: Path) -> None:
     assert set(implemented) <= {*SPECS, *own}
 
 
-@pytest.mark.parametrize("module", [deep_core, events, pytest_deep], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [deep_core, pytest_deep], ids=lambda module: module.__name__)
 def test_the_reference_documents_every_public_name(module: ModuleType) -> None:
     found = re.findall(r"^::: ([\w.]+)$", "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE), re.M)
     assert len(found) == len(set(found))
@@ -161,9 +162,9 @@ def assert_prints(printed: list[str], said: list[str]) -> None:
 
 @pytest.mark.parametrize("page", with_blocks("toml"))
 def test_every_toml_block_is_a_configuration_that_is_accepted(page: Path) -> None:
-    from deep_core.agent_config import parse_agent_config
-    from deep_core.config import Config, ConfigLayer
-    from deep_core.contributions import NAME
+    from deep_core.agent.config import parse_agent_config
+    from deep_core.names import NAME
+    from deep_core.plugins.config import Config, ConfigLayer
 
     for block in blocks(page):
         if block.language != "toml":
@@ -353,5 +354,6 @@ def test_the_architecture_page_has_every_file_of_the_kernel() -> None:
     headings = [
         line for line in (DOCS / "architecture.md").read_text(encoding="utf-8").splitlines() if line.startswith("## ")
     ]
-    told = {name for line in headings for name in re.findall(r"\w+\.py", line)}
-    assert told == {path.name for path in (ROOT / "deep_core").glob("*.py")} - {"__init__.py"}
+    told = {name for line in headings for name in re.findall(r"[\w/]+\.py", line)}
+    kernel = ROOT / "deep_core"
+    assert told == {str(path.relative_to(kernel)) for path in kernel.rglob("*.py") if path.name != "__init__.py"}

@@ -114,7 +114,7 @@ def anyio_backend() -> str:
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
     """Every feature, also as the process's default kernel."""
     with kernel_of_features() as made:
-        monkeypatch.setattr("deep_core.plugins.kernel.default_kernel", lambda: made)
+        monkeypatch.setattr("deep_core.plugins.kernel._default", made)
         yield made
 
 

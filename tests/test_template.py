@@ -27,8 +27,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import deep_core
-from deep_core.contributions import NAME
-from deep_core.kernel import RESERVED_NAMES
+from deep_core.names import NAME
+from deep_core.plugins.status import RESERVED_NAMES
 from tests.environments import REPOSITORY, Distribution, Environment, Finished
 from tests.local_wheels import build, made_once, of_the_checkout
 

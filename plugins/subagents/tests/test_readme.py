@@ -26,7 +26,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     tools = Tools("execute", "look", id="things", requires_approval=True, tags=["execute"])
     things = plugin("things", toolsets=[tools.toolset])
     with deep_core.Kernel(plugins=[deep_subagents, deep_backends, things], discover=False) as kernel:
-        monkeypatch.setattr("deep_core.plugins.kernel.default_kernel", lambda: kernel)
+        monkeypatch.setattr("deep_core.plugins.kernel._default", kernel)
         namespace: dict[str, Any] = {}
         with warnings.catch_warnings():
             warnings.simplefilter("error")
