@@ -260,16 +260,24 @@ def test_the_command_line_page_has_every_command_with_every_option() -> None:
 # -- tables that repeat what code says --------------------------------------------------------------------------------
 
 
-def first_column(page: str, heading: str) -> set[str]:
+def first_column(page: str, heading: str, level: str = "##") -> set[str]:
     """The names in code style in the first column of the tables below a heading."""
     text = (DOCS / page).read_text(encoding="utf-8")
-    section = re.split(rf"^## {re.escape(heading)}$", text, flags=re.M)[1].split("\n## ")[0]
+    section = re.split(rf"^{level} {re.escape(heading)}$", text, flags=re.M)[1]
+    section = re.split(r"^##+ ", section, maxsplit=1, flags=re.M)[0]
     cells = re.findall(r"^\| (`.*?) \|", section, re.M)
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
 
 def test_every_status_of_a_plugin_is_explained() -> None:
     assert first_column("how-plugins-work.md", "Statuses") == set(get_args(Status))
+
+
+def test_every_check_and_setting_of_the_conformance_suite_is_explained() -> None:
+    suite = pytest_deep.PluginConformance
+    assert first_column("testing-plugins.md", "Checks", "###") == {n for n in vars(suite) if n.startswith("test_")}
+    settings = {name for name in suite.__annotations__ if not name.startswith("_")}
+    assert first_column("testing-plugins.md", "Settings", "###") == settings
 
 
 def test_every_key_of_a_plugins_section_is_explained() -> None:
