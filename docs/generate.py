@@ -211,7 +211,7 @@ def hook_index(found: Sequence[Hook]) -> str:
     lines += [f"| `{policy}` | {POLICIES[policy]} |" for policy in used]
     lines += [
         "",
-        "The kernel calls one implementation at a time. [How plugins work](../how-plugins-work.md#ordered) explains",
+        "The kernel calls one implementation at a time. [Order plugins](../how-plugins-work.md#order-plugins) explains",
         "the order. The [plugin API](../reference/plugin-api.md) documents what hooks receive and return.",
         "",
     ]
