@@ -44,7 +44,7 @@ RESERVED = [
     "toolsets",
     "validation_context",
 ]
-COMMANDS = ["chat", "config", "demo", "doctor", "explain", "new", "plugins", "run"]
+COMMANDS = ["call", "chat", "config", "demo", "doctor", "explain", "new", "plugins", "run"]
 
 plugin = "{{ cookiecutter.plugin }}"
 distribution = "{{ cookiecutter.distribution }}"

@@ -8,7 +8,17 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["BACKEND", "agent_options", "config_option", "json_option", "plugin_option", "verbose", "verbose_option"]
+__all__ = [
+    "BACKEND",
+    "agent_options",
+    "approve_option",
+    "backend_option",
+    "config_option",
+    "json_option",
+    "plugin_option",
+    "verbose",
+    "verbose_option",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 BACKEND = "local"
@@ -43,11 +53,7 @@ def agent_options(command: F) -> F:
                 metavar="MODEL",
                 help="provider:name, as openai:gpt-5.2. Default: DEEP_MODEL, [agent] model.",
             ),
-            click.option(
-                "--backend",
-                metavar="NAME",
-                help="Where files are and commands run. Default: local, the current folder.",
-            ),
+            backend_option,
             click.option(
                 "--file",
                 "files",
@@ -56,11 +62,7 @@ def agent_options(command: F) -> F:
                 multiple=True,
                 help="Attach a text file to the task (in a chat, to the first message); may be given several times.",
             ),
-            click.option(
-                "--approve",
-                type=click.Choice(["ask", "allow", "deny"]),
-                help="What becomes of calls that need approval. Default: ask; without a terminal they are denied.",
-            ),
+            approve_option,
             click.option(
                 "--max-requests",
                 type=click.IntRange(min=1),
@@ -71,6 +73,24 @@ def agent_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def backend_option(command: F) -> F:
+    """`--backend NAME`."""
+    return click.option(
+        "--backend",
+        metavar="NAME",
+        help="Where files are and commands run. Default: local, the current folder.",
+    )(command)
+
+
+def approve_option(command: F) -> F:
+    """`--approve HOW`."""
+    return click.option(
+        "--approve",
+        type=click.Choice(["ask", "allow", "deny"]),
+        help="What becomes of calls that need approval. Default: ask; without a terminal they are denied.",
+    )(command)
 
 
 def json_option(command: F) -> F:

@@ -26,6 +26,7 @@ __all__ = ["deep", "main"]
 BUILT_IN = {
     "run": ("commands.run:run", "Let the agent do one task on the current folder."),
     "chat": ("commands.chat:chat", "Talk with the agent about the current folder; it streams, asks and remembers."),
+    "call": ("commands.call:call", "Run one tool of the agent, without a model: how to try a tool."),
     "plugins": ("commands.plugins:plugins", "The installed plugins and what became of them."),
     "explain": ("commands.explain:explain", "The agent as assembled: every part, its plugin, its cost."),
     "doctor": ("commands.doctor:doctor", "What is wrong, and the command that mends it."),

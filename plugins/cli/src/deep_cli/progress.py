@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from deep_core import RequestEvent, ToolEvent, hookimpl
+from deep_core import ApprovalEvent, RequestEvent, ToolEvent, hookimpl
 
 from .report import Step
 from .reporter import Reporter
@@ -35,6 +35,8 @@ class CliProgress:
         self.input_tokens = 0
         self.output_tokens = 0
         self.steps: list[Step] = []
+        self.denied: set[str] = set()
+        """Ids of the calls that policy or a person denied."""
 
     @contextlib.contextmanager
     def muted(self) -> Generator[None]:
@@ -68,4 +70,6 @@ class CliProgress:
             self.steps.append(
                 Step(event.tool, event.plugin, event.args, event.outcome, event.milliseconds, event.error, event.depth)
             )
+        elif isinstance(event, ApprovalEvent) and event.decision == "denied":
+            self.denied.add(event.call_id)
         self._reporter.event(event)

@@ -24,11 +24,12 @@ from .reporter import Reporter
 if TYPE_CHECKING:
     from pydantic_ai import Agent
     from pydantic_ai.models import Model
+    from pydantic_ai.usage import UsageLimits
     from pydantic_ai.workspaces import WorkspaceBackend
 
     from deep_core import DeepAgentDeps
 
-__all__ = ["run_task"]
+__all__ = ["converse", "run_task"]
 
 
 def run_task(
@@ -108,6 +109,8 @@ class _Job:
         self.backend = backend
 
     def run(self, prompt: str, max_requests: int) -> RunReport:
+        from pydantic_ai.usage import UsageLimits
+
         from deep_core import create_default_deps
 
         folder = Path.cwd()
@@ -115,11 +118,11 @@ class _Job:
         deps: DeepAgentDeps[Any] = create_default_deps(kernel=self.kernel)
         output, failure = "", None
         root: str | None = str(folder)
-        # One loop for all runs: a provider's client belongs to the loop it was first used in. Questions are asked
-        # between runs, where no loop runs, so that Ctrl-C ends a question as it ends everything else.
+        # One loop for all runs: a provider's client belongs to the loop it was first used in.
         with asyncio.Runner() as loop:
             try:
-                output = self._converse(loop, prompt, deps, max_requests)
+                limits = UsageLimits(request_limit=max_requests)
+                output = str(converse(loop, self.agent, prompt, deps, self.approver, limits))
             except Exception as error:  # noqa: BLE001 - what ends a run is part of the report
                 failure = error
             if deps.backend is not None:
@@ -142,26 +145,6 @@ class _Job:
             files_by=files_by,
             prompt=None if failure is not None else self._prompt_cost(),
         )
-
-    def _converse(self, loop: asyncio.Runner, prompt: str, deps: DeepAgentDeps[Any], max_requests: int) -> str:
-        from pydantic_ai import DeferredToolRequests
-        from pydantic_ai.usage import UsageLimits
-
-        limits = UsageLimits(request_limit=max_requests)
-        result = loop.run(self.agent.run(prompt, deps=deps, usage_limits=limits))
-        while isinstance(result.output, DeferredToolRequests):
-            asked = loop.run(questions(result.output, deps.backend))
-            answers = self.approver.decide(result.output, asked)
-            result = loop.run(
-                self.agent.run(
-                    message_history=result.all_messages(),
-                    deferred_tool_results=answers,
-                    deps=deps,
-                    usage=result.usage,
-                    usage_limits=limits,
-                )
-            )
-        return str(result.output)
 
     def _files(self, folder: Path, before: Snapshot | None, root: str | None) -> tuple[tuple[FileChange, ...], Any]:
         """What changed. The folder is compared where it is what the tools worked in, else the calls tell."""
@@ -186,6 +169,36 @@ class _Job:
         except Exception as error:  # noqa: BLE001 - the task is done; only the measurement is missing
             self.reporter.note(f"the prompt could not be measured: {explained(error, self.model).message}")
             return None
+
+
+def converse(
+    loop: asyncio.Runner,
+    agent: Agent[Any, Any],
+    prompt: str,
+    deps: DeepAgentDeps[Any],
+    approver: Approver,
+    limits: UsageLimits,
+) -> Any:
+    """Run the agent, and again with the answers for as long as calls wait for them; return its output.
+
+    Questions are asked between runs, where no loop runs, so that Ctrl-C ends a question as it ends everything else.
+    """
+    from pydantic_ai import DeferredToolRequests
+
+    result = loop.run(agent.run(prompt, deps=deps, usage_limits=limits))
+    while isinstance(result.output, DeferredToolRequests):
+        asked = loop.run(questions(result.output, deps.backend))
+        answers = approver.decide(result.output, asked)
+        result = loop.run(
+            agent.run(
+                message_history=result.all_messages(),
+                deferred_tool_results=answers,
+                deps=deps,
+                usage=result.usage,
+                usage_limits=limits,
+            )
+        )
+    return result.output
 
 
 async def _working_dir(backend: WorkspaceBackend) -> str | None:

@@ -25,7 +25,7 @@ from .screen import one_line, plain, redact
 if TYPE_CHECKING:
     from rich.status import Status
 
-__all__ = ["TerminalReporter"]
+__all__ = ["CallScreen", "TerminalReporter"]
 
 DIFF_LINES = 60
 """Lines of a diff or an argument that a question shows at once; `v` shows the rest."""
@@ -277,6 +277,19 @@ class TerminalReporter(Reporter):
             raise Failure(text, INTERRUPTED) from None
         finally:
             self._quiet()
+
+
+class CallScreen(TerminalReporter):
+    """The screen of `deep call`: the tool, its approval, and no word of a model."""
+
+    always_for = "in this call"
+
+    def event(self, event: RunEvent) -> None:
+        """One line for what the tool did."""
+        if not isinstance(event, RequestEvent):
+            super().event(event)
+        if isinstance(event, ToolEvent) and event.outcome != "started":
+            self._quiet()  # nothing is waited for any more
 
 
 def answer_of(line: str) -> Answer | None:

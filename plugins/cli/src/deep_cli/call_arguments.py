@@ -1,0 +1,142 @@
+"""The arguments of `deep call`: what was typed as `key=value`, read by the tool's schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from deep_core.plugin_api import suggest
+
+from .failure import USAGE, Failure
+
+__all__ = ["parse_json", "parse_pairs"]
+
+Schema = Mapping[str, Any]
+EVERY = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
+EXAMPLES = {
+    "integer": "3",
+    "number": "2.5",
+    "boolean": "true",
+    "null": "null",
+    "array": """'["a", "b"]'""",
+    "object": """'{"a": 1}'""",
+}
+"""How a value of a type is typed in a shell."""
+
+
+def parse_pairs(tool: str, pairs: Sequence[str], schema: Schema) -> dict[str, Any]:
+    """Read `key=value` words: a number, true, JSON or a text, as the tool's schema says. `key=@file` reads a file.
+
+    Whether a value is one that the tool takes is for the tool to say.
+
+    Args:
+        tool: its name, for errors.
+        pairs: what was typed.
+        schema: of the tool's arguments.
+
+    Raises:
+        Failure: a word is not `key=value`, the tool has no such argument or another type, or one is missing.
+    """
+    known: Mapping[str, Schema] = schema.get("properties", {})
+    others: Any = schema.get("additionalProperties", False)
+    given: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise Failure(f"{pair!r} is not KEY=VALUE. {_usage(tool, schema)}", USAGE)
+        if key in given:
+            raise Failure(f"{key!r} is given twice; a list is typed as JSON: {key}={EXAMPLES['array']}", USAGE)
+        if key not in known and others is False:
+            raise Failure(f"{tool} has no argument {key!r}.{suggest(key, known)} {_usage(tool, schema)}", USAGE)
+        types = _types(known.get(key, others), schema)
+        given[key] = _value(key, _content(key, text[1:]) if text.startswith("@") else text, types)
+    missing = [key for key in schema.get("required", ()) if key not in given]
+    if missing:
+        raise Failure(f"{tool} needs {', '.join(missing)}. {_usage(tool, schema)}", USAGE)
+    return given
+
+
+def parse_json(text: str) -> dict[str, Any]:
+    """Read all arguments from one JSON object, or from the file that `@file` names. The tool alone checks them.
+
+    Raises:
+        Failure: it is not a JSON object.
+    """
+    try:
+        value: Any = json.loads(_content("--json", text[1:]) if text.startswith("@") else text)
+    except ValueError as error:
+        raise Failure(f"--json: not JSON: {error}", USAGE) from None
+    if not isinstance(value, dict):
+        raise Failure("""--json: not an object, as in --json '{"city": "Oslo"}'""", USAGE)
+    return cast("dict[str, Any]", value)
+
+
+def _usage(tool: str, schema: Schema) -> str:
+    """What to type: `Type: deep call forecast city=TEXT [days=INTEGER]`."""
+    required = schema.get("required", ())
+    words: list[str] = []
+    for key, each in cast("Mapping[str, Schema]", schema.get("properties", {})).items():
+        types = sorted(_types(each, schema) - {"null"})
+        shown = "VALUE" if len(types) != 1 else "TEXT" if types == ["string"] else types[0].upper()
+        words.append(f"{key}={shown}" if key in required else f"[{key}={shown}]")
+    return " ".join(["Type: deep call", tool, *words])
+
+
+def _content(key: str, name: str) -> str:
+    try:
+        return Path(name).expanduser().read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise Failure(f"{key}=@{name}: not UTF-8 text", USAGE) from None
+    except OSError as error:
+        raise Failure(
+            f"{key}=@{name}: {error.strerror or error}; a value that itself begins with @ goes into --json", USAGE
+        ) from None
+
+
+def _value(key: str, text: str, types: frozenset[str]) -> Any:
+    try:
+        value: Any = json.loads(text, parse_constant=_not_json)
+    except ValueError:
+        value = text
+    found = _types_of(value)
+    if found & types and "string" not in found:
+        return value
+    if "string" in types:
+        return text
+    named = sorted(types)
+    way = ", ".join(f"{key}={EXAMPLES[kind]}" for kind in named)
+    raise Failure(f"{key}={text!r} is not of type {' or '.join(named)}; type it as {way}", USAGE)
+
+
+def _not_json(constant: str) -> Any:
+    raise ValueError(constant)  # NaN and Infinity, which Python reads and JSON has not
+
+
+def _types_of(value: Any) -> frozenset[str]:
+    if isinstance(value, bool):
+        return frozenset({"boolean"})
+    if isinstance(value, int):
+        return frozenset({"integer", "number"})
+    names = {float: "number", str: "string", list: "array", dict: "object", type(None): "null"}
+    return frozenset({names[cast("type[Any]", type(value))]})
+
+
+def _types(schema: Any, root: Schema) -> frozenset[str]:
+    """The JSON types that a schema allows; all of them where it does not say."""
+    if not isinstance(schema, Mapping):
+        return EVERY  # `true` allows anything
+    schema = cast("Schema", schema)
+    if "$ref" in schema:
+        found: Any = root
+        for name in str(schema["$ref"]).removeprefix("#/").split("/"):
+            found = found[name]
+        return _types(found, root)
+    for several in ("anyOf", "oneOf", "allOf"):
+        if several in schema:
+            return frozenset(kind for each in schema[several] for kind in _types(each, root))
+    if "type" in schema:
+        return frozenset([schema["type"]] if isinstance(schema["type"], str) else schema["type"])
+    values: Any = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    return EVERY if values is None else frozenset(kind for value in values for kind in _types_of(value))

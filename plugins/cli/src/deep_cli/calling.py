@@ -1,0 +1,228 @@
+"""One call of one tool by the agent as assembled, with a script in the place of the model: `deep call`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deep_core import Kernel
+from deep_core.plugin_api import suggest
+
+from .agent import make_agent
+from .approval import ApprovalMode, Approver, Ask
+from .call_arguments import parse_json, parse_pairs
+from .explained import explained
+from .failure import USAGE, Failure
+from .options import cli_options
+from .progress import CliProgress
+from .report import EXIT_CODES, Decision, Status
+from .reporter import Reporter
+from .runner import converse
+from .screen import redact
+
+if TYPE_CHECKING:
+    from pydantic_ai import ToolDefinition
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart
+    from pydantic_ai.models.function import AgentInfo
+    from pydantic_ai.workspaces import WorkspaceBackend
+
+    from deep_core import DeepAgentDeps
+
+__all__ = ["CallReport", "call_tool"]
+
+CALL_ID = "deep-call"
+
+
+@dataclass(frozen=True)
+class CallReport:
+    """What came of one call.
+
+    Attributes:
+        status: `done`; `failed` (the model got an error, or the run ended with one); `refused` (policy or a person
+            refused the call, or it could not be asked about).
+        tool: the tool.
+        plugin: whose tool it is; `app` for none of a plugin.
+        args: the arguments as the model sent them.
+        result: what the model got, as text; "" where the run ended with an error.
+        error: what ended the run, in one line; None otherwise.
+        milliseconds: how long the tool took; 0 where it did not run.
+        decisions: the approvals, in order.
+        exception: the exception behind `error`.
+    """
+
+    status: Status
+    tool: str
+    plugin: str
+    args: Mapping[str, Any]
+    result: str
+    error: str | None
+    milliseconds: float
+    decisions: tuple[Decision, ...]
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def exit_code(self) -> int:
+        """0 done, 1 failed, 3 refused or could not be asked."""
+        return EXIT_CODES[self.status]
+
+    def to_json(self) -> dict[str, Any]:
+        """What `deep call --output json` prints (documented in the README of deep-cli)."""
+        return {
+            "schema": 1,
+            "status": self.status,
+            "exit_code": self.exit_code,
+            "tool": self.tool,
+            "plugin": self.plugin,
+            "args": dict(self.args),
+            "result": self.result,
+            "error": self.error,
+            "ms": round(self.milliseconds, 1),
+            "approvals": [decision.to_json() for decision in self.decisions],
+        }
+
+
+def call_tool(
+    tool: str,
+    pairs: Sequence[str] = (),
+    *,
+    whole: str | None = None,
+    backend: str | WorkspaceBackend | None = None,
+    approve: ApprovalMode | None = None,
+    ask: Ask | None = None,
+    plugins: Sequence[object] = (),
+    config: Path | None = None,
+    reporter: Reporter | None = None,
+) -> CallReport:
+    """Let the agent of all installed plugins call one tool, as a model would, and return what the model would get.
+
+    Policy, approvals, containment, history processors and events are those of a run. Blocks until it is done, and must
+    not be called while an event loop runs in this thread.
+
+    Args:
+        tool: by the name the model calls it.
+        pairs: the arguments as `key=value`.
+        whole: all of the arguments as one JSON object, instead of `pairs`.
+        backend: a name or an instance; None means what the configuration says, else `local`.
+        approve: `ask`, `allow` or `deny` calls that need approval; None means what `[plugins.cli] options` say.
+        ask: asks a person, for `ask`; without it such calls are denied.
+        plugins: modules or objects with hook implementations, besides the installed ones.
+        config: a configuration file, trusted as code is.
+        reporter: hears what happens.
+
+    Raises:
+        Failure: the agent has no such tool, or the arguments cannot be read.
+        ConfigError: a configuration key or value is wrong.
+        PluginError: a plugin that was named failed, two plugins clash, or no plugin provides the backend.
+    """
+    from pydantic_ai.models.function import FunctionModel
+    from pydantic_ai.usage import UsageLimits
+
+    from deep_core import create_default_deps
+
+    heard = reporter or Reporter()
+    progress = CliProgress(heard)
+    with Kernel(plugins=[progress, *plugins], config=config) as kernel:
+        script = _OneCall(tool, pairs, whole)
+        agent = make_agent(kernel, FunctionModel(script.answer, model_name="deep-call"), backend).agent
+        approver = Approver(approve or cli_options(kernel.config).approve, ask, heard.decided)
+        deps: DeepAgentDeps[Any] = create_default_deps(kernel=kernel)
+        failure: Exception | None = None
+        with asyncio.Runner() as loop:
+            try:
+                converse(loop, agent, f"deep call {tool}", deps, approver, UsageLimits(request_limit=None))
+            except Exception as error:  # noqa: BLE001 - what ends a run is part of the report
+                failure = error
+        if script.problem is not None:
+            raise script.problem from None
+        if not script.plugin and failure is not None:
+            raise failure  # it ended before the tool was called
+        refused = CALL_ID in progress.denied or any(not decision.approved for decision in approver.decisions)
+        failed = failure is not None or script.outcome in ("failed", "retried")
+        return CallReport(
+            status="refused" if refused else "failed" if failed else "done",
+            tool=tool,
+            plugin=script.plugin,
+            args=script.args,
+            result=script.result,
+            error=None if failure is None else _reason(failure),
+            milliseconds=sum((step.milliseconds for step in progress.steps if step.tool == tool), 0.0),
+            decisions=tuple(approver.decisions),
+            exception=failure,
+        )
+
+
+def _reason(failure: Exception) -> str:
+    from pydantic_ai.exceptions import UnexpectedModelBehavior
+
+    # A tool with retries=0 that asks for another try ends the run: there is no model to try another.
+    return redact(str(failure)) if isinstance(failure, UnexpectedModelBehavior) else explained(failure).message
+
+
+class _OneCall:
+    """The script: call the tool, read its result, end. A tool that is offered on demand is searched for first.
+
+    Attributes:
+        plugin: whose tool it is; "" before the call was made.
+        args: of the call.
+        outcome: of the call, as Pydantic AI names it: `success`, `failed`, `retried`, `denied`; "" before there is one.
+        result: what the model got.
+        problem: why no call was made.
+    """
+
+    def __init__(self, tool: str, pairs: Sequence[str], whole: str | None) -> None:
+        self._tool = tool
+        self._pairs = pairs
+        self._whole = whole
+        self._called = False
+        self.plugin = ""
+        self.args: Mapping[str, Any] = {}
+        self.outcome = ""
+        self.result = ""
+        self.problem: Failure | None = None
+
+    def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        """Answer a request of the agent."""
+        from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+
+        if not self.plugin:
+            try:
+                found = self._find(info.model_request_parameters.function_tools)
+                self.args = (
+                    parse_pairs(self._tool, self._pairs, found.parameters_json_schema)
+                    if self._whole is None
+                    else parse_json(self._whole)
+                )
+            except Failure as problem:
+                self.problem = problem
+                raise
+            self.plugin = str((found.metadata or {}).get("plugin", "app"))
+            if found.defer_loading:  # as a model does: it finds the tool first
+                return ModelResponse([ToolCallPart("search_tools", {"queries": [self._tool]}, f"{CALL_ID}-search")])
+        if not self._called:
+            self._called = True
+            return ModelResponse([ToolCallPart(self._tool, dict(self.args), CALL_ID)])
+        parts = [part for message in messages for part in message.parts]
+        answers = [p for p in parts if isinstance(p, ToolReturnPart) and p.tool_call_id == CALL_ID]
+        if not answers:
+            # Another agent with the same model: one that the tool made.
+            raise RuntimeError(f"{self._tool} asks a model, and deep call has none: try it with deep run")
+        self._read(answers[-1])
+        return ModelResponse([TextPart("done")])
+
+    def _find(self, tools: Sequence[ToolDefinition]) -> ToolDefinition:
+        by_name = {tool.name: tool for tool in tools}
+        if self._tool in by_name:
+            return by_name[self._tool]
+        if not by_name:
+            raise Failure("the agent has no tool; `deep plugins list` says why", USAGE)
+        raise Failure(
+            f"the agent has no tool {self._tool!r}.{suggest(self._tool, by_name)} `deep explain` lists its tools", USAGE
+        )
+
+    def _read(self, part: ToolReturnPart[Any]) -> None:
+        lines = [part.model_response_str(wrap_if_error=False)]
+        lines += [f"[{file.media_type}: {file.identifier}]" for file in part.files]
+        self.outcome, self.result = part.outcome, "\n".join(line for line in lines if line)

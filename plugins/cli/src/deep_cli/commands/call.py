@@ -1,0 +1,102 @@
+"""`deep call`: one tool of the agent, without a model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from deep_cli.failure import Failure, show_traceback
+from deep_cli.flags import approve_option, backend_option, config_option, plugin_option, verbose, verbose_option
+from deep_cli.screen import answers_alone, plain
+
+if TYPE_CHECKING:
+    from deep_cli.calling import CallReport
+
+__all__ = ["call"]
+
+
+@click.command()
+@click.argument("tool")
+@click.argument("pairs", metavar="[KEY=VALUE]...", nargs=-1)
+@click.option(
+    "--json",
+    "whole",
+    metavar="JSON",
+    help="All arguments as one JSON object, sent as it is; @FILE reads it from a file.",
+)
+@backend_option
+@approve_option
+@plugin_option
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="What stdout gets. Default: what the model would get, as text.",
+)
+@config_option
+@verbose_option
+@click.pass_context
+def call(
+    ctx: click.Context,
+    tool: str,
+    pairs: tuple[str, ...],
+    whole: str | None,
+    backend: str | None,
+    approve: Literal["ask", "allow", "deny"] | None,
+    plugin_files: tuple[Path, ...],
+    output: str,
+    config: Path | None,
+) -> None:
+    """Run one TOOL of the agent, as a model would call it, and print what the model would get.
+
+    The agent, its policy and its approvals are those of `deep run`; no model is asked and no key is needed. The tool's
+    schema says what a VALUE is: a text, a number, true, or JSON for lists and objects. KEY=@FILE reads a file.
+
+    Exit code: 0 done, 1 the tool failed, 2 usage or configuration, 3 the call was refused or could not be asked about.
+    """
+    if pairs and whole is not None:
+        raise click.UsageError("KEY=VALUE and --json exclude each other: --json has all arguments.")
+    from deep_cli.calling import call_tool
+    from deep_cli.explained import explained
+    from deep_cli.plugin_files import load_plugin_files
+    from deep_cli.terminal import CallScreen
+
+    try:
+        with answers_alone(), CallScreen().open() as screen:
+            given: Any = load_plugin_files(plugin_files)
+            report = call_tool(
+                tool,
+                pairs,
+                whole=whole,
+                backend=backend,
+                approve=approve,
+                ask=screen.ask,
+                plugins=given,
+                config=config,
+                reporter=screen,
+            )
+    except Failure:
+        raise
+    except Exception as error:
+        if verbose(ctx):
+            show_traceback(error)
+        found = explained(error)
+        raise Failure(found.message, found.exit_code) from error
+    _finish(ctx, report, as_json=output == "json")
+
+
+def _finish(ctx: click.Context, report: CallReport, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
+    elif report.result:
+        # A file gets the result as it is; a terminal would obey what is in it.
+        click.echo(plain(report.result) if sys.stdout.isatty() else report.result)
+    if report.error is not None:
+        if report.exception is not None and verbose(ctx):
+            show_traceback(report.exception)
+        raise Failure(report.error, report.exit_code)
+    ctx.exit(report.exit_code)
