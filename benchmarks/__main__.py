@@ -1,4 +1,4 @@
-"""`python -m benchmarks [ROW…] [--peers]`: measure, print the tables, write results/latest.json.
+"""`python -m benchmarks [ROW…] [--peers | --against REV] [--times N]`: measure, print, write results/latest.json.
 
 A run of all rows writes its page too, and its numbers beside it: README.md and results/published.json, with the peers
 PEERS.md and results/peers.json.
@@ -7,23 +7,22 @@ PEERS.md and results/peers.json.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from collections.abc import Sequence
 from importlib import import_module
 
-from benchmarks import peers, report
-from benchmarks.measure import Contender, Figure
+from benchmarks import against, peers, report
+from benchmarks.measure import Bench, Contender, Figure
 
-CONTENDERS = [Contender("floor", "floor"), Contender("ours", "ours")]
+FLOOR, OURS = Contender("floor", "floor"), Contender("ours", "ours")
+PEER_ROWS = ["cold_start", "create", "turn", "static_cost", "sessions", "compaction"]
+"""Those in which the peers take part."""
 ROWS = [
-    "cold_start",
-    "create",
-    "turn",
-    "static_cost",
-    "sessions",
+    *PEER_ROWS,
     "command_line",
     "no_op",
     "cache_stability",
-    "compaction",
     "long_history",
     "big_files",
     "big_output",
@@ -32,30 +31,52 @@ ROWS = [
 ]
 
 
-def main() -> None:
-    """Run the rows, one after the other."""
+def main() -> int:
+    """Run the rows, one after the other; 1 where one is worse than at the other commit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all by default")
-    parser.add_argument("--peers", action="store_true", help="install and measure the peers of peers.txt too")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--peers", action="store_true", help="install and measure the peers of peers.txt too")
+    other.add_argument("--against", metavar="REV", help="measure ours as it was at that commit, in place of the floor")
+    parser.add_argument("--times", type=float, default=1.0, metavar="N", help="so many times the usual rounds")
     arguments = parser.parse_args()
     if unknown := set(arguments.rows) - set(ROWS):
         parser.error(f"no such row: {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
-    contenders = [CONTENDERS[0], *(peers.install() if arguments.peers else []), CONTENDERS[1]]
-    began, figures = time.perf_counter(), list[Figure]()
-    for row in arguments.rows or ROWS:
-        started = time.perf_counter()
-        figures += import_module(f"benchmarks.rows.{row}").measure(contenders)
-        print(f"{row}: {time.perf_counter() - started:.0f} s", flush=True)
-    command = " ".join(["make bench-peers" if arguments.peers else "make bench", *arguments.rows])
-    run = report.Run(command, (time.perf_counter() - began) / 60, contenders, figures)
-    results = report.HERE / "results"
-    results.mkdir(exist_ok=True)
-    (results / "latest.json").write_text(report.as_json(run), encoding="utf-8")
-    if not arguments.rows:
-        page, numbers = ("PEERS.md", "peers.json") if arguments.peers else ("README.md", "published.json")
-        (results / numbers).write_text(report.as_json(run), encoding="utf-8")
+    if arguments.against:
+        return _compare(arguments.against, arguments.rows or ROWS, arguments.times)
+    environments = peers.install() if arguments.peers else []
+    contenders = [FLOOR, *(contender for each in environments for contender in each.contenders), OURS]
+    began = time.perf_counter()
+    figures = _measured(Bench(contenders, arguments.times), arguments.rows or (PEER_ROWS if environments else ROWS))
+    command = " ".join(["make bench-peers" if environments else "make bench", *arguments.rows])
+    run = report.Run(command, (time.perf_counter() - began) / 60, figures, environments)
+    report.RESULTS.mkdir(exist_ok=True)
+    (report.RESULTS / "latest.json").write_text(report.as_json(run), encoding="utf-8")
+    if not arguments.rows and arguments.times == 1:
+        page, numbers = ("PEERS.md", "peers.json") if environments else ("README.md", "published.json")
+        (report.RESULTS / numbers).write_text(report.as_json(run), encoding="utf-8")
         (report.HERE / page).write_text(report.as_page(run), encoding="utf-8")
     print(report.as_table(run))
+    return 0
 
 
-main()
+def _measured(bench: Bench, rows: Sequence[str]) -> list[Figure]:
+    figures: list[Figure] = []
+    for row in rows:
+        started = time.perf_counter()
+        figures += import_module(f"benchmarks.rows.{row}").measure(bench)
+        print(f"{row}: {time.perf_counter() - started:.0f} s", flush=True)
+    return figures
+
+
+def _compare(revision: str, rows: Sequence[str], times: float) -> int:
+    with against.checked_out(revision) as before:
+        contenders = [before, Contender(OURS.name, OURS.module, floor=before.name)]
+        found = against.changes(_measured(Bench(contenders, times), rows), before.name)
+    print(against.as_table(found, before.name))
+    worse = [change.figure.name for change in found if change.worse]
+    print("\n".join([f"\n{len(found)} rows, {len(worse)} of them worse by more than 3 %", *worse]))
+    return 1 if worse else 0
+
+
+sys.exit(main())

@@ -16,11 +16,13 @@ import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from math import comb
 from pathlib import Path
 from typing import Any
 
 __all__ = [
     "NOISE",
+    "Bench",
     "Child",
     "Contender",
     "Figure",
@@ -28,11 +30,9 @@ __all__ = [
     "Spread",
     "alternate",
     "counted",
-    "figure",
     "lockstep",
     "only",
     "ordered",
-    "own",
     "ready",
     "scratch",
     "variables",
@@ -46,25 +46,45 @@ KEPT = ("PATH", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT")
 
 @dataclass(frozen=True)
 class Contender:
-    """Who is measured: a name for the table, its module below `benchmarks.contenders`, the interpreter it runs in."""
+    """Who is measured.
+
+    Attributes:
+        name: for the table.
+        module: below `benchmarks.contenders`, or `module:ATTRIBUTE` of it.
+        python: the interpreter that it runs in.
+        repository: the checkout that it imports `benchmarks`, `tests` and the kernel from.
+        floor: the name of the contender that it is compared with.
+    """
 
     name: str
     module: str
     python: str = sys.executable
+    repository: Path = REPOSITORY
+    floor: str = "floor"
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Values of the rounds: their median, least, greatest and number."""
+    """Values of the rounds: their median, least, greatest and number.
+
+    Attributes:
+        between: the interval that holds the true median with a probability of 95 %, or what comes nearest with so few
+            rounds: least and greatest below six. By the binomial distribution, so whatever the noise looks like.
+    """
 
     median: float
     low: float
     high: float
     rounds: int
+    between: tuple[float, float]
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        return cls(statistics.median(values), min(values), max(values), len(values))
+        ranked, count = sorted(values), len(values)
+        cut = 0  # so many values at either end lie outside
+        while sum(comb(count, k) for k in range(cut + 2)) <= 0.025 * 2**count:
+            cut += 1
+        return cls(statistics.median(ranked), ranked[0], ranked[-1], count, (ranked[cut], ranked[-1 - cut]))
 
     def show(self, digits: int) -> str:
         """The median, with the spread where there is one."""
@@ -108,7 +128,7 @@ class Figure:
         unit: of the values.
         values: contender -> spread.
         goal: for ours.
-        ratios: contender -> spread of the ratios to the floor, each of two values that were taken side by side.
+        ratios: contender -> spread of the ratios to its floor, each of two values that were taken side by side.
         digits: after the decimal point.
         note: how to read it.
         table: a column of the first table, else a line of the second.
@@ -131,20 +151,66 @@ class Figure:
         return self.goal.met((self.ratios if self.goal.of == "ratio" else self.values)["ours"].median)
 
 
-def figure(name: str, unit: str, rounds: Sequence[Mapping[str, float]], goal: Goal | None = None, **how: Any) -> Figure:
-    """A figure from rounds of one value for each contender; ratios are of values of the same round."""
-    names = list(rounds[0])
-    values = {who: Spread.of([each[who] for each in rounds]) for who in names}
-    ratios: dict[str, Spread] = {}
-    if "floor" in names and all(each["floor"] > 0 for each in rounds):
-        ratios = {who: Spread.of([each[who] / each["floor"] for each in rounds]) for who in names if who != "floor"}
-    return Figure(name, unit, values, goal, ratios, **how)
+@dataclass(frozen=True)
+class Bench:
+    """What the rows are given: who is measured, and how long.
+
+    Attributes:
+        contenders: with the floors of all of them.
+        times: of the usual rounds, so many are measured: 0.2 for a trial, 3 for a small difference.
+    """
+
+    contenders: Sequence[Contender]
+    times: float = 1.0
+
+    @property
+    def ours(self) -> list[Contender]:
+        """Ours; beside another commit of ours, both."""
+        return [contender for contender in self.contenders if contender.module == "ours"]
+
+    @property
+    def own(self) -> list[Contender]:
+        """The floor of our environment and ours, for rows that were not written for peers."""
+        return [contender for contender in self.contenders if contender.name == "floor" or contender.module == "ours"]
+
+    def rounds(self, usual: int) -> int:
+        """How many rounds to measure where there are usually so many."""
+        return max(1, round(usual * self.times))
+
+    def figure(
+        self,
+        name: str,
+        unit: str,
+        rounds: Sequence[Mapping[str, float]],
+        goal: Goal | None = None,
+        *,
+        floor: str | None = None,
+        **how: Any,
+    ) -> Figure:
+        """A figure from rounds of one value for each contender; ratios are of values of the same round.
+
+        Args:
+            name: what was measured.
+            unit: of the values.
+            rounds: contender -> value, of each round.
+            goal: for ours.
+            floor: what all are compared with, in place of their own floor.
+            **how: the other attributes of the figure.
+        """
+        values = {who: Spread.of([each[who] for each in rounds]) for who in rounds[0]}
+        floors = {contender.name: contender.floor for contender in self.contenders}
+        ratios: dict[str, Spread] = {}
+        for who in values:
+            base = floor or floors.get(who, "floor")
+            if who != base and base in values and all(each[base] > 0 for each in rounds):
+                ratios[who] = Spread.of([each[who] / each[base] for each in rounds])
+        return Figure(name, unit, values, goal, ratios, **how)
 
 
-def variables(home: Path) -> dict[str, str]:
+def variables(home: Path, repository: Path = REPOSITORY) -> dict[str, str]:
     """The environment of what is measured: no key, no setting of ours, byte code written, a home of its own."""
     kept = {key: os.environ[key] for key in KEPT if key in os.environ}
-    return {**kept, "HOME": str(home), "PYTHONPATH": str(REPOSITORY), "PYDANTIC_AI_NO_BANNER": "1"}
+    return {**kept, "HOME": str(home), "PYTHONPATH": str(repository), "PYDANTIC_AI_NO_BANNER": "1"}
 
 
 @contextmanager
@@ -167,8 +233,15 @@ class Child:
     def __init__(self, contender: Contender, row: str, home: Path, **parameters: Any) -> None:
         self.name = contender.name
         command = [contender.python, "-m", "benchmarks.child", row, contender.module, json.dumps(parameters)]
+        # It ends without cleaning up: what it made goes with `home`.
+        env = {**variables(home, contender.repository), "TMPDIR": str(home)}
         self._process = subprocess.Popen(
-            command, cwd=home, env=variables(home), stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+            command,
+            cwd=home,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
         )
 
     def ask(self) -> Any:
@@ -199,11 +272,6 @@ class Child:
         self._process.wait()
 
 
-def own(contenders: Sequence[Contender]) -> list[Contender]:
-    """The floor and ours, for rows that were not written for peers."""
-    return [contender for contender in contenders if contender.name in ("floor", "ours")]
-
-
 def ordered(contenders: Sequence[Any], number: int) -> Sequence[Any]:
     """Forwards and backwards by turns, so that nobody always follows the same one."""
     return contenders if number % 2 else contenders[::-1]
@@ -216,11 +284,14 @@ def ready(*children: Child) -> list[Any]:
     return [child.answer() for child in children]
 
 
-def counted(contenders: Sequence[Contender], row: str, **parameters: Any) -> list[dict[str, Any]]:
-    """One round, of what is counted: it is the same each time, and whatever else the machine does."""
-    with scratch() as home, ExitStack() as stack:
-        children = [stack.enter_context(Child(contender, row, home, **parameters)) for contender in contenders]
-        return [{child.name: answer for child, answer in zip(children, ready(*children), strict=True)}]
+def counted(contenders: Sequence[Contender], row: str, rounds: int = 1, **parameters: Any) -> list[dict[str, Any]]:
+    """Rounds of what is counted: nearly the same each time, whatever else the machine does, so all work at once."""
+    out: list[dict[str, Any]] = []
+    for _ in range(rounds):
+        with scratch() as home, ExitStack() as stack:
+            children = [stack.enter_context(Child(contender, row, home, **parameters)) for contender in contenders]
+            out.append({child.name: answer for child, answer in zip(children, ready(*children), strict=True)})
+    return out
 
 
 def alternate(contenders: Sequence[Contender], row: str, rounds: int, **parameters: Any) -> list[dict[str, Any]]:

@@ -12,11 +12,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Contender, Figure
+from benchmarks.measure import Figure
+from benchmarks.peers import Environment
 
-__all__ = ["Run", "as_json", "as_page", "as_table"]
+__all__ = ["HERE", "RESULTS", "Run", "as_json", "as_page", "as_table"]
 
 HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
 DISTRIBUTIONS = ("deep-core", "pydantic-ai-slim", "pydantic", "pydantic-core", "anyio")
 
 
@@ -27,14 +29,14 @@ class Run:
     Attributes:
         command: as it was typed.
         minutes: that it took.
-        contenders: who was measured.
         figures: what came out.
+        environments: of the peers.
     """
 
     command: str
     minutes: float
-    contenders: Sequence[Contender]
     figures: Sequence[Figure]
+    environments: Sequence[Environment] = ()
 
 
 def machine() -> dict[str, Any]:
@@ -63,20 +65,24 @@ def as_json(run: Run) -> str:
     figures = [
         {**asdict(figure), "goal": figure.goal and str(figure.goal), "met": figure.met} for figure in run.figures
     ]
-    about = {"schema": 1, "command": run.command, "minutes": round(run.minutes, 1), "machine": machine()}
-    return json.dumps({**about, "figures": figures}, indent=2) + "\n"
+    about = {"schema": 2, "command": run.command, "minutes": round(run.minutes, 1), "machine": machine()}
+    environments = {each.requirement: dict(each.versions) for each in run.environments}
+    return json.dumps({**about, "environments": environments, "figures": figures}, indent=2) + "\n"
 
 
 def as_table(run: Run) -> str:
     """Both tables, as Markdown: what the terminal and the page show."""
-    return f"{_contenders(run)}\n\n{_lines(run)}"
+    return "\n\n".join(filter(None, (_contenders(run), _lines(run))))
 
 
 def _contenders(run: Run) -> str:
     columns = [figure for figure in run.figures if figure.table]
+    if not columns:
+        return ""
+    names = list(max((figure.values for figure in columns), key=len))
     heads = [f"{figure.name}, {figure.unit}" for figure in columns]
     rows = [["", *heads], ["---"] * (len(heads) + 1)]
-    rows += [[who.name, *(_value(figure, who.name) for figure in columns)] for who in run.contenders]
+    rows += [[who, *(_value(figure, who) for figure in columns)] for who in names]
     rows += [["**goal for ours**", *(str(figure.goal or "") for figure in columns)]]
     rows += [["**met**", *(_verdict(figure) for figure in columns)]]
     return _markdown(rows)
@@ -120,6 +126,7 @@ def as_page(run: Run) -> str:
         "## This run",
         f"`{run.command}`, {about['date']}, {run.minutes:.0f} minutes. {about['processor']}, {about['cores']} cores, "
         f"load {about['load'][0]} at the end; {about['system']}; {about['python']}; {versions}.",
+        *(_environment(each) for each in run.environments),
         f"{met} goals met, {len(missed)} missed.",
         as_table(run),
     ]
@@ -128,10 +135,18 @@ def as_page(run: Run) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _environment(environment: Environment) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in environment.versions.items() if name != "python")
+    floor, *compared = (contender.name for contender in environment.contenders)
+    python, who = environment.versions["python"], ", ".join(compared)
+    return f"- {environment.requirement}: {python}, {versions}. *{floor}* is what {who} is compared with."
+
+
 def _explained(figure: Figure) -> str:
     number = (figure.ratios if figure.goal and figure.goal.of == "ratio" else figure.values)["ours"].median
     unit = "x floor" if figure.goal and figure.goal.of == "ratio" else figure.unit
     reasons: dict[str, str] = json.loads((HERE / "reasons.json").read_text("utf-8"))
-    reason = next((text for start, text in reasons.items() if figure.name.startswith(start)), "Not looked into yet.")
+    starts = [start for start in reasons if figure.name.startswith(start)]
+    reason = reasons[max(starts, key=len)] if starts else "Not looked into yet."
     kind = " This is a gate." if figure.goal and figure.goal.gate else ""
     return f"**{figure.name}**: {number:,.2f} {unit}, the goal is {figure.goal}.{kind} {reason}"

@@ -1,143 +1,29 @@
-"""deepagents: its default agent on its own file system backend, which belongs to the agent: one agent a session."""
+"""deepagents: its default agent on its own file system backend."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from deepagents import create_deep_agent  # type: ignore[import-not-found]
 from deepagents.backends import FilesystemBackend  # type: ignore[import-not-found]
-from langchain_core.language_models import BaseChatModel  # type: ignore[import-not-found]
-from langchain_core.messages import AIMessage, BaseMessage  # type: ignore[import-not-found]
-from langchain_core.outputs import ChatGeneration, ChatResult  # type: ignore[import-not-found]
-from langchain_core.utils.function_calling import convert_to_openai_tool  # type: ignore[import-not-found]
 
-from benchmarks.work import WINDOW, step, tool_chars
+from benchmarks.contenders.langchain_contender import Calls, LangChainContender
+from benchmarks.work import Step
 
 __all__ = ["CONTENDER"]
 
-PROMPT = "Do the work."
-UNLIMITED = {"recursion_limit": 1_000_000}
-Calls = list[tuple[str, dict[str, Any]]]
+
+def _build(model: Any, root: Path) -> Any:
+    return create_deep_agent(model, backend=FilesystemBackend(root_dir=root, virtual_mode=True))
 
 
-class ScriptedChatModel(BaseChatModel):
-    """Answers request `n` with the calls of `answer(n)`, none of which ends the run; told no tools, with a summary."""
-
-    answer: Callable[[int, list[BaseMessage]], Calls]
-    requests: int = 0
-    tools: list[Any]
-    summaries: list[int]
-
-    @property
-    def _llm_type(self) -> str:
-        return "scripted"
-
-    def bind_tools(self, tools: Sequence[Any], **settings: Any) -> Any:
-        """Remembers what it is shown."""
-        self.tools[:] = tools
-        return self.bind(told=True)
-
-    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **settings: Any) -> Any:
-        if not settings.get("told"):
-            self.summaries.append(self.requests)
-            return _result(AIMessage("So far files were written, read and listed. " * 20))
-        self.requests += 1
-        calls = [
-            {"name": name, "args": args, "id": f"c{self.requests}_{index}", "type": "tool_call"}
-            for index, (name, args) in enumerate(self.answer(self.requests - 1, messages))
-        ]
-        return _result(AIMessage("" if calls else "done", tool_calls=calls))
-
-    async def _agenerate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **settings: Any
-    ) -> Any:
-        return self._generate(messages, stop, run_manager, **settings)
+def _calls(this: Step) -> Calls:
+    return [
+        ("write_file", {"file_path": f"/{this.write}", "content": this.content}),
+        ("read_file", {"file_path": f"/{this.read}"}),
+        ("ls", {"path": f"/{this.ls}"}),
+    ]
 
 
-def _result(message: AIMessage) -> ChatResult:
-    return ChatResult(generations=[ChatGeneration(message=message)])
-
-
-def _model(answer: Callable[[int, list[BaseMessage]], Calls], window: int = WINDOW) -> ScriptedChatModel:
-    return ScriptedChatModel(answer=answer, tools=[], summaries=[], profile={"max_input_tokens": window})
-
-
-def _turns(turns: int, pause: Callable[[int], None]) -> Callable[[int, list[BaseMessage]], Calls]:
-    def answer(request: int, messages: list[BaseMessage]) -> Calls:
-        pause(request)
-        if request >= turns:
-            return []
-        this = step(request)
-        return [
-            ("write_file", {"file_path": f"/{this.write}", "content": this.content}),
-            ("read_file", {"file_path": f"/{this.read}"}),
-            ("ls", {"path": f"/{this.ls}"}),
-        ]
-
-    return answer
-
-
-class DeepAgents:
-    """As `PydanticAIContender`, as far as the rows for peers ask."""
-
-    def create(self) -> None:
-        """Make an agent."""
-        self._agent(_model(_turns(0, lambda turn: None)), Path.cwd())
-
-    async def work(self, root: Path, turns: int, pause: Callable[[int], None], *, streamed: bool = False) -> None:
-        """One session of so many turns."""
-        await self._run(_model(_turns(turns, pause)), root)
-
-    async def many(self, roots: list[Path], turns: int) -> None:
-        """Sessions side by side."""
-        await asyncio.gather(*(self.work(root, turns, lambda turn: None) for root in roots))
-
-    async def compact(self, root: Path, turns: int, window: int) -> tuple[int, int]:
-        """The work in a window of so many tokens: how often a summary was asked for, and the most characters sent."""
-        work, largest = _turns(turns, lambda turn: None), 0
-
-        def answer(request: int, messages: list[BaseMessage]) -> Calls:
-            nonlocal largest
-            largest = max(largest, sum(map(_chars, messages)))
-            return work(request, messages)
-
-        model = _model(answer, window)
-        await self._run(model, root)
-        return len(model.summaries), largest
-
-    def first_request(self, root: Path) -> tuple[list[BaseMessage], ScriptedChatModel, float, float]:
-        """What the first request holds, and when it came."""
-        seen: list[tuple[list[BaseMessage], float, float]] = []
-
-        def answer(request: int, messages: list[BaseMessage]) -> Calls:
-            seen.append((messages, time.monotonic(), time.process_time()))
-            return []
-
-        model = _model(answer)
-        asyncio.run(self._run(model, root))
-        messages, came, cpu = seen[0]
-        return messages, model, came, cpu
-
-    def static_cost(self, root: Path) -> tuple[int, int]:
-        """Tools that a request shows, and the characters of all that it holds beside the user's own text."""
-        messages, model, _, _ = self.first_request(root)
-        tools = [convert_to_openai_tool(tool)["function"] for tool in model.tools]
-        chars = sum(tool_chars(tool["name"], tool["description"], tool["parameters"]) for tool in tools)
-        return len(tools), chars + sum(_chars(message) for message in messages if message.text != PROMPT)
-
-    def _agent(self, model: ScriptedChatModel, root: Path) -> Any:
-        return create_deep_agent(model, backend=FilesystemBackend(root_dir=root, virtual_mode=True))
-
-    async def _run(self, model: ScriptedChatModel, root: Path) -> None:
-        await self._agent(model, root).ainvoke({"messages": [("user", PROMPT)]}, UNLIMITED)
-
-
-def _chars(message: BaseMessage) -> int:
-    return len(message.text) + sum(len(str(call["args"])) for call in getattr(message, "tool_calls", []))
-
-
-CONTENDER = DeepAgents()
+CONTENDER = LangChainContender(_build, _calls)

@@ -1,112 +1,74 @@
-"""The floor: a bare `pydantic_ai.Agent` with eight tools that a good engineer writes by hand in an afternoon.
+"""The floor: a bare `pydantic_ai.Agent` with the eight tools of by_hand.py; once more with the tools as `async def`.
 
-Plain functions over pathlib, as the documentation of Pydantic AI shows them (it runs them in threads, so that the event
-loop is never blocked). No confinement, no atomic writes, no limits, no state but the todo list.
+As plain functions, which is how the documentation of Pydantic AI shows tools, it runs them in threads, so that the
+event loop is never blocked. As `async def` they run on the event loop, which is cheaper, and blocks it.
 """
 
 from __future__ import annotations
 
-import re
-import subprocess
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any
 
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.models import Model
 
+from benchmarks.contenders.by_hand import INSTRUCTIONS, Session
 from benchmarks.contenders.pydantic_ai_contender import PydanticAIContender
 
-__all__ = ["CONTENDER", "TOOLS", "Session"]
-
-INSTRUCTIONS = """You are a coding agent. You work in a directory with the file tools, and run commands with execute.
-Read a file before you edit it. Keep a todo list for work of several steps. Say briefly what you did."""
-
-
-@dataclass
-class Session:
-    """What a session of the floor holds.
-
-    Attributes:
-        root: its directory.
-        todos: its list.
-        app: itself: where the tools find it, as in the deps of an agent of ours that is given these tools.
-    """
-
-    root: Path
-    todos: list[str] = field(default_factory=list[str])
-
-    @property
-    def app(self) -> Session:
-        return self
+__all__ = ["ASYNC", "ASYNC_TOOLS", "CONTENDER", "TOOLS"]
 
 
 def ls(ctx: RunContext[Session], path: str = ".") -> str:
     """List a directory."""
-    entries = sorted((ctx.deps.app.root / path).iterdir(), key=lambda entry: (entry.is_file(), entry.name))
-    return "\n".join(f"{e.name}/" if e.is_dir() else f"{e.name} ({e.stat().st_size} bytes)" for e in entries)
+    return ctx.deps.app.ls(path)
 
 
 def read_file(ctx: RunContext[Session], path: str, offset: int = 0, limit: int = 2000) -> str:
     """Read lines of a file, numbered, after `offset` skipped ones."""
-    lines = (ctx.deps.app.root / path).read_text().splitlines()
-    shown = lines[offset : offset + limit]
-    more = len(lines) - offset - len(shown)
-    text = "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(shown, offset + 1))
-    return f"{text}\n... ({more} more lines)" if more > 0 else text
+    return ctx.deps.app.read_file(path, offset, limit)
 
 
 def write_file(ctx: RunContext[Session], path: str, content: str) -> str:
     """Create or replace a file."""
-    target = ctx.deps.app.root / path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(content)
-    return f"Wrote {content.count(chr(10))} lines to {path}"
+    return ctx.deps.app.write_file(path, content)
 
 
 def edit_file(ctx: RunContext[Session], path: str, old_string: str, new_string: str, replace_all: bool = False) -> str:
     """Replace a text in a file."""
-    target = ctx.deps.app.root / path
-    text = target.read_text()
-    found = text.count(old_string)
-    if not found:
-        return f"Error: not found in {path}"
-    if found > 1 and not replace_all:
-        return f"Error: found {found} times in {path}; give more context or set replace_all"
-    target.write_text(text.replace(old_string, new_string))
-    return f"Replaced {found} occurrence(s) in {path}"
+    return ctx.deps.app.edit_file(path, old_string, new_string, replace_all)
 
 
 def glob(ctx: RunContext[Session], pattern: str, path: str = ".") -> str:
     """Find files by name."""
-    root = ctx.deps.app.root
-    found = sorted(str(file.relative_to(root)) for file in (root / path).glob(pattern) if file.is_file())
-    return "\n".join(found[:100]) or "No files"
+    return ctx.deps.app.glob(pattern, path)
 
 
 def grep(ctx: RunContext[Session], pattern: str, path: str = ".", glob: str = "**/*") -> str:
     """Search files with a regular expression."""
-    root, expression, found = ctx.deps.app.root, re.compile(pattern), list[str]()
-    for file in sorted((root / path).glob(glob)):
-        if file.is_file():
-            for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
-                if expression.search(line):
-                    found.append(f"{file.relative_to(root)}:{number}: {line[:200]}")
-    return "\n".join(found[:100]) or "No matches"
+    return ctx.deps.app.grep(pattern, path, glob)
 
 
 def execute(ctx: RunContext[Session], command: str, timeout: int = 120) -> str:
     """Run a shell command."""
-    done = subprocess.run(command, shell=True, cwd=ctx.deps.app.root, capture_output=True, text=True, timeout=timeout)
-    return f"{done.stdout}{done.stderr}\n[exit code {done.returncode}]"
+    return ctx.deps.app.execute(command, timeout)
 
 
 def write_todos(ctx: RunContext[Session], todos: list[str]) -> str:
     """Replace the todo list."""
-    ctx.deps.app.todos = todos
-    return f"{len(todos)} todos"
+    return ctx.deps.app.write_todos(todos)
+
+
+def _async(tool: Callable[..., str]) -> Callable[..., Awaitable[str]]:
+    @wraps(tool)
+    async def call(ctx: RunContext[Session], **args: Any) -> str:
+        return tool(ctx, **args)
+
+    return call
 
 
 TOOLS = [ls, read_file, write_file, edit_file, glob, grep, execute, write_todos]
+ASYNC_TOOLS = [_async(tool) for tool in TOOLS]
 
 
 def build(model: Model) -> Agent[Session, str]:
@@ -114,4 +76,10 @@ def build(model: Model) -> Agent[Session, str]:
     return Agent(model, deps_type=Session, instructions=INSTRUCTIONS, tools=TOOLS)
 
 
+def build_async(model: Model) -> Agent[Session, str]:
+    """The bare agent with async tools."""
+    return Agent(model, deps_type=Session, instructions=INSTRUCTIONS, tools=ASYNC_TOOLS)
+
+
 CONTENDER = PydanticAIContender(build, Session)
+ASYNC = PydanticAIContender(build_async, Session)

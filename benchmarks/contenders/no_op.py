@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic_ai import Agent
 from pydantic_ai.models import Model
 
-from benchmarks.contenders.floor import INSTRUCTIONS, TOOLS, Session
+from benchmarks.contenders.by_hand import INSTRUCTIONS, Session
+from benchmarks.contenders.floor import ASYNC_TOOLS, TOOLS
 from benchmarks.contenders.pydantic_ai_contender import PydanticAIContender
 from deep_core import Kernel, create_default_deps, hookimpl
 
-__all__ = ["FORTY", "NONE"]
+__all__ = ["ASYNC", "FORTY", "NONE"]
 
 
 class NoOp:
@@ -36,11 +37,11 @@ class NoOp:
         return []
 
 
-def _build(plugins: int) -> Callable[[Model], Agent[Any, Any]]:
+def _build(plugins: int, tools: Sequence[Callable[..., Any]] = TOOLS) -> Callable[[Model], Agent[Any, Any]]:
     kernel = Kernel(plugins=[type(f"NoOp{number}", (NoOp,), {})() for number in range(plugins)], discover=False)
 
     def build(model: Model) -> Agent[Any, Any]:
-        return kernel.create_agent(model, instructions=INSTRUCTIONS, tools=TOOLS)
+        return kernel.create_agent(model, instructions=INSTRUCTIONS, tools=tools)
 
     return build
 
@@ -50,4 +51,5 @@ def _session(root: Path) -> Any:
 
 
 NONE = PydanticAIContender(_build(0), _session)
+ASYNC = PydanticAIContender(_build(0, ASYNC_TOOLS), _session)
 FORTY = PydanticAIContender(_build(40), _session)

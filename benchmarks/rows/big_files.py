@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,13 @@ from typing import Any
 from benchmarks.contenders import load
 from benchmarks.measure import (
     NOISE,
+    Bench,
     Child,
-    Contender,
     Figure,
     Goal,
     alternate,
-    figure,
     only,
     ordered,
-    own,
     ready,
     scratch,
 )
@@ -39,7 +38,7 @@ LONG_LINE = 50_000_000
 FILES, NEEDLE = 100_000, "needle-42"
 
 
-def measure(contenders: Sequence[Contender]) -> list[Figure]:
+def measure(bench: Bench) -> list[Figure]:
     """Each read in a fresh process; the files are made once."""
     with scratch() as root:
         _make_files(root)
@@ -52,11 +51,11 @@ def measure(contenders: Sequence[Contender]) -> list[Figure]:
         }
         out: list[Figure] = []
         for name, (tool, args) in calls.items():
-            taken = alternate(own(contenders), "big_files", ROUNDS, root=str(root), tool=tool, args=args)
-            out.append(figure(name, "ms", only(taken, "ms"), Goal(150, gate=True), digits=0))
-            out.append(figure(f"{name}, peak memory", "MB more", only(taken, "mb"), Goal(10, gate=True)))
-            out.append(figure(f"{name}, shown", "chars", only(taken, "chars"), digits=0))
-        return [*out, *_grep(own(contenders)[-1], root)]
+            taken = alternate(bench.own, "big_files", bench.rounds(ROUNDS), root=str(root), tool=tool, args=args)
+            out.append(bench.figure(name, "ms", only(taken, "ms"), Goal(150, gate=True), digits=0))
+            out.append(bench.figure(f"{name}, peak memory", "MB more", only(taken, "mb"), Goal(10, gate=True)))
+            out.append(bench.figure(f"{name}, shown", "chars", only(taken, "chars"), digits=0))
+        return [*out, *_grep(bench, root)]
 
 
 def _make_files(root: Path) -> None:
@@ -72,7 +71,7 @@ def _make_files(root: Path) -> None:
         (folder / f"f{number}.txt").write_text(text)
 
 
-def _grep(ours: Contender, root: Path) -> list[Figure]:
+def _grep(bench: Bench, root: Path) -> list[Figure]:
     """Beside ripgrep on the same tree, warm; nothing where ripgrep is not installed."""
     program = shutil.which("rg")
     if program is None:
@@ -81,14 +80,16 @@ def _grep(ours: Contender, root: Path) -> list[Figure]:
     command = [program, "--hidden", "--no-ignore", "--files-with-matches", NEEDLE, os.fspath(root / "tree")]
     taken: list[dict[str, float]] = []
     with scratch() as home:
-        for number in range(GREPS + 1):
-            with Child(ours, "big_files", home, root=str(root), tool="grep", args=args) as process:
-                ready(process)
-                sides = {"ours": partial(_asked, process), "floor": partial(_ran, command)}
+        for number in range(bench.rounds(GREPS) + 1):
+            with ExitStack() as stack:
+                made = [Child(each, "big_files", home, root=str(root), tool="grep", args=args) for each in bench.ours]
+                children = [stack.enter_context(child) for child in made]
+                ready(*children)
+                sides = {"floor": partial(_ran, command), **{child.name: partial(_asked, child) for child in children}}
                 taken.append({who: sides[who]() for who in ordered(list(sides), number)})
     note = "the floor of this line is ripgrep itself, as a process"
     goal = Goal(1.3, of="ratio", gate=True, margin=NOISE)
-    return [figure("grep in 100,000 files", "ms", taken[1:], goal, digits=0, note=note)]
+    return [bench.figure("grep in 100,000 files", "ms", taken[1:], goal, digits=0, note=note)]
 
 
 def _asked(process: Child) -> float:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Goal, counted, figure, only, own
+from benchmarks.measure import Bench, Figure, Goal, counted, only
 
 __all__ = ["child", "measure"]
 
 CHARS = 5_000_000
 
 
-def measure(contenders: Sequence[Contender]) -> list[Figure]:
+def measure(bench: Bench) -> list[Figure]:
     """Characters in the conversation; 1 where a file of the workspace holds the whole result, byte for byte."""
-    taken = counted(own(contenders), "big_output")
+    taken = counted(bench.own, "big_output")
     note = "1: a file of the workspace is equal to the result, by its hash"
     return [
-        figure("a tool result of 5 MB, in context", "chars", only(taken, "chars"), Goal(2_000), digits=0),
-        figure("a tool result of 5 MB, kept", "1 or 0", only(taken, "kept"), Goal(1, least=True), digits=0, note=note),
+        bench.figure("a tool result of 5 MB, in context", "chars", only(taken, "chars"), Goal(2_000), digits=0),
+        bench.figure(
+            "a tool result of 5 MB, kept", "1 or 0", only(taken, "kept"), Goal(1, least=True), digits=0, note=note
+        ),
     ]
 
 

@@ -9,31 +9,36 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Contender, Figure, Goal, counted, figure
+from benchmarks.measure import Bench, Figure, Goal, counted
 
 __all__ = ["child", "measure"]
 
 RUNS, TURNS = 5, 10
+PROVIDERS = ("openai", "anthropic")
 FEATURES = ("backends", "filesystem", "todo", "subagents", "skills", "summarization", "uploads")
 
 
-def measure(contenders: Sequence[Contender]) -> list[Figure]:
+def measure(bench: Bench) -> list[Figure]:
     """Percent; 100 is a conversation of which no byte is paid twice."""
-    ours = [contender for contender in contenders if contender.name == "ours"]
+    conversations = [
+        replace(each, name=f"{each.name}, {provider}", module=provider) for provider in PROVIDERS for each in bench.ours
+    ]
+    taken = counted(conversations, "cache_stability")
     out: list[Figure] = []
-    for provider in ("openai", "anthropic"):
-        taken = counted(ours, "cache_stability", provider=provider)
-        name = f"prompt-cache stability, {provider}"
-        out.append(figure(name, "% of bytes", taken, Goal(100, least=True, gate=True), digits=2))
+    for provider in PROVIDERS:
+        rounds = [{who.name: each[f"{who.name}, {provider}"] for who in bench.ours} for each in taken]
+        goal = Goal(100, least=True, gate=True)
+        out.append(bench.figure(f"prompt-cache stability, {provider}", "% of bytes", rounds, goal, digits=2))
     return out
 
 
-def child(module: str, answer: Callable[[float], None], *, provider: str) -> None:
+def child(provider: str, answer: Callable[[float], None]) -> None:
     """One conversation over a stub of the provider."""
     from tests import stubs
 

@@ -3,47 +3,52 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.measure import REPOSITORY, Contender, Figure, Goal, Spread, scratch
+from benchmarks.measure import REPOSITORY, Bench, Figure, Goal, lockstep, only
 from tests.environments import Distribution, Environment
 
-__all__ = ["measure"]
+__all__ = ["child", "measure"]
 
 ROUNDS = 9
 INSTALLED = {50: 70, 300: 80, 1000: 110}
 """Distributions -> goal of `deep plugins list`, in milliseconds."""
 PLUGINS = sorted(path.parent for path in (REPOSITORY / "plugins").glob("*/src"))
+COMMANDS = {
+    "import deep_core": ["-c", "import deep_core"],
+    "deep --version": ["-m", "deep_cli", "--version"],
+    "deep plugins list": ["-m", "deep_cli", "plugins", "list"],
+}
 
 
-def measure(contenders: Sequence[Contender]) -> list[Figure]:
+def measure(bench: Bench) -> list[Figure]:
     """Only ours: there is nothing to compare with but the interpreter."""
-    return [figure for installed, goal in INSTALLED.items() for figure in _at(installed, goal)]
-
-
-def _at(installed: int, goal: float) -> list[Figure]:
-    with scratch() as root:
-        environment = Environment.create(root)
-        _fill(environment, installed)
-        python = str(environment.python)
-        commands = {
-            "python": [python, "-c", "pass"],
-            "import deep_core": [python, "-c", "import deep_core"],
-            "deep --version": [python, "-m", "deep_cli", "--version"],
-            "deep plugins list": [python, "-m", "deep_cli", "plugins", "list"],
-        }
-        goals = {"import deep_core": 30, "deep --version": 40, "deep plugins list": goal}
-        taken: list[dict[str, float]] = []
-        for _ in range(ROUNDS + 1):
-            taken.append({name: _seconds(command, environment) for name, command in commands.items()})
     out: list[Figure] = []
-    for name, limit in goals.items():
-        beyond = Spread.of([(each[name] - each["python"]) * 1000 for each in taken[1:]])
-        title = f"{name}, {installed:,} distributions"
-        out.append(Figure(title, "ms beyond python -c pass", {"ours": beyond}, Goal(limit), digits=0))
+    for installed, limit in INSTALLED.items():
+        taken = lockstep(bench.ours, "command_line", bench.rounds(ROUNDS), 1, installed=installed)
+        for name, goal in {"import deep_core": 30, "deep --version": 40, "deep plugins list": limit}.items():
+            title = f"{name}, {installed:,} distributions"
+            out.append(bench.figure(title, "ms beyond python -c pass", only(taken, name), Goal(goal), digits=0))
     return out
+
+
+def child(module: str, answer: Callable[[dict[str, float] | None], None], *, installed: int) -> None:
+    """Each command once, less what the interpreter takes; a first time before, which leaves the kernel's cache."""
+    with tempfile.TemporaryDirectory() as directory:
+        environment = Environment.create(Path(directory).resolve())
+        _fill(environment, installed)
+
+        def beyond() -> dict[str, float]:
+            python = _ms(["-c", "pass"], environment)
+            return {name: _ms(command, environment) - python for name, command in COMMANDS.items()}
+
+        beyond()
+        answer(None)
+        while True:
+            answer(beyond())
 
 
 def _fill(environment: Environment, installed: int) -> None:
@@ -63,7 +68,13 @@ def _fill(environment: Environment, installed: int) -> None:
             points.write_text(f"[console_scripts]\nlibrary-{number} = library_{number}:main\n")
 
 
-def _seconds(command: Sequence[str], environment: Environment) -> float:
+def _ms(command: Sequence[str], environment: Environment) -> float:
     began = time.perf_counter()
-    subprocess.run(command, cwd=environment.work, env=environment.variables(), capture_output=True, check=True)
-    return time.perf_counter() - began
+    subprocess.run(
+        [environment.python, *command],
+        cwd=environment.work,
+        env=environment.variables(),
+        capture_output=True,
+        check=True,
+    )
+    return (time.perf_counter() - began) * 1000

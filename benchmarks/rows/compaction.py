@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Goal, counted, figure, only
+from benchmarks.measure import Bench, Figure, Goal, counted, only
 from benchmarks.work import check, prepare
 
 __all__ = ["child", "measure"]
 
 TURNS, WINDOW = 120, 60_000
-UNABLE = ("floor", "harness:FILES", "harness:CODER")
+UNABLE = ("floor", "langchain_floor", "harness:FILES", "harness:CODER")
 """Those that do not compact as they are measured here."""
 
 
-def measure(contenders: Sequence[Contender]) -> list[Figure]:
+def measure(bench: Bench) -> list[Figure]:
     """Summary calls, and the largest request in percent of the window (estimated, four characters a token)."""
-    able = [contender for contender in contenders if contender.module not in UNABLE]
+    able = [contender for contender in bench.contenders if contender.module not in UNABLE]
     taken = counted(able, "compaction")
     note = "of the largest request; above 100 the provider would have refused it"
+    calls = only(taken, "calls")
     return [
-        figure("compaction: summary calls in 120 turns", "calls", only(taken, "calls"), Goal(4, gate=True), digits=0),
-        figure("compaction: fullest window", "% of 60 k tokens", only(taken, "fullest"), digits=0, note=note),
+        bench.figure("compaction: summary calls in 120 turns", "calls", calls, Goal(4, gate=True), digits=0),
+        bench.figure("compaction: fullest window", "% of 60 k tokens", only(taken, "fullest"), digits=0, note=note),
     ]
 
 

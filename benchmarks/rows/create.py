@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Goal, alternate, figure, only
+from benchmarks.measure import Bench, Figure, Goal, alternate, only
 
 __all__ = ["child", "measure"]
 
-ROUNDS, AGAIN = 7, 20
+ROUNDS, AGAIN = 5, 20
 
 
-def measure(contenders: Sequence[Contender]) -> list[Figure]:
+def measure(bench: Bench) -> list[Figure]:
     """Milliseconds of CPU, everything imported."""
-    taken = alternate(contenders, "create", ROUNDS)
+    taken = alternate(bench.contenders, "create", bench.rounds(ROUNDS))
     note = "the first of a process: ours finds and imports its plugins here"
     return [
-        figure("create", "ms CPU", only(taken, "again"), Goal(8), table=True),
-        figure("create, first", "ms CPU", only(taken, "first"), note=note),
+        bench.figure("create", "ms CPU", only(taken, "again"), Goal(8), table=True),
+        bench.figure("create, first", "ms CPU", only(taken, "first"), note=note),
     ]
 
 

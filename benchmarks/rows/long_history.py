@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Spread, figure, lockstep, only, own
+from benchmarks.measure import Bench, Figure, Spread, lockstep, only
 from benchmarks.work import prepare
 
 __all__ = ["child", "measure"]
@@ -19,15 +19,15 @@ STEPS = 4
 """Requests of one answer; the first of a run, which reads what is new to it, is not among them."""
 
 
-def measure(contenders: Sequence[Contender]) -> list[Figure]:
+def measure(bench: Bench) -> list[Figure]:
     """CPU milliseconds of a request, and how the overhead grows."""
     out: list[Figure] = []
     beyond: dict[int, float] = {}
     for messages, rounds in ((100, 9), (1_000, 7), (10_000, 5)):
-        taken = lockstep(own(contenders), "long_history", rounds, 1, messages=messages)
+        taken = lockstep(bench.own, "long_history", bench.rounds(rounds), 1, messages=messages)
         name = f"a request after {messages:,} messages"
-        out.append(figure(name, "ms CPU", only(taken, "cpu")))
-        if "floor" in taken[0] and "ours" in taken[0]:
+        out.append(bench.figure(name, "ms CPU", only(taken, "cpu")))
+        if "floor" in taken[0]:
             beyond[messages] = Spread.of([each["ours"]["cpu"] - each["floor"]["cpu"] for each in taken]).median
     if beyond:
         note = "the floor itself grows with the history; ours should add what is new, whatever came before"

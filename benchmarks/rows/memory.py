@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Goal, counted, figure, only, own
+from benchmarks.measure import Bench, Figure, Goal, counted, only
 from benchmarks.work import prepare
 
 __all__ = ["child", "measure"]
@@ -18,16 +18,17 @@ __all__ = ["child", "measure"]
 TURNS, HELD, IDLE = 20, 40, 1_000
 
 
-def measure(contenders: Sequence[Contender]) -> list[Figure]:
+def measure(bench: Bench) -> list[Figure]:
     """Resident memory, in MB a session."""
-    taken = counted(own(contenders), "memory")
+    # Pages come and go: a commit beside another one needs the spread, the distance to the goals does not.
+    taken = counted(bench.own, "memory", bench.rounds(5) if len(bench.ours) > 1 else 1)
     return [
-        figure(
+        bench.figure(
             "a finished session of 20 turns, held", "MB", only(taken, "held"), Goal(0.35), digits=3,
             note="its deps and its messages, which hold 90 KB of text",
         ),
-        figure("a finished session, dropped", "MB", only(taken, "dropped"), digits=3, note="what stays behind"),
-        figure("an idle session of 1,000", "MB", only(taken, "idle"), Goal(0.3), digits=3, note="after one turn"),
+        bench.figure("a finished session, dropped", "MB", only(taken, "dropped"), digits=3, note="what stays behind"),
+        bench.figure("an idle session of 1,000", "MB", only(taken, "idle"), Goal(0.3), digits=3, note="after one turn"),
     ]  # fmt: skip
 
 

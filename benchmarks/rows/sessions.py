@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Goal, figure, lockstep, only
+from benchmarks.measure import Bench, Figure, Goal, lockstep, only
 from benchmarks.work import check, prepare
 
 __all__ = ["child", "measure"]
@@ -17,13 +17,13 @@ __all__ = ["child", "measure"]
 SESSIONS, TURNS, ROUNDS, WARM = 40, 20, 5, 4
 
 
-def measure(contenders: Sequence[Contender]) -> list[Figure]:
-    """Turns a second, of the clock and of CPU."""
-    taken = lockstep(contenders, "sessions", ROUNDS, 1)
+def measure(bench: Bench) -> list[Figure]:
+    """Turns a second, and CPU milliseconds a turn."""
+    taken = lockstep(bench.contenders, "sessions", bench.rounds(ROUNDS), 1)
     goal = Goal(0.8, of="ratio", least=True)
     return [
-        figure("40 sessions x 20 turns", "turns/s", only(taken, "wall"), goal, digits=0, table=True),
-        figure("40 sessions x 20 turns, CPU", "turns per CPU s", only(taken, "cpu"), digits=0),
+        bench.figure("40 sessions x 20 turns", "turns/s", only(taken, "wall"), goal, digits=0, table=True),
+        bench.figure("40 sessions x 20 turns, CPU", "ms CPU a turn", only(taken, "cpu")),
     ]
 
 
@@ -42,7 +42,7 @@ def child(module: str, answer: Callable[[dict[str, float] | None], None]) -> Non
             lasted, spent = time.perf_counter() - began, time.process_time() - cpu
             for root in roots:
                 check(root, TURNS)
-        return {"wall": sessions * TURNS / lasted, "cpu": sessions * TURNS / spent}
+        return {"wall": sessions * TURNS / lasted, "cpu": spent / sessions / TURNS * 1000}
 
     rates(WARM)
     answer(None)

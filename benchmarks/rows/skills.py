@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Child, Contender, Figure, Goal, figure, only, ready, scratch
+from benchmarks.measure import Bench, Child, Contender, Figure, Goal, only, ordered, ready, scratch
 
 __all__ = ["child", "measure"]
 
@@ -17,19 +17,25 @@ ROUNDS = 5
 WORDS = ("invoice", "deploy", "graph", "kernel", "migrate", "audit", "resume", "translate")
 
 
-def measure(contenders: Sequence[Contender]) -> list[Figure]:
+def measure(bench: Bench) -> list[Figure]:
     """Against the same agent without a skill; cold: an index that does not exist; warm: a fresh process with it."""
-    (ours,) = [contender for contender in contenders if contender.name == "ours"]
     out: list[Figure] = []
     for count in (402, 1_006):
         with scratch() as root:
             _write(root, count)
-            taken = [_cold_and_warm(ours, root) for _ in range(ROUNDS)]
-        title = f"{count:,} skills, "
-        out.append(figure(title + "discovery", "ms", only(taken, "ms"), Goal(100), digits=0, note="ours: warm"))
-        tokens = [{"ours": each["ours"]["tokens"]} for each in taken]
-        out.append(figure(title + "tokens in a request", "tokens", tokens, Goal(2_000), digits=0))
+            taken = [_round(bench, root, number) for number in range(bench.rounds(ROUNDS))]
+        title, warm = f"{count:,} skills, ", [each.name for each in bench.ours]
+        out.append(bench.figure(title + "discovery", "ms", only(taken, "ms"), Goal(100), digits=0, note="ours: warm"))
+        tokens = [{who: each[who] for who in warm} for each in only(taken, "tokens")]
+        out.append(bench.figure(title + "tokens in a request", "tokens", tokens, Goal(2_000), digits=0))
     return out
+
+
+def _round(bench: Bench, root: Path, number: int) -> dict[str, dict[str, float]]:
+    answers: dict[str, dict[str, float]] = {}
+    for each in ordered(bench.ours, number):
+        answers |= _cold_and_warm(each, root)
+    return answers
 
 
 def _cold_and_warm(ours: Contender, root: Path) -> dict[str, dict[str, float]]:
@@ -39,7 +45,7 @@ def _cold_and_warm(ours: Contender, root: Path) -> dict[str, dict[str, float]]:
         Child(ours, "skills", home, directory=str(root)) as second,
     ):
         ready(first, second)
-        return {"cold": first.ask(), "ours": second.ask()}
+        return {f"{ours.name}, cold": first.ask(), ours.name: second.ask()}
 
 
 def _write(root: Path, count: int) -> None:

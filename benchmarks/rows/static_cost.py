@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.contenders import load
-from benchmarks.measure import Contender, Figure, Goal, counted, figure, only
+from benchmarks.measure import Bench, Figure, Goal, counted, only
 
 __all__ = ["child", "measure"]
 
 
-def measure(contenders: Sequence[Contender]) -> list[Figure]:
+def measure(bench: Bench) -> list[Figure]:
     """Tools, and characters of names, descriptions, schemas, instructions and the harness's own messages."""
-    taken = counted(contenders, "static_cost")
+    taken = counted(bench.contenders, "static_cost")
     note = "four characters are about one token"
     return [
-        figure("tools in a request", "tools", only(taken, "tools"), digits=0, table=True),
-        figure(
+        bench.figure("tools in a request", "tools", only(taken, "tools"), digits=0, table=True),
+        bench.figure(
             "static characters a request", "chars", only(taken, "chars"), Goal(6000, gate=True), digits=0, note=note,
             table=True,
         ),
