@@ -20,6 +20,8 @@ __all__ = ["WORSE", "Change", "as_table", "changes", "checked_out"]
 WORSE = 1.03
 """A row is worse above this ratio."""
 
+MEASURED = ("ms", "MB", "turns/s")
+"""Units that differ from round to round."""
 OWN = ("ours.py", "no_op.py")
 """The contenders that call our API: the commit keeps its own, since a name may have changed."""
 
@@ -70,24 +72,28 @@ class Change:
     @property
     def worse(self) -> bool:
         """Whether it costs more than 3 % more, and the spread of the rounds does not explain it."""
+        if self._few:
+            return False
         if self.ratio is None:
             return self.figure.values["ours"].low > self.figure.values[self.before].high
-        return self.ratio.median > WORSE and self.ratio.between[0] > 1 and not self._few
+        return self.ratio.median > WORSE and self.ratio.between[0] > 1
 
     @property
     def _few(self) -> bool:
-        """Whether there are too few rounds for an interval; one is what is counted, not timed."""
-        return self.figure.values["ours"].rounds in (2, 3, 4)
+        """Whether there are too few rounds for an interval; what is counted needs one."""
+        return self.figure.unit.startswith(MEASURED) and self.figure.values["ours"].rounds < 5
 
     @property
     def verdict(self) -> str:
-        """One word on it, where there is something to say."""
+        """The last column of the table."""
         if self.worse:
             return "**worse**"
+        if self._few:
+            return "too few rounds"
         if self.ratio is None:
             return ""
         if self.ratio.median > WORSE:
-            return "too few rounds to tell" if self._few else "within its spread"
+            return "within its spread"
         return "better" if self.ratio.median < 1 / WORSE and self.ratio.between[1] < 1 else ""
 
 
