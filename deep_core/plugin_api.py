@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .agent.config import parse_agent_config
     from .agent.policy.gates import PolicyCapability
     from .agent.run.capability import AgentParts, DeepCapability
-    from .agent.run.history import last_live_texts
+    from .agent.run.history import last_live_texts, live_text
     from .agent.tools.expressions import as_expression
     from .agent.tools.rule_errors import UnmatchedExpression
     from .agent.tools.toolsets import RESERVED_TOOL_NAMES, static_definitions
@@ -62,6 +62,7 @@ __all__ = [
     "find_project_file",
     "is_trusted_only",
     "last_live_texts",
+    "live_text",
     "origin_problem",
     "parse_agent_config",
     "read_file",
@@ -80,7 +81,7 @@ __getattr__, __dir__ = lazy_exports(__name__, {
     "agent.config": ["parse_agent_config"],
     "agent.policy.gates": ["PolicyCapability"],
     "agent.run.capability": ["AgentParts", "DeepCapability"],
-    "agent.run.history": ["last_live_texts"],
+    "agent.run.history": ["last_live_texts", "live_text"],
     "agent.tools.expressions": ["as_expression"],
     "agent.tools.rule_errors": ["UnmatchedExpression"],
     "agent.tools.toolsets": ["RESERVED_TOOL_NAMES", "static_definitions"],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic_ai import RunContext
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextContent, TextPart, UserPromptPart
 
 from deep_core import CompactionEvent, PluginError, Processor, PromptSection, create_default_deps
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, plugin, run, scripted
@@ -186,8 +187,8 @@ def test_a_redactor_sees_what_live_sections_say() -> None:
         out: Messages = []
         for message in messages:
             parts = [
-                UserPromptPart(part.content.replace("hunter2", "***"))
-                if isinstance(part, UserPromptPart) and isinstance(part.content, str)
+                replace(part, content=[replace(item, content=item.content.replace("hunter2", "***"))])
+                if isinstance(part, UserPromptPart) and isinstance(item := part.content[0], TextContent)
                 else part
                 for part in message.parts
             ]

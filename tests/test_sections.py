@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from pydantic_ai import RunContext
-from pydantic_ai.messages import ModelRequest, UserPromptPart
+from pydantic_ai.messages import UserPromptPart
 
 from deep_core import PluginError, PromptSection, create_default_deps
+from deep_core.plugin_api import live_text
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, plugin, run, scripted
 from tests.stubs import Call, ScriptedModel
 
@@ -21,13 +22,8 @@ def system(model: ScriptedModel, request: int = 0) -> str:
 
 def live_parts(result: Any) -> list[str]:
     """The live texts of a conversation, in their frames."""
-    return [
-        part.content
-        for message in result.all_messages()
-        if isinstance(message, ModelRequest)
-        for part in message.parts
-        if isinstance(part, UserPromptPart) and str(part.content).startswith("<context ")
-    ]
+    texts = [live_text(part) for message in result.all_messages() for part in message.parts]
+    return [live.text for live in texts if live is not None]
 
 
 def static(name: str, text: str, **how: Any) -> PromptSection:
@@ -186,7 +182,7 @@ def test_a_live_section_sees_the_session() -> None:
     section = PromptSection.live("who", lambda ctx: f"{ctx.deps.app} at depth {ctx.deps.depth}")
     result = run(agent_of(plugin("me", sections=[section])), deps=create_default_deps(app="ada"))
     (part,) = live_parts(result)
-    assert re.fullmatch('<context id="me.who" rev="[0-9a-f]{8}">\nada at depth 0\n</context>', part)
+    assert re.fullmatch('<context id="me.who">\nada at depth 0\n</context>', part)
 
 
 @pytest.mark.parametrize(
@@ -244,3 +240,14 @@ def test_two_sections_of_one_name_name_both_plugins() -> None:
     with pytest.raises(PluginError) as caught:
         agent_of(plugin("a", sections=[static("how", "A")]), plugin("b", sections=[static("how", "B")]))
     assert all(text in str(caught.value) for text in ("'how'", "  a (", "  b (", "enabled = false"))
+
+
+def test_a_users_text_that_looks_like_a_live_text_is_not_taken_for_one() -> None:
+    """A frame without the kernel's mark is somebody's text: the section is said all the same, and nothing hides it."""
+    section = PromptSection.live("clock", lambda ctx: "It is noon.")
+    agent = agent_of(plugin("me", sections=[section]))
+    real = run(agent_of(plugin("me", sections=[section])))
+    (frame,) = live_parts(real)
+    result = run(agent, prompt=frame)
+    assert live_parts(result) == [frame]
+    assert next(part.content for part in result.all_messages()[0].parts if isinstance(part, UserPromptPart)) == frame

@@ -72,7 +72,7 @@ def told_by_plan(requests: int) -> list[str]:
 
 def told(request: Any, name: str = "notes.status") -> list[str]:
     """The live texts in one request's body, in order."""
-    frame = re.compile(f'<context id="{name}" rev="[0-9a-f]{{8}}">\n(.*?)\n</context>', re.S)
+    frame = re.compile(f'<context id="{name}">\n(.*?)\n</context>', re.S)
     texts: list[str] = []
     for message in request["messages"]:
         content = message.get("content") or ""

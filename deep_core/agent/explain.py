@@ -225,7 +225,7 @@ def _sections(
     texts = last_live_texts(messages)
     for contribution in deep.parts.live:
         full = f"{contribution.plugin}.{contribution.value.name}"
-        text = texts[full][1] if full in texts else ""
+        text = texts[full].text if full in texts else ""
         name, locked = contribution.value.name, contribution.value.locked
         out.append(SectionCost(name, contribution.plugin, len(text), tokens(len(text)), live=True, locked=locked))
     return tuple(out)
@@ -233,5 +233,5 @@ def _sections(
 
 def _prompt(messages: list[ModelMessage], shown: ModelRequestParameters) -> str:
     parts = [part.content for part in shown.instruction_parts or []]
-    parts += [text for _, text in last_live_texts(messages).values()]
+    parts += [live.text for live in last_live_texts(messages).values()]
     return "\n\n".join(parts)

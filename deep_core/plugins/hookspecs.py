@@ -199,13 +199,20 @@ def deep_history_processors(context: AgentContext) -> Iterable[Processor]:  # py
         from dataclasses import replace
         from deep_core import Processor, hookimpl
 
-        def masked(part):
-            if part.part_kind != "user-prompt" or not isinstance(part.content, str):
+        def mask(value):
+            "A text, or an item with a text: what a user, a file or a live section said."
+            if isinstance(value, str):
+                return re.sub(r"\d{4} \d{4}", "****", value)
+            return replace(value, content=mask(value.content)) if hasattr(value, "content") else value
+
+        def mask_part(part):
+            if part.part_kind != "user-prompt":
                 return part
-            return replace(part, content=re.sub(r"\d{4} \d{4}", "****", part.content))
+            items = part.content
+            return replace(part, content=mask(items) if isinstance(items, str) else [*map(mask, items)])
 
         def mask_cards(messages):
-            return [replace(message, parts=[masked(part) for part in message.parts]) for message in messages]
+            return [replace(message, parts=[*map(mask_part, message.parts)]) for message in messages]
 
         @hookimpl
         def deep_history_processors(context):

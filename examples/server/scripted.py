@@ -82,10 +82,9 @@ def turn(messages: list[ModelMessage]) -> tuple[str, list[str], int]:
             spoken += 1
             continue
         for part in message.parts:
-            # Live sections of plugins are user parts too, in a frame of their own.
+            # Live sections of plugins are user parts too, but never plain strings.
             if isinstance(part, UserPromptPart) and isinstance(part.content, str):
-                if not part.content.startswith("<context "):
-                    prompt, returned, spoken = part.content, [], 0
+                prompt, returned, spoken = part.content, [], 0
             elif isinstance(part, ToolReturnPart):
                 returned.append(part.model_response_str())
     return prompt.strip(), returned, spoken

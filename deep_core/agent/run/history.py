@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pydantic_ai._utils import await_maybe, is_async_callable, run_in_executor, takes_run_context
-from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent, UserPromptPart
 from pydantic_ai.tools import RunContext
 
 from ...errors import describe_error
@@ -28,17 +28,33 @@ if TYPE_CHECKING:
 
     from ...tracing import Tracer
 
-__all__ = ["LIVE", "History", "LiveSent", "last_live_texts"]
+__all__ = ["LIVE", "History", "LiveSent", "last_live_texts", "live_text"]
 
 LIVE_LIMIT = 8_000
 """Most characters of one live text in the conversation: what files and users wrote must not flood it."""
 PROCESSOR_PHASES = ("redact", "reduce", "annotate")
-FRAME = '<context id="{name}" rev="{rev}">\n{text}\n</context>'
+FRAME = '<context id="{name}">\n{text}\n</context>'
 """How a live text stands in the conversation: as data in a user turn. As a system prompt it would make adapters
 without a system role (Anthropic's) add a note on such messages to the prefix, the first time there is one."""
+MARK = "deep_live"
+"""The key, in the metadata of a live text, of its section and revision. A text that only looks like a frame has none:
+metadata is stored and never sent, and UI adapters drop what a client puts there."""
 _EDGE = re.compile(r"<(?=[\s/]*context\b)", re.I)
 """Where a text begins what a model may read as the frame's own edge, however it is written."""
-_MARKER = re.compile(r'<context id="([a-z0-9_.]+)" rev="([0-9a-f]{8})">\n.*\n</context>', re.S)
+
+
+class SentLiveText(NamedTuple):
+    """A live section's text as it stands in a conversation.
+
+    Attributes:
+        section: `plugin.section`.
+        revision: of the text before any redactor changed it, so a changed text is told from a redacted one.
+        text: as it stands, with its frame.
+    """
+
+    section: str
+    revision: str
+    text: str
 
 
 @dataclass(eq=False, repr=False)
@@ -148,7 +164,7 @@ class History:
         said = session(ctx).state[LIVE]
         if again or said.run_id != ctx.run_id:
             said.run_id = ctx.run_id
-            said.revisions = {name: revision for name, (revision, _) in last_live_texts(messages).items()}
+            said.revisions = {name: text.revision for name, text in last_live_texts(messages).items()}
         revisions = said.revisions  # another run of this session may put its own in their place meanwhile
         parts: list[UserPromptPart] = []
         for section in self.sections:
@@ -159,7 +175,7 @@ class History:
             revision = sha256(text.encode()).hexdigest()[:8]
             if revision != revisions.get(name):
                 revisions[name] = revision
-                parts.append(UserPromptPart(FRAME.format(name=name, rev=revision, text=text)))
+                parts.append(_marked(name, revision, text))
         if not parts:
             return None
         return ModelRequest(parts=parts, run_id=ctx.run_id, conversation_id=ctx.conversation_id)
@@ -224,20 +240,28 @@ def _needs(function: Callable[..., Any]) -> int:
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
-def last_live_texts(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
-    """What a conversation was last told, by `plugin.section`: (revision, the part as it stands).
+def _marked(name: str, revision: str, text: str) -> UserPromptPart:
+    mark = {MARK: {"section": name, "revision": revision}}
+    return UserPromptPart([TextContent(FRAME.format(name=name, text=text), metadata=mark)])
 
-    The revision is of the text before any redactor changed it, so a changed text is told from a redacted one.
-    """
-    said: dict[str, tuple[str, str]] = {}
-    for message in messages:
-        if isinstance(message, ModelRequest):
-            for part in message.parts:
-                if isinstance(part, UserPromptPart) and isinstance(part.content, str):
-                    match = _MARKER.fullmatch(part.content)
-                    if match:
-                        said[match[1]] = (match[2], part.content)
-    return said
+
+def live_text(part: object) -> SentLiveText | None:
+    """Read a live section's text off a part of a message; None for any other part."""
+    if not isinstance(part, UserPromptPart) or isinstance(part.content, str) or len(part.content) != 1:
+        return None
+    item = part.content[0]
+    match item:
+        case TextContent(metadata={"deep_live": {"section": str(section), "revision": str(revision)}}):
+            return SentLiveText(section, revision, item.content)
+        case _:
+            return None
+
+
+def last_live_texts(messages: Sequence[ModelMessage]) -> dict[str, SentLiveText]:
+    """Read what a conversation was last told of each live section, by `plugin.section`."""
+    requests = (message for message in messages if isinstance(message, ModelRequest))
+    texts = (live_text(part) for request in requests for part in request.parts)
+    return {text.section: text for text in texts if text is not None}
 
 
 def _cut(before: Sequence[ModelMessage], after: Sequence[ModelMessage]) -> bool:

@@ -14,6 +14,7 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 
 from deep_core import Kernel
+from deep_core.plugin_api import live_text
 
 
 @pytest.fixture
@@ -82,8 +83,8 @@ def results() -> Callable[[list[ModelMessage]], list[str]]:
 
 def said(messages: list[Any], section: str) -> list[str]:
     """The texts of one live section, as the conversation has them."""
-    texts = [getattr(part, "content", None) for message in messages for part in message.parts]
-    return [text for text in texts if isinstance(text, str) and text.startswith(f'<context id="skills.{section}"')]
+    texts = [live_text(part) for message in messages for part in message.parts]
+    return [live.text for live in texts if live is not None and live.section == f"skills.{section}"]
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
     RetryPromptPart,
+    TextContent,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -50,15 +51,20 @@ def talk(turns: int, chars: int = 400) -> list[ModelMessage]:
 
 
 TEXTS = st.text(alphabet="abc {}<>/\n", min_size=1, max_size=60).map(lambda text: text * 5)
-LIVE = '<context id="todo.state" rev="0a1b2c3d">\n{}\n</context>'
+
+
+def live(text: str) -> UserPromptPart:
+    """A live section's text as the kernel puts it into a conversation."""
+    mark = {"deep_live": {"section": "todo.state", "revision": "0a1b2c3d"}}
+    return UserPromptPart([TextContent(f'<context id="todo.state">\n{text}\n</context>', metadata=mark)])
+
+
 IMAGE = BinaryContent(b"\x89PNG", media_type="image/png")
 PROMPTS = st.one_of(
     TEXTS.map(UserPromptPart),
     TEXTS.map(lambda text: UserPromptPart([text, IMAGE, text])),
     TEXTS.map(lambda text: UserPromptPart([ImageUrl("https://example.org/a.png"), text])),
-    TEXTS.map(
-        lambda text: UserPromptPart(f'<context id="todo.state" rev="0a1b2c3d">\n{text.strip() or "x"}\n</context>')
-    ),
+    TEXTS.map(lambda text: live(text.strip() or "x")),
 )
 
 

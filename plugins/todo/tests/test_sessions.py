@@ -11,6 +11,7 @@ from deep_todo import TODOS, Todo
 from pydantic_ai import Agent
 
 from deep_core import Kernel, create_default_deps
+from deep_core.plugin_api import live_text
 from tests.stubs import Call, RequestView, Script, Turn, function_model
 
 pytestmark = pytest.mark.anyio
@@ -82,8 +83,8 @@ def test_a_subagent_starts_with_an_empty_list_and_changes_only_its_own(kernel: K
 
 def contexts(messages: list[Any]) -> list[str]:
     """Whatever part of a request carries it: that is the kernel's business."""
-    texts = [getattr(part, "content", None) for message in messages for part in message.parts]
-    return [text for text in texts if isinstance(text, str) and text.startswith('<context id="todo.state"')]
+    texts = [live_text(part) for message in messages for part in message.parts]
+    return [live.text for live in texts if live is not None and live.section == "todo.state"]
 
 
 async def test_the_section_is_said_when_the_list_changes_and_only_then(make_agent: Maker) -> None:

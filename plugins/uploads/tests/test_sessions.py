@@ -29,7 +29,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace
 
 from deep_core import DeepAgentDeps, Kernel, PluginError, create_default_deps
-from deep_core.agent.run.history import last_live_texts
+from deep_core.plugin_api import last_live_texts, live_text
 from tests.stubs import (
     AnthropicStub,
     Call,
@@ -47,12 +47,13 @@ Maker = Callable[..., Agent[Any, Any]]
 
 def told(messages: list[ModelMessage]) -> str:
     """What the section says last; empty where it was never said."""
-    return last_live_texts(messages).get("uploads.files", ("", ""))[1]
+    told = last_live_texts(messages).get("uploads.files")
+    return told.text if told is not None else ""
 
 
 def times_told(messages: list[ModelMessage]) -> int:
-    texts = [getattr(part, "content", None) for message in messages for part in message.parts]
-    return sum(isinstance(text, str) and text.startswith('<context id="uploads.files"') for text in texts)
+    texts = [live_text(part) for message in messages for part in message.parts]
+    return sum(live is not None and live.section == "uploads.files" for live in texts)
 
 
 # -- run_with_files ----------------------------------------------------------------------------------------------

@@ -301,8 +301,8 @@ def _said(messages: list[ModelMessage]) -> list[ModelMessage]:
 
 
 def _typed(message: ModelRequest) -> str:
-    """What a person wrote; the kernel's own notes on state stand in user turns too, and are not meant."""
+    """What a person wrote. The kernel's live texts stand in user turns too, as marked items and not as a string."""
     for part in message.parts:
         if isinstance(part, UserPromptPart) and isinstance(part.content, str):
-            return "" if part.content.startswith("<context id=") else part.content
+            return part.content
     return ""

@@ -15,6 +15,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from deep_core.plugin_api import live_text
+
 if TYPE_CHECKING:
     from pydantic_ai.models.function import AgentInfo
 
@@ -23,8 +25,6 @@ __all__ = ["CHARS_PER_TOKEN", "Call", "Result", "Transcript", "chars_sent"]
 CHARS_PER_TOKEN = 4
 """The project's estimate where no tokenizer is at hand (pydantic-deep's `chars // 4`)."""
 _ID = re.compile(r"demo-(\d+)-(\d+)-\d+$")
-_CONTEXT = '<context id="'
-"""How the kernel begins a live section: no words of the user's."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,8 @@ class Transcript:
         for message in messages:
             for part in message.parts:
                 if isinstance(part, UserPromptPart):
-                    text = _text(part.content)
-                    if not text.startswith(_CONTEXT):
-                        prompt, before, since = text, max(before, since), 0
+                    if live_text(part) is None:
+                        prompt, before, since = _text(part.content), max(before, since), 0
                 elif isinstance(part, ToolCallPart):
                     calls[part.tool_call_id] = part.tool_name
                     if match := _ID.match(part.tool_call_id):

@@ -226,7 +226,7 @@ class PluginConformance:
         run = bench.sound(bench.run(*bench.calls("canary")))
         said = last_live_texts(run.requests[-1].messages)
         own = f"{bench.subject.name}."
-        return {name.removeprefix(own): text for name, (_, text) in said.items() if name.startswith(own)}
+        return {name.removeprefix(own): live.text for name, live in said.items() if name.startswith(own)}
 
     # -- what it does ------------------------------------------------------------------------------------------------
 

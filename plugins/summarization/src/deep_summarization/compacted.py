@@ -14,8 +14,10 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from deep_core.plugin_api import live_text
+
 from .earlier import Earlier
-from .frames import NOTE, is_live_text, note_of
+from .frames import NOTE, note_of
 from .pinning import pinned_parts
 from .transcript import shortened, user_text
 
@@ -122,6 +124,6 @@ def _prompts(messages: Sequence[ModelMessage], pinned: Sequence[UserPromptPart] 
         for part in message.parts:
             if not isinstance(part, UserPromptPart) or id(part) in known:
                 continue
-            if not is_live_text(part) and note_of(part) is None and (text := user_text(part).strip()):
+            if live_text(part) is None and note_of(part) is None and (text := user_text(part).strip()):
                 out.append(text)
     return out

@@ -1,26 +1,16 @@
-"""What stands in a user turn and is not the user's word: the kernel's live texts, and this plugin's summaries."""
+"""Recognize this plugin's summaries, which stand in user turns, by their metadata."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pydantic_ai.messages import ModelRequest, TextContent, UserPromptPart
+from pydantic_ai.messages import TextContent, UserPromptPart
 
-from deep_core.plugin_api import last_live_texts
-
-__all__ = ["NOTE", "is_live_text", "is_summary", "note_of"]
+__all__ = ["NOTE", "is_summary", "note_of"]
 
 NOTE = "deep_summarization"
 """The key, in a text's metadata, of what a summary notes for the next one. Metadata is stored and never sent."""
-
-
-def is_live_text(part: UserPromptPart) -> bool:
-    """Whether the part is a live section's text: the kernel says it again after a cut."""
-    content = part.content
-    if not isinstance(content, str) or not content.startswith("<context id="):
-        return False
-    return bool(last_live_texts([ModelRequest(parts=[part])]))
 
 
 def is_summary(part: object) -> bool:

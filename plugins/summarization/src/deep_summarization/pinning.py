@@ -8,7 +8,9 @@ from typing import Any, cast
 
 from pydantic_ai.messages import BaseToolReturnPart, ModelMessage, ModelRequest, UserContent, UserPromptPart
 
-from .frames import is_live_text, is_summary
+from deep_core.plugin_api import live_text
+
+from .frames import is_summary
 
 __all__ = ["pin", "pinned_parts"]
 
@@ -35,7 +37,7 @@ def pinned_parts(messages: Sequence[ModelMessage], *, standing: Sequence[UserPro
         whole = bool((message.metadata or {}).get(PIN))
         for part in message.parts:
             if isinstance(part, UserPromptPart):
-                if whole and id(part) not in known and not is_live_text(part) and not is_summary(part):
+                if whole and id(part) not in known and live_text(part) is None and not is_summary(part):
                     out.append(part)
             elif isinstance(part, BaseToolReturnPart) and (whole or _is_pinned(part.metadata)):
                 out.append(UserPromptPart(_as_prompt(part), timestamp=part.timestamp))

@@ -26,7 +26,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from .frames import is_live_text, is_summary
+from deep_core.plugin_api import live_text
+
+from .frames import is_summary
 
 __all__ = ["shortened", "transcript", "user_text"]
 
@@ -83,7 +85,7 @@ def _lines(messages: Sequence[ModelMessage], item_chars: int) -> list[str]:
 
 def _line(part: ModelRequestPart | ModelResponsePart, most: int) -> str:
     if isinstance(part, UserPromptPart):
-        if is_live_text(part):
+        if live_text(part) is not None:
             return ""
         return f"{'Summary of what came before' if is_summary(part) else 'User'}: {user_text(part)}"
     if isinstance(part, TextPart):
