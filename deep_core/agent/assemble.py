@@ -17,8 +17,9 @@ from ..plugins.context import AgentContext
 from ..plugins.contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
 from ..plugins.dispatch import Incidents
 from .config import parse_agent_config
-from .policy.gates import NativeTools, PolicyCapability, approves, vet
+from .policy.gates import NativeTools, PolicyCapability, approves
 from .policy.rules import InterruptOn, Policy
+from .policy.vetting import vet
 from .run.capability import AgentParts, DeepCapability
 from .run.hosting import Hosted, hostable
 from .run.session import DeepAgentDeps

@@ -10,7 +10,7 @@ from ..names import NAME
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
-    from pydantic_ai._history_processor import HistoryProcessor
+    from pydantic_ai.capabilities import HistoryProcessor
     from pydantic_ai.workspaces import WorkspaceBackend
 
     from ..agent.run.session import DeepAgentDeps

@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any, cast
 
 import pluggy
-from pluggy._hooks import varnames  # how pluggy itself reads a signature
 
 from ..errors import PluginError, suggest
 from . import hookspecs
@@ -125,7 +124,8 @@ class Registry:
 
     def _check_arguments(self, where: str, plugin: str, hook: str, function: Callable[..., Any]) -> None:
         known: tuple[str, ...] = getattr(self._manager.hook, hook).spec.argnames
-        given, _ = varnames(function)
+        # Read by pluggy itself, so that both agree on what a bound method or a default means.
+        given = pluggy.HookImpl(None, plugin, function, cast("Any", function).deep_impl).argnames
         for argument in given:
             if argument not in known:
                 hint = suggest(argument, known) or f" It takes ({', '.join(known)})."

@@ -6,7 +6,7 @@ again inside what others wrap around the tools (`InnerGate`) and at the tool its
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,11 +23,10 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
-from pydantic_ai.toolsets._tool_search import ToolSearchToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import ValidationError
 
-from ...errors import PluginError
+from .._pydantic_ai import ToolSearchToolset, has_handler
 from ..run.hosting import Hosted
 from ..run.session import session
 from ..tools.toolsets import ToolRules
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
 
-__all__ = ["DeepBase", "InnerGate", "NativeTools", "PolicyCapability", "approves", "vet"]
+__all__ = ["DeepBase", "InnerGate", "NativeTools", "PolicyCapability", "approves"]
 
 
 class DeepBase(AbstractCapability[Any]):
@@ -318,37 +317,5 @@ def approves(capability: AbstractCapability[Any]) -> bool:
     if method is CombinedCapability.handle_deferred_tool_calls:
         return any(approves(child) for child in cast("CombinedCapability[Any]", capability).capabilities)
     if method is Hooks.handle_deferred_tool_calls:
-        return bool(cast("Hooks[Any]", capability)._get("handle_deferred_tool_calls"))  # pyright: ignore[reportPrivateUsage]
+        return has_handler(cast("Hooks[Any]", capability), "handle_deferred_tool_calls")
     return True
-
-
-def vet(capability: AbstractCapability[Any], label: str, *, approver: bool, native_tools: Iterable[str]) -> None:
-    """Check one capability that a plugin returned, before an agent is made with it.
-
-    Raises:
-        PluginError: it takes a reserved id, could approve calls, or adds a native tool that nobody named.
-    """
-    leaves: list[AbstractCapability[Any]] = []
-    capability.apply(leaves.append)
-    for leaf in (capability, *leaves):
-        name = type(leaf).__name__
-        if leaf.id in ("deep", "deep.policy"):
-            raise PluginError(f"{label}: capability {name} takes the id {leaf.id!r}, which is the kernel's own")
-        ordering = leaf.get_ordering() or CapabilityOrdering()
-        if any(isinstance(ref, type) and issubclass(PolicyCapability, ref) for ref in ordering.wraps):
-            raise PluginError(f"{label}: capability {name} asks to stand outside the policy; nothing does")
-        behind = any(isinstance(ref, type) and issubclass(DeepBase, ref) for ref in ordering.wrapped_by)
-        if behind or ordering.position == "innermost":
-            raise PluginError(f"{label}: capability {name} asks to stand behind the kernel's last look at a request")
-        if approves(leaf) and not approver:
-            raise PluginError(
-                f"{label}: capability {name} overrides handle_deferred_tool_calls, so it could approve calls. If it "
-                "should, name the plugin: create_deep_agent(approvers=[…]) or approvers in [agent]."
-            )
-        for tool in leaf.get_native_tools():
-            kind = getattr(tool, "kind", None)
-            if kind is not None and kind not in native_tools:
-                raise PluginError(
-                    f"{label}: capability {name} adds the provider's own tool {kind!r}, which runs where no policy "
-                    f"gates it. To allow it: native_tools = [{kind!r}] in [agent] or create_deep_agent."
-                )

@@ -14,13 +14,13 @@ from hashlib import sha256
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from pydantic_ai._utils import await_maybe, is_async_callable, run_in_executor, takes_run_context
 from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent, UserPromptPart
 from pydantic_ai.tools import RunContext
 
 from ...errors import describe_error
 from ...plugins.contributions import Contribution, Processor, PromptSection, StateSlot
 from ...plugins.dispatch import Incidents
+from .._pydantic_ai import await_maybe, is_async_callable, run_in_executor, takes_run_context
 from .session import session
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
-from pydantic_ai.toolsets._dynamic import DynamicToolset
+from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
 
 from ...errors import ConfigError, suggest
 from ...plugins.contributions import Contribution

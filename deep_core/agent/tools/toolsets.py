@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from pydantic_ai import ToolDefinition
-from pydantic_ai._utils import gather
 from pydantic_ai.tools import RunContext, Tool
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from ...errors import PluginError, clash_message
 from ...plugins.dispatch import Incidents
+from .._pydantic_ai import QuietToolset, gather, has_instructions
 from ..policy.approvals import calls_of, is_approved
 from .expressions import Not, ToolExpression, ToolSubject
 from .rule_errors import check_matches
@@ -294,7 +294,7 @@ def static_definitions(toolset: AbstractToolset[Any]) -> list[ToolDefinition] | 
     return None
 
 
-class SequentialToolset(CombinedToolset[Any]):
+class SequentialToolset(QuietToolset):
     """Toolsets as one, of which those that answer without waiting are asked in a row.
 
     `CombinedToolset` asks each in a task of its own: with five plugins these tasks took as long as everything else the
@@ -317,8 +317,10 @@ class SequentialToolset(CombinedToolset[Any]):
         late = iter(await gather(*map(ask, waiting)) if waiting else ())
         return [await ask(toolset) if _settled(toolset) else next(late) for toolset in self.toolsets]
 
-    def _instruction_children(self) -> Sequence[AbstractToolset[Any]]:
-        return [toolset for toolset in self.toolsets if not (_settled(toolset) and _is_silent(toolset))]
+    def speaks(self, toolset: AbstractToolset[Any]) -> bool:
+        """Whether a toolset may have instructions."""
+        own = toolset.wrapped if isinstance(toolset, PluginToolset) else toolset
+        return not _settled(toolset) or has_instructions(own)
 
 
 class RunToolsets(SequentialToolset):
@@ -405,11 +407,6 @@ def _settled(toolset: AbstractToolset[Any]) -> bool:
 
 def _is_empty(toolset: AbstractToolset[Any]) -> bool:
     return _settled(toolset) and isinstance(toolset, FunctionToolset) and not toolset.tools
-
-
-def _is_silent(toolset: AbstractToolset[Any]) -> bool:
-    own = cast("Any", toolset.wrapped if isinstance(toolset, PluginToolset) else toolset)
-    return not getattr(own, "_instructions", True)
 
 
 Claim = tuple[str, str, str, str | None]

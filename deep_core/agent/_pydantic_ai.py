@@ -1,0 +1,61 @@
+"""Every private name of Pydantic AI that the kernel uses, and why. No other module imports one.
+
+Read with each new version of Pydantic AI: what stands here may change without notice. Seen in 2.62 to 2.68.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+# `asyncio.gather` would leave the other tasks running when one fails. Since 2.62.
+# A history processor may be sync or async, with or without the run context; these are the rules by which Pydantic AI
+# itself tells, and its executor keeps the run's context in threads. Since 2.62.
+from pydantic_ai._utils import await_maybe, gather, is_async_callable, run_in_executor, takes_run_context
+from pydantic_ai.capabilities import Hooks
+from pydantic_ai.toolsets import AbstractToolset, CombinedToolset
+
+# It stands around all toolsets of a run, so no plugin's toolset lists its tool. Since 2.62.
+from pydantic_ai.toolsets._tool_search import ToolSearchToolset
+
+__all__ = [
+    "QuietToolset",
+    "ToolSearchToolset",
+    "await_maybe",
+    "gather",
+    "has_handler",
+    "has_instructions",
+    "is_async_callable",
+    "run_in_executor",
+    "takes_run_context",
+]
+
+
+def has_handler(hooks: Hooks[Any], hook: str) -> bool:
+    """Whether a function is registered for a hook.
+
+    `Hooks` overrides every hook method, so the methods do not tell; its registry does. `_get` since 2.62.
+    """
+    return bool(hooks._get(hook))  # pyright: ignore[reportPrivateUsage, reportArgumentType]
+
+
+def has_instructions(toolset: AbstractToolset[Any]) -> bool:
+    """Whether a toolset may have instructions; True if it does not tell.
+
+    The public `get_instructions` is async and is awaited for each toolset at each step. `_instructions` since 2.62.
+    """
+    return bool(getattr(cast("Any", toolset), "_instructions", True))
+
+
+class QuietToolset(CombinedToolset[Any]):
+    """A combined toolset that asks only those toolsets for instructions that may have some.
+
+    `CombinedToolset` starts a task for each. `_instruction_children` since 2.62.
+    """
+
+    def speaks(self, toolset: AbstractToolset[Any]) -> bool:
+        """Whether a toolset is asked for instructions."""
+        return True
+
+    def _instruction_children(self) -> Sequence[AbstractToolset[Any]]:
+        return [toolset for toolset in self.toolsets if self.speaks(toolset)]

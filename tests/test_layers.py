@@ -1,0 +1,155 @@
+"""The house: two layers, no circle, small files, a declared public surface, private names of others in one module."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import deep_core
+from deep_core import plugin_api
+from scripts.count_code import code_lines
+from tests import import_graph
+from tests.import_graph import Imports
+
+ROOT = Path(__file__).resolve().parents[1]
+KERNEL = ROOT / "deep_core"
+PACKAGES = [KERNEL, *sorted(path for path in ROOT.glob("plugins/*/src/*") if path.is_dir())]
+
+UP_FOR_TYPES = {
+    ("deep_core.plugins.context", "deep_core.agent.config"): "AgentContext.config is an AgentConfig",
+    ("deep_core.plugins.context", "deep_core.agent.run.session"): "AgentContext.backend takes a session",
+    ("deep_core.plugins.contributions", "deep_core.agent.run.session"): "a live section's function sees the session",
+    ("deep_core.plugins.hookspecs", "deep_core.agent.run.session"): "hooks that receive a session",
+    ("deep_core.plugins.hookspecs", "deep_core.agent.run.events"): "deep_run_event receives events",
+}
+"""Where the lower layer names a type of the upper one, and why no protocol cuts it."""
+LAYERS = ["deep_core.names", "deep_core.lazy", "deep_core.errors", "deep_core.tracing", "deep_core.parameters"]
+"""Modules of the root that both layers stand on."""
+
+
+def modules(package: Path) -> dict[str, Imports]:
+    return import_graph.read(package)
+
+
+# -- two layers --------------------------------------------------------------------------------------------------------
+
+
+def test_the_plugin_layer_imports_nothing_of_the_agent_layer() -> None:
+    graph = import_graph.edges(modules(KERNEL))
+    allowed = {*LAYERS, "deep_core"}  # the package itself: its version
+    for module in (module for module in graph if module.startswith("deep_core.plugins")):
+        assert {target for target in graph[module] if not target.startswith("deep_core.plugins")} <= allowed, module
+
+
+def test_the_plugin_layer_names_types_of_the_agent_layer_only_where_this_test_says_so() -> None:
+    graph = import_graph.edges(modules(KERNEL), types=True)
+    up = {
+        (module, target)
+        for module, targets in graph.items()
+        for target in targets
+        if module.startswith("deep_core.plugins") and target.startswith("deep_core.agent")
+    }
+    assert up == set(UP_FOR_TYPES)
+
+
+def test_the_modules_below_both_layers_import_neither() -> None:
+    graph = import_graph.edges(modules(KERNEL))
+    for module in set(LAYERS) & graph.keys():
+        assert graph[module] <= {*LAYERS}, module
+
+
+def test_the_plugin_layer_runs_without_pydantic_ai() -> None:
+    program = """
+import importlib, pkgutil, sys
+import deep_core.plugins
+for module in pkgutil.walk_packages(deep_core.plugins.__path__, "deep_core.plugins."):
+    importlib.import_module(module.name)
+from deep_core.plugins.kernel import PluginKernel
+with PluginKernel(discover=False) as kernel:
+    assert kernel.active == ()
+print(*sorted({name.partition(".")[0] for name in sys.modules} & {"pydantic_ai", "openai", "anthropic"}))
+print(*sorted(name for name in sys.modules if name.startswith("deep_core.agent")))
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_no_modules_import_each_other_in_a_circle(package: Path) -> None:
+    assert import_graph.circles(import_graph.edges(modules(package))) == []
+
+
+# -- small -------------------------------------------------------------------------------------------------------------
+
+
+def lines_of_code(folder: Path) -> int:
+    return sum(map(code_lines, folder.rglob("*.py")))
+
+
+def test_the_plugin_layer_stays_below_2000_lines_of_code() -> None:
+    assert lines_of_code(KERNEL / "plugins") < 2_000
+
+
+def test_the_kernel_stays_below_5000_lines_of_code() -> None:
+    assert lines_of_code(KERNEL) < 5_000
+
+
+# -- the surface -------------------------------------------------------------------------------------------------------
+
+PUBLIC = {f"deep_core.{name}" for name in deep_core.__all__} | {
+    f"deep_core.plugin_api.{name}" for name in plugin_api.__all__
+}
+USERS = [
+    *(path for package in PACKAGES[1:] for path in package.rglob("*.py")),
+    *(path for folder in ("examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")),
+]
+
+
+def kernel_names(path: Path) -> set[str]:
+    """What a file imports of the kernel."""
+    text = path.read_text(encoding="utf-8")
+    found: set[str] = set()
+    for match in re.finditer(r"^\s*from (deep_core[\w.]*) import (\([^)]*\)|.+)$", text, re.M):
+        names = re.sub(r"#.*|[()]", "", match[2]).replace("\n", " ").split(",")
+        found |= {f"{match[1]}.{name.split(' as ')[0].strip()}" for name in names if name.strip()}
+    return found | set(re.findall(r"^\s*import (deep_core\.[\w.]+)", text, re.M))
+
+
+def test_plugins_examples_and_benchmarks_import_the_public_surface_only() -> None:
+    allowed = {*PUBLIC, "deep_core.__version__", "deep_core.plugin_api"}
+    wrong = {str(path.relative_to(ROOT)): names - allowed for path in USERS if (names := kernel_names(path))}
+    assert {path: sorted(names) for path, names in wrong.items() if names} == {}
+
+
+@pytest.mark.parametrize("module", [deep_core, plugin_api], ids=lambda module: module.__name__)
+def test_every_public_name_is_there_and_listed_for_type_checkers_too(module: object) -> None:
+    listed: list[str] = module.__all__  # type: ignore[attr-defined]
+    assert len(listed) == len(set(listed))
+    source = Path(module.__file__).read_text(encoding="utf-8")  # type: ignore[attr-defined, arg-type]
+    for name in listed:
+        assert getattr(module, name) is not None
+        assert source.count(f'"{name}"') + source.count(f" {name}") >= 2, f"{name} lacks its import or its home"
+
+
+# -- private names of others -------------------------------------------------------------------------------------------
+
+PRIVATE = re.compile(r"\b(?:pydantic_ai|pydantic|pydantic_core|pluggy)(?:\.\w+)*\._\w+")
+
+
+def test_private_names_of_other_projects_stand_in_one_module() -> None:
+    for module, imports in modules(KERNEL).items():
+        private = {name for name in imports.run | imports.types if PRIVATE.match(name)}
+        assert not private or module == "deep_core.agent._pydantic_ai", (module, private)
+
+
+def test_private_attributes_are_used_in_one_module() -> None:
+    """pyright reports every other use; a suppression of that report names the module that may."""
+    for path in KERNEL.rglob("*.py"):
+        uses = [line for line in path.read_text(encoding="utf-8").splitlines() if "reportPrivateUsage" in line]
+        own = {"errors.py": "sys._getframe", "kernel.py": "_default._closed"}
+        if path.name != "_pydantic_ai.py":
+            assert all(own.get(path.name, "nothing") in line for line in uses), (path, uses)
