@@ -1,0 +1,91 @@
+# The names of __init__.py as type checkers see them: at run time each is imported on first use.
+from .agent.config import AgentConfig
+from .agent.explain import Explanation, explain
+from .agent.kernel import Kernel, create_deep_agent
+from .agent.run.capability import agent_context
+from .agent.run.events import (
+    ApprovalEvent,
+    CompactionEvent,
+    RequestEvent,
+    RunEndEvent,
+    RunEvent,
+    RunStartEvent,
+    ToolEvent,
+)
+from .agent.run.session import DeepAgentDeps, SessionState, create_default_deps
+from .agent.run.workspace import BackendProtocol, SandboxProtocol
+from .agent.tools.expressions import FromPlugin, Prefix, Tag, ToolExpression, ToolName
+from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
+from .lazy import lazy_exports as lazy_exports
+from .plugins.context import AgentContext
+from .plugins.contributions import (
+    Allow,
+    Ask,
+    BackendFactory,
+    Contribution,
+    Deny,
+    Processor,
+    PromptSection,
+    StateSlot,
+    ToolCall,
+    Without,
+)
+from .plugins.index import PluginRecord
+from .plugins.kernel import PluginKernel, default_kernel
+from .plugins.markers import hookimpl, hookspec
+from .plugins.options import PluginOptions
+from .plugins.skills import SkillLoader, SkillMeta
+from .tracing import Trace
+
+__version__: str
+
+__all__ = [
+    "AgentConfig",
+    "AgentContext",
+    "Allow",
+    "ApprovalEvent",
+    "Ask",
+    "BackendFactory",
+    "BackendProtocol",
+    "CompactionEvent",
+    "ConfigError",
+    "Contribution",
+    "DeepAgentDeps",
+    "Deny",
+    "Explanation",
+    "FromPlugin",
+    "Kernel",
+    "MissingExtra",
+    "PluginError",
+    "PluginKernel",
+    "PluginOptions",
+    "PluginRecord",
+    "PluginWarning",
+    "Prefix",
+    "Processor",
+    "PromptSection",
+    "RequestEvent",
+    "RunEndEvent",
+    "RunEvent",
+    "RunStartEvent",
+    "SandboxProtocol",
+    "SessionState",
+    "SkillLoader",
+    "SkillMeta",
+    "StateSlot",
+    "Tag",
+    "ToolCall",
+    "ToolEvent",
+    "ToolExpression",
+    "ToolName",
+    "Trace",
+    "Without",
+    "agent_context",
+    "create_deep_agent",
+    "create_default_deps",
+    "default_kernel",
+    "explain",
+    "hookimpl",
+    "hookspec",
+    "lazy_exports",
+]
