@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, cast
 
 from packaging.specifiers import SpecifierSet
@@ -12,10 +12,10 @@ from pydantic_ai import FunctionToolset, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset
 
 from deep_core import DeepAgentDeps, Kernel, StateSlot, create_default_deps
-from deep_core.plugin_api import NAME, RESERVED_NAMES, RESERVED_TOOL_NAMES, static_definitions
+from deep_core.plugin_api import NAME, RESERVED_NAMES, RESERVED_TOOL_NAMES, static_definitions, suggest
 
 from .problem import Problem
-from .subject import Subject
+from .subject import Subject, installed_names
 
 __all__ = [
     "about_descriptions",
@@ -23,6 +23,7 @@ __all__ = [
     "about_metadata",
     "about_name",
     "about_options",
+    "about_owners",
     "about_repetition",
     "about_schemas",
     "about_sizes",
@@ -75,6 +76,19 @@ def about_docs(subject: Subject, documentation: str | None, metadata: Mapping[st
             f"brings a README of {said} characters, and {ENOUGH} is the least" if said else "brings no README",
             'write README.md (what it does, its options, an example) and add readme = "README.md" to [project]',
         )
+
+
+def about_owners(subject: Subject, absent: Set[str]) -> Iterator[Problem]:
+    """The hooks of plugins that are not here: the kernel never calls them."""
+    for hook, owner in subject.hooks.items():
+        if owner is not None and owner in absent:
+            near = suggest(owner, installed_names())
+            yield Problem(
+                f"hook {hook}",
+                f"belongs to the plugin {owner!r}, which is not installed here, so it cannot be checked.{near}",
+                f"install the distribution of {owner!r} with your development dependencies, or name its module in "
+                "`beside` of this class",
+            )
 
 
 # -- options and state -----------------------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ class PluginConformance:
     Attributes:
         plugin: the plugin: its entry point's name, its module's name, its module, or an object with hooks as methods.
         plugin_options: its options, as in `[plugins.x] options`; None for its defaults.
-        beside: other plugins that it needs, named or given in the same way.
+        beside: other plugins that it needs, named or given in the same way. The owner of a hook that it implements
+            need not be named where it is installed.
         examples: tool -> arguments of a good call, or a list of such. In their texts `{canary}` becomes a text of the
             session's own. Without examples, arguments are made from the tool's schema. Tools that ask for approval,
             and those tagged execute, network or destructive, are called only with examples.
@@ -133,8 +134,15 @@ class PluginConformance:
 
     def test_hooks_are_valid(self, bench: Bench) -> None:
         """The plugin loads, its hooks exist and take what they name, and an agent can be made."""
-        from .described import about_tool_names, listed_tools
+        from deep_core import PluginWarning
 
+        from .described import about_owners, about_tool_names, listed_tools
+
+        sleeping = list(about_owners(bench.subject, bench.absent_owners))
+        if bench.asleep:
+            self._report(bench, sleeping)
+        for problem in sleeping:
+            warnings.warn(f"plugin {bench.subject.label}\n  {problem}", PluginWarning, stacklevel=2)
         failure: Exception | None = None
         try:
             bench.make_agent(bench.make_kernel())

@@ -14,7 +14,7 @@ from typing import Any
 
 from deep_core.plugin_api import Candidate, candidate_from_object, scan, site_directories, static_attribute, suggest
 
-__all__ = ["Subject", "find_subject"]
+__all__ = ["Subject", "find_subject", "installed_names"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,12 @@ class Subject:
     def label(self) -> str:
         """The plugin as errors name it: `weather 0.1.0 (acme-weather)`."""
         return self.candidate.record.label if self.candidate is not None else self.name
+
+    @property
+    def hooks(self) -> dict[str, str | None]:
+        """The hooks that it implements, each with the plugin that it says owns the hook (None: the kernel)."""
+        found = _hooks(self.obj).items()
+        return {function.deep_impl.get("specname") or name: function.deep_order.of for name, function in found}
 
     def wrote(self, file: str) -> bool:
         """Whether a source file is the plugin's own."""
@@ -90,6 +96,11 @@ def _named(name: str) -> Subject:
     return find_subject(module)
 
 
+def installed_names() -> set[str]:
+    """The names of the installed plugins."""
+    return {candidate.record.name for candidate in _installed()}
+
+
 def _installed() -> list[Candidate]:
     """What is installed; read again when something comes into a site directory or leaves it. Every check asks."""
     return _scanned(tuple((path, os.stat(path).st_mtime_ns) for path in site_directories()))
@@ -109,7 +120,7 @@ def _sources(obj: object) -> list[Path]:
     """The folder of the package that it is in, or its file; and the files that its hooks are in."""
     name = obj.__name__ if isinstance(obj, ModuleType) else type(obj).__module__
     found: dict[Path, None] = dict.fromkeys(_package(name))
-    parts: list[Any] = [obj if isinstance(obj, ModuleType) else type(obj), *_hooks(obj)]
+    parts: list[Any] = [obj if isinstance(obj, ModuleType) else type(obj), *_hooks(obj).values()]
     for part in parts:
         try:
             file = inspect.getsourcefile(inspect.unwrap(part))
@@ -130,6 +141,6 @@ def _package(module: str) -> list[Path]:
     return []
 
 
-def _hooks(obj: object) -> list[Any]:
+def _hooks(obj: object) -> dict[str, Any]:
     names = [name for name in dir(obj) if getattr(static_attribute(obj, name), "deep_impl", None) is not None]
-    return [getattr(obj, name) for name in names]
+    return {name: getattr(obj, name) for name in names}
