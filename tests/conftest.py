@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
-from tests.drawn import examples
 from tests.environments import Environment, Here
 
-# A busy machine makes no property false.
-settings.register_profile("deep", deadline=None, max_examples=examples(100))
-settings.load_profile("deep")
 HOMES = itertools.count()
-# What a shell starts in the background ignores Ctrl-C, and so would every command that is started here.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-# The objects of thousands of collected tests are looked through at each collection.
-gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)

@@ -1,14 +1,40 @@
-"""How many examples hypothesis draws: what a test asks for, or fewer where DEEP_TEST_EXAMPLES says so (the matrix)."""
+"""How hypothesis draws: one profile for every test, which DEEP_TEST_PROFILE chooses.
+
+- `same` (the default, so `make test`): each test draws the same few examples every time.
+- `ci` (`.ci/run`): new examples each time, as many as the test asks for.
+- `few` (the matrix of versions in `.ci/run`): the first five of `same`.
+"""
 
 from __future__ import annotations
 
 import os
 
-__all__ = ["examples"]
+from hypothesis import HealthCheck, settings
 
-MOST = os.environ.get("DEEP_TEST_EXAMPLES")
+__all__ = ["examples", "load_profile"]
+
+PROFILE = os.environ.get("DEEP_TEST_PROFILE", "same")
+MOST = {"same": 50, "ci": None, "few": 5}
+"""Profile -> the most examples that a test draws."""
+NO_FAULT = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+"""These say that a draw was slow or thrown away: on a busy machine, or by chance, of any strategy."""
 
 
 def examples(wanted: int) -> int:
-    """`max_examples` of a test that wants so many."""
-    return wanted if MOST is None else min(wanted, int(MOST))
+    """`max_examples` of a test that asks for this many."""
+    most = MOST[PROFILE]
+    return wanted if most is None else min(wanted, most)
+
+
+def load_profile() -> None:
+    """Make the profile the default of every test in this process."""
+    random = PROFILE == "ci"
+    settings.register_profile(
+        PROFILE,
+        max_examples=examples(100),
+        derandomize=not random,
+        deadline=None,
+        print_blob=random,
+        suppress_health_check=NO_FAULT,
+    )
+    settings.load_profile(PROFILE)

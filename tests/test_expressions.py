@@ -231,7 +231,7 @@ SUBJECTS = [
 ]
 
 
-@settings(max_examples=examples(1000), deadline=None)
+@settings(max_examples=examples(1000))
 @given(TREES)
 def test_e7_writing_and_parsing_are_inverse(tree: ToolExpression):
     again = parse(tree.to_dsl())
@@ -241,7 +241,7 @@ def test_e7_writing_and_parsing_are_inverse(tree: ToolExpression):
     assert again.to_dsl() == tree.to_dsl()
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(TREES)
 def test_every_pair_of_parentheses_is_needed(tree: ToolExpression):
     # Parentheses inside quotes are text; only those outside are looked at.
@@ -256,7 +256,7 @@ def test_every_pair_of_parentheses_is_needed(tree: ToolExpression):
             assert parse(text[:j] + " " + text[j + 1 : i] + " " + text[i + 1 :]) != tree
 
 
-@settings(max_examples=examples(1000), deadline=None)
+@settings(max_examples=examples(1000))
 @given(st.one_of(st.text(), st.text(alphabet='ab~&|()"`^:\\ \n,!,and', max_size=30)))
 def test_u11_any_text_parses_or_raises_with_a_place_inside_it(text: str):
     error: ExpressionParseError | None = None
@@ -539,7 +539,7 @@ def test_expressions_can_be_copied_and_pickled(copied: Any):
 
 def test_importing_expressions_loads_neither_pydantic_nor_pydantic_ai():
     code = (
-        "import sys, deep_core.expressions\n"
+        "import sys, deep_core.agent.tools.expressions\n"
         "print([m for m in ('pydantic', 'pydantic_core', 'pydantic_ai') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -62,7 +62,7 @@ async def compare(backends: Mapping[str, Any], operations: list[tuple[Any, ...]]
 
 
 @given(st.lists(OPERATIONS, min_size=1, max_size=12))
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 def test_memory_answers_as_a_directory_does(operations: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as root:
         backends = {"local": local_backend(os.path.realpath(root)), "memory": memory_backend()}
@@ -70,7 +70,7 @@ def test_memory_answers_as_a_directory_does(operations: list[tuple[Any, ...]]) -
 
 
 @given(st.lists(OPERATIONS, min_size=1, max_size=12))
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 def test_a_mount_answers_as_a_directory_does(operations: list[tuple[Any, ...]]) -> None:
     """But that it stays where it is: it cannot be removed, nor be a file."""
     allowed = [each for each in operations if each[1] not in ("", MOUNT) or not each[0].startswith(("remove", "write"))]

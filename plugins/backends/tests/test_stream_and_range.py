@@ -38,7 +38,7 @@ def names(world: World) -> list[str]:
 
 
 @given(content=st.binary(max_size=2000), cuts=st.lists(st.integers(1, 700), min_size=1, max_size=8))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_adjoining_ranges_are_the_content(content: bytes, cuts: list[int]) -> None:
     async def check(backend: LocalBackend | MemoryBackend | CompositeBackend, path: str) -> None:
         assert isinstance(backend, SupportsRangeRead)

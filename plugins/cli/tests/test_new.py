@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from deep_cli.plugin_names import plugin_problem, suggested_name
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.environments import REPOSITORY, Distribution
@@ -164,7 +164,6 @@ def test_a_bad_name_is_an_error_with_what_would_do(deep: Any, arguments: list[st
     assert not list(deep.work.iterdir())
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60))
 @example("deep_9_deep_x")
 @example("Deep-Tools")

@@ -15,11 +15,12 @@ import pytest
 from deep_backends import local_backend, memory_backend
 from deep_filesystem import ripgrep
 from deep_filesystem.dialect import BadPattern, read_pattern
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.workspaces import Workspace
 
+from plugins.filesystem.tests.conftest import Session
 from tests.drawn import examples
 
 needs_ripgrep = pytest.mark.skipif(
@@ -235,12 +236,8 @@ regex = st.tuples(
 @given(st.lists(junk, min_size=1, max_size=3), st.lists(regex, min_size=1, max_size=3))
 @example([b"foo\xffbar\n"], ["o.b", "o$", "o[^x]b", r"\bbar", "^bar"])
 @example([b"a\r\n", b"\r\n", b"a\r"], ["a$", "^$", r"\s$", "a.$"])
-@settings(
-    max_examples=examples(60),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-def test_the_answer_is_the_same_for_any_content(new_session: Any, contents: list[bytes], patterns: list[str]) -> None:
+@settings(max_examples=examples(60))
+def test_the_answer_is_the_same_for_any_content(contents: list[bytes], patterns: list[str]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory).resolve()
         for number, data in enumerate(contents):
@@ -250,7 +247,7 @@ def test_the_answer_is_the_same_for_any_content(new_session: Any, contents: list
                 read_pattern(pattern)
             except BadPattern:
                 continue
-            with_it, without = _both(new_session, root, pattern=pattern, output_mode="content")
+            with_it, without = _both(Session, root, pattern=pattern, output_mode="content")
             assert with_it == without, (pattern, contents)
 
 

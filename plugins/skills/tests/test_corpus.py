@@ -276,7 +276,7 @@ FRAGMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(st.one_of(st.binary(max_size=200), st.lists(FRAGMENTS, max_size=8).map("\n".join).map(str.encode)))
 def test_no_bytes_crash_it_and_every_refusal_has_a_line(data: bytes) -> None:
     for content in (data, b"---\n" + data + b"\n---\nbody", b"---\n" + HEAD.encode() + data + b"\n---\n"):

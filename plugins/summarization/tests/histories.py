@@ -50,7 +50,11 @@ def talk(turns: int, chars: int = 400) -> list[ModelMessage]:
     return [*out, ModelRequest(parts=[UserPromptPart("the last question")])]
 
 
-TEXTS = st.text(alphabet="abc {}<>/\n", min_size=1, max_size=60).map(lambda text: text * 5)
+TEXTS = st.builds(
+    lambda text, times: text * times,
+    st.text(alphabet="abc {}<>/\n", min_size=1, max_size=8),
+    st.sampled_from([1, 5, 40]),  # long texts of few draws
+)
 
 
 def live(text: str) -> UserPromptPart:
@@ -79,7 +83,7 @@ def answer_part(kind: str, name: str, call_id: str, text: str) -> Any:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[ModelMessage]:
+def histories(draw: st.DrawFn, *, waiting_calls: bool = True) -> list[ModelMessage]:
     """A valid history: parallel calls, answers over several requests, retries, reused ids, thinking, pending calls."""
     out: list[ModelMessage] = []
     for _ in range(draw(st.integers(1, 6))):
@@ -98,7 +102,7 @@ def histories(draw: st.DrawFn) -> list[ModelMessage]:
                 extra = draw(st.lists(PROMPTS, max_size=1))
                 out.append(ModelRequest(parts=[*answers, *extra]))
         out.append(ModelResponse(parts=[TextPart(draw(TEXTS))]))
-    end = draw(st.sampled_from(["prompt", "prompt", "pending", "partly"]))
+    end = draw(st.sampled_from(["prompt", "prompt", "pending", "partly"])) if waiting_calls else "prompt"
     if end == "prompt":
         return [*out, ModelRequest(parts=[UserPromptPart(draw(TEXTS))])]
     out.append(ModelRequest(parts=[UserPromptPart(draw(TEXTS))]))

@@ -260,7 +260,7 @@ async def test_a_summary_that_fails_changes_nothing_and_is_told(how: str, caplog
     assert "the history stays as it was" in caplog.text
 
 
-@settings(deadline=None, max_examples=examples(80))
+@settings(max_examples=examples(80))
 @given(histories(), st.sampled_from(sorted(FAILURES.keys() - {"as long as what it replaces"})))
 def test_a_failing_summary_leaves_any_history_byte_identical(history: list[ModelMessage], how: str) -> None:
     before, items = ModelMessagesTypeAdapter.dump_json(history), [*history]

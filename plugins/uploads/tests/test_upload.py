@@ -15,7 +15,7 @@ import pytest
 from deep_backends import LocalBackend, MemoryBackend, composite_backend, local_backend, memory_backend
 from deep_uploads import UPLOADS, UploadedFile, UploadError, upload_file
 from deep_uploads.sources import PIECE
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_ai.workspaces import (
     FileEntry,
@@ -81,10 +81,8 @@ class Plain(WorkspaceBackend, SupportsFilesystem):
 # -- bytes, sources ----------------------------------------------------------------------------------------------
 
 
-@given(data=st.binary(max_size=2000), cuts=st.lists(st.integers(1, 500), max_size=6))
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_bytes_arrive_unaltered_however_they_come(in_memory: Deps, data: bytes, cuts: list[int]) -> None:
-    async def both() -> None:
+def test_bytes_arrive_unaltered_however_they_come(in_memory: Deps) -> None:
+    async def upload(data: bytes, cuts: list[int]) -> None:
         parts, rest = [], data
         for cut in cuts:
             parts.append(rest[:cut])
@@ -97,7 +95,12 @@ def test_bytes_arrive_unaltered_however_they_come(in_memory: Deps, data: bytes, 
             stored = await Workspace(in_memory.backend).read_bytes(uploaded.path)
             assert (stored, uploaded.size) == (data, len(data))
 
-    asyncio.run(both())
+    @settings(max_examples=examples(40))
+    @given(data=st.binary(max_size=2000), cuts=st.lists(st.integers(1, 500), max_size=6))
+    def holds(data: bytes, cuts: list[int]) -> None:
+        asyncio.run(upload(data, cuts))
+
+    holds()
 
 
 async def test_what_is_known_is_returned_and_kept(deps: Deps, root: Path) -> None:

@@ -147,7 +147,7 @@ class SummarizationProcessor:
             return messages
         from .cutting import choose_cut  # and more in `_replaced`: most runs never get here
 
-        dense = used / max(1, own + fixed)
+        dense = max(1, used / max(1, own + fixed))
         # In the provider's tokens: a trigger that was met by these must not be out of reach of the cut.
         counts = [int(count * dense) for count in self._tally.each(messages)]
         cut = choose_cut(
