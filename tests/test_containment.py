@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import traceback
 import warnings
 from typing import Any
 
@@ -119,12 +118,9 @@ def test_a_plugin_that_fails_to_contribute_is_dropped_whole(site: Site, place: s
     assert "SUN" not in view.system + str(view.messages)
     assert outcomes(result) == [("rain", "success")]
     assert not (site.path / "heard").exists()
-    record = kernel.plugins["sun"]
-    assert record.status == "failed"
-    assert "acme-sun" in record.label
-    assert kernel.active == ("rain",)
     (warning,) = [w for w in caught if issubclass(w.category, PluginWarning)]
     assert "sun 1.0 (acme-sun)" in str(warning.message)
+    assert [incident.plugin for incident in kernel.incidents] == ["sun"]
 
 
 def test_its_error_is_kept_with_traceback_and_note(site: Site) -> None:
@@ -132,13 +128,12 @@ def test_its_error_is_kept_with_traceback_and_note(site: Site) -> None:
     with warned():
         kernel = Kernel()
         kernel.create_agent(scripted())
-    error = kernel.plugins["sun"].error
-    assert isinstance(error, RuntimeError)
-    assert any("sun 1.0" in note and "hook deep_prompt_sections" in note for note in error.__notes__)
-    assert "boom" in "".join(traceback.format_exception(error))
+    (incident,) = kernel.incidents
+    assert incident.error == "RuntimeError: boom"
+    assert "plugin sun 1.0 (acme-sun), hook deep_prompt_sections" in incident.traceback
 
 
-def test_it_stays_dropped_for_later_agents_and_is_said_once(site: Site) -> None:
+def test_a_failure_that_repeats_is_said_once(site: Site) -> None:
     site.install("sun", sun(site, capabilities="raise RuntimeError('boom')"))
     site.install("rain", RAIN)
     with warned() as caught:
@@ -148,6 +143,7 @@ def test_it_stays_dropped_for_later_agents_and_is_said_once(site: Site) -> None:
             run(kernel.create_agent(model))
             assert list(model.player.views[0].tools) == ["rain"]
     assert len([w for w in caught if issubclass(w.category, PluginWarning)]) == 1
+    assert len(kernel.incidents) == 1
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,8 @@ def deep_check_call(call, context):
 
 
 @pytest.mark.parametrize("when", ["in the child", "in another agent"])
-def test_no_child_is_made_without_a_guard_that_has_failed_since(site: Site, when: str) -> None:
+def test_a_guard_that_fails_elsewhere_still_holds_here(site: Site, when: str) -> None:
+    """No child is made without a guard that fails for it; one that fails for another agent guards this one's child."""
     site.install("guard", GUARD)
     tools = Tools("wipe", id="disk")
     kernel = Kernel(plugins=[plugin("disk", toolsets=lambda: [tools.toolset]), delegating()])
@@ -118,7 +119,7 @@ def test_no_child_is_made_without_a_guard_that_has_failed_since(site: Site, when
         with pytest.warns(PluginWarning, match="guard"):
             result = run(agent)
     told = [str(part.content) for part in returns(result.all_messages())]
-    assert "a subagent cannot be made without 'guard'" in told[0]
+    assert ("a subagent cannot be made without 'guard'" in told[0]) is (when == "in the child")
     assert "Denied: no" in told[1]
     assert tools.ran == []
 

@@ -12,7 +12,7 @@ from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
-from ..errors import PluginError, clash_message, error_message, suggest
+from ..errors import PluginError, clash_message, suggest
 from ..plugins.context import AgentContext
 from ..plugins.contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
 from ..plugins.dispatch import Incidents
@@ -60,7 +60,8 @@ class _Assembly:
         self.kernel = kernel
         self.model = model
         self.keywords = keywords
-        self.dropped: set[str] = set()
+        self.dropped: dict[str, tuple[str, str]] = {}
+        self.fatal: PluginError | None = None
         self.strict = bool(keywords.get("strict")) or kernel.strict
         self.incidents = Incidents(self.strict, kernel.latest)
         self.caller = kernel.caller.recording(self.incidents)
@@ -140,25 +141,24 @@ class _Assembly:
         if owner != plugin:
             why = "is collected in a later phase" if hook in COLLECT_ORDER else "is not a hook of this plugin"
             raise PluginError(f"plugin {plugin}: context.collect({hook!r}): it {why}", plugin=plugin)
-        found = self.caller.collect(hook, self._arguments, among=self.plugins, drop=self._drop)
-        return tuple(c for c in found if c.plugin not in self.dropped)
+        return tuple(self.caller.collect(hook, self._arguments, among=self._kept(), drop=self._drop))
 
     def _arguments(self, plugin: str) -> dict[str, Any]:
         return {"context": self.contexts[plugin]}
 
     def _drop(self, plugin: str, where: str, error: BaseException) -> None:
-        """A plugin failed to contribute: nothing of it is used, never half."""
+        """Leave all of a plugin that failed out of this agent, never half. Raise where it must work."""
         self._drop_of(self.request, plugin, where, error)
 
     def _drop_of(self, request: Request, plugin: str, where: str, error: BaseException) -> None:
-        self.dropped.add(plugin)
-        if plugin in request.named:
-            raise PluginError(
-                f"plugin {self.kernel.label(plugin)}, {where}: {error_message(error)}", plugin=plugin
-            ) from error
-        if self.strict and not self.kernel.strict:
-            raise error
-        self.kernel.drop(plugin, where, error)
+        if self.fatal is not None:
+            raise self.fatal  # of a contributor, on its way through the hook that collected it
+        try:
+            must_work = self.strict or plugin in request.named
+            self.dropped[plugin] = self.kernel.leave_out(plugin, where, error, must_work=must_work)
+        except PluginError as raised:
+            self.fatal = raised
+            raise
 
     def _all(self, hook: str) -> list[Contribution[Any]]:
         return [c for c in self.collected[hook] if c.plugin not in self.dropped]
@@ -171,6 +171,8 @@ class _Assembly:
                 self._vet(self.collected[hook])
             if hook == "deep_history_processors":
                 self.collected[hook] = self._processors(self.collected[hook])
+        if self.fatal is not None:
+            raise self.fatal  # the owner of a hook caught it
 
     def _processors(self, found: Sequence[Contribution[Any]]) -> list[Contribution[Any]]:
         out: list[Contribution[Any]] = []
@@ -198,7 +200,7 @@ class _Assembly:
                     approver=item.plugin in approvers,
                     native_tools=self._native_tools(),
                 )
-            except PluginError as error:
+            except Exception as error:
                 self._drop(item.plugin, "hook deep_capabilities", error)
 
     def _native_tools(self) -> frozenset[str]:
@@ -233,6 +235,7 @@ class _Assembly:
                 processors=[*self._all("deep_history_processors"), *self._own_processors()],
                 emit=self._emit if listening else None,
                 resolve_model=self._resolve if self.caller.plugins("deep_resolve_model", self._kept()) else None,
+                left_out=self.dropped,
                 incidents=self.incidents,
                 strict=self.strict,
             )

@@ -66,6 +66,7 @@ class Explanation:
         tools: offered to the model, `approval` being `always`, `never` or `depends` (on the arguments).
         history_processors: in the order in which they run: name, plugin, phase.
         capabilities: outermost first: id, plugin.
+        left_out: plugins that failed for this agent: plugin, status, reason.
         prompt: the prompt as it would be sent.
         chars: characters of prompt and tools in one request.
     """
@@ -74,6 +75,7 @@ class Explanation:
     tools: tuple[ToolCost, ...]
     history_processors: tuple[dict[str, str], ...]
     capabilities: tuple[dict[str, str | None], ...]
+    left_out: tuple[dict[str, str], ...]
     prompt: str
     chars: int
 
@@ -97,6 +99,7 @@ class Explanation:
             "tools": [{**asdict(tool), "tags": list(tool.tags)} for tool in self.tools],
             "history_processors": list(self.history_processors),
             "capabilities": list(self.capabilities),
+            "left_out": list(self.left_out),
             "totals": {"chars": self.chars, "tokens": self.tokens},
         }
 
@@ -142,6 +145,10 @@ def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Expla
             {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in processors
         ),
         capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, deep)} for leaf in _chain(leaves)),
+        left_out=tuple(
+            {"plugin": plugin, "status": status, "reason": reason}
+            for plugin, (status, reason) in deep.parts.left_out.items()
+        ),
         prompt=_prompt(messages, shown),
         chars=chars,
     )

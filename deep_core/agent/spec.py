@@ -11,7 +11,7 @@ from pydantic_ai import Agent
 
 from ..errors import ConfigError, PluginError, suggest
 from ..plugins.config import Config, ConfigLayer, load_config
-from ..plugins.contributions import Contribution, Without
+from ..plugins.contributions import Without
 from ..plugins.options import PluginOptions, validate_options
 from ..plugins.status import entry_source
 from .config import AgentConfig, parse_agent_config
@@ -57,7 +57,7 @@ class Request:
         keywords: Mapping[str, Any],
         drop: Callable[[Request, str, str, BaseException], None],
     ) -> None:
-        """Sort and validate. `drop` is told (request, plugin, where, error) of a plugin whose `deep_options` failed."""
+        """Sort and validate. `drop` is called with (request, plugin, where, error) for a plugin whose options fail."""
         self.kernel = kernel
         self.own: dict[str, Any] = {}
         self.passed_on: dict[str, Any] = {}
@@ -65,11 +65,12 @@ class Request:
         self._drop = drop
         self._given: dict[str, PluginOptions | Mapping[str, Any]] = {}
         self._without: set[str] = set()
+        self._failed: set[str] = set()
         self._sort(keywords)
         self.config, self.agent_config = self._configure(self.get("config"))
         chosen = [name for name in kernel.active if name not in self._without and self.config.plugin(name).enabled]
         self.options = self._options(chosen)
-        self.plugins = tuple(name for name in chosen if name in kernel.active)
+        self.plugins = tuple(name for name in chosen if name not in self._failed)
 
     def get(self, key: str, default: Any = None) -> Any:
         """One of our own parameters."""
@@ -111,14 +112,8 @@ class Request:
             self._must_be_active(name)
         for name, record in self.kernel.plugins.items():
             source = entry_source(record, self.kernel.required)
-            if self.kernel.strict and record.status not in ("disabled", "blocked"):
-                self._must_be_active(name)
-            if source is not None:
-                self._must_be_active(name)  # it may have failed since, with another agent
-                if name in self._without:
-                    raise PluginError(
-                        f"plugin {record.label} is required in {source}; it cannot be left out", plugin=name
-                    )
+            if source is not None and name in self._without:
+                raise PluginError(f"plugin {record.label} is required in {source}; it cannot be left out", plugin=name)
 
     def _short(self, plugin: str, value: object) -> None:
         if value is False:
@@ -131,10 +126,10 @@ class Request:
             raise TypeError(f"{plugin}= takes a mapping of options, an options instance, True or False, not {value!r}")
 
     def _typed(self, options: PluginOptions) -> None:
-        for contribution in self._models.values():
-            if type(options) is contribution.value:
-                self._given[contribution.plugin] = options
-                self.named.add(contribution.plugin)
+        for plugin, model in self._models.items():
+            if type(options) is model:
+                self._given[plugin] = options
+                self.named.add(plugin)
                 return
         raise PluginError(
             f"plugins=[{type(options).__name__}(…)]: no active plugin has these options; is the plugin installed and "
@@ -142,23 +137,13 @@ class Request:
         )
 
     @cached_property
-    def _models(self) -> dict[str, Contribution[type[PluginOptions]]]:
-        dropped: set[str] = set()
+    def _models(self) -> Mapping[str, type[PluginOptions]]:
+        return self.kernel.option_models(self._fail)
 
-        def drop(plugin: str, where: str, error: BaseException) -> None:
-            dropped.add(plugin)
+    def _fail(self, plugin: str, where: str, error: BaseException) -> None:
+        self._failed.add(plugin)
+        if plugin not in self._without:
             self._drop(self, plugin, where, error)
-
-        found = self.kernel.caller.collect("deep_options", lambda plugin: {}, among=self.kernel.active, drop=drop)
-        for contribution in found:
-            model: object = contribution.value
-            if not (isinstance(model, type) and issubclass(model, PluginOptions)):
-                error = PluginError(
-                    f"hook deep_options: expected a subclass of PluginOptions, got {model!r}",
-                    plugin=contribution.plugin,
-                )
-                drop(contribution.plugin, "hook deep_options", error)
-        return {c.plugin: c for c in found if c.plugin not in dropped}
 
     def _must_be_active(self, name: str) -> None:
         record = self.kernel.plugins[name]
@@ -187,12 +172,19 @@ class Request:
         for name in plugins:
             settings = self.config.plugin(name)
             given = self._given.get(name)
+            if name in self._failed:
+                continue
             if name not in models:
                 if given or settings.options:
                     where = settings.sources.get(f"options.{next(iter(settings.options), '')}", "code")
                     raise ConfigError(f"{where}: plugin {self.kernel.label(name)} takes no options", plugin=name)
                 continue
-            out[name] = validate_options(name, models[name].value, settings, given)
+            try:
+                out[name] = validate_options(name, models[name], settings, given)
+            except ConfigError:
+                raise  # what the user wrote is wrong, not the plugin
+            except Exception as error:  # noqa: BLE001 - a validator is the plugin's code
+                self._fail(name, "its options", error)
         return out
 
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 from ..errors import PluginError, describe_error
 from ..tracing import Tracer
 from .contributions import Allow, Ask, Contribution, Deny, Verdict
+from .markers import HookPolicy
 from .registry import Registry
 
 __all__ = ["Caller", "Incident", "Incidents"]
@@ -66,13 +67,18 @@ class Incidents:
 
     def note(self, plugin: str, where: str, error: BaseException, effect: str) -> None:
         """Log it once and keep it."""
+        incident = self.keep(plugin, where, error, effect)
+        # One line for the terminal; the traceback for whoever turns on debugging.
+        logger.warning("%s", incident, exc_info=error if logger.isEnabledFor(logging.DEBUG) else None)
+
+    def keep(self, plugin: str, where: str, error: BaseException, effect: str) -> Incident:
+        """Keep it, without a line in the log."""
         message = describe_error(error)
         if len(message) > MESSAGE_LIMIT:
             message = f"{message[:MESSAGE_LIMIT]}…"
         incident = Incident(plugin, where, message, effect, "".join(traceback.format_exception(error, limit=FRAMES)))
         self.latest.append(incident)
-        # One line for the terminal; the traceback for whoever turns on debugging.
-        logger.warning("%s", incident, exc_info=error if logger.isEnabledFor(logging.DEBUG) else None)
+        return incident
 
 
 class Caller:
@@ -122,7 +128,7 @@ class Caller:
         arguments: Callable[[str], Mapping[str, Any]],
         *,
         among: Iterable[str] | None,
-        drop: Callable[[str, str, BaseException], None],
+        drop: Callable[[str, str, BaseException], object],
     ) -> list[Contribution[Any]]:
         """What the plugins contribute, in order. One that raises, or returns the wrong thing, contributes nothing.
 
@@ -138,40 +144,14 @@ class Caller:
             plugin = impl.plugin_name
             try:
                 with self._step(plugin, "hook", hook):
-                    result = self._call(impl, hook, arguments(plugin))
-                    items = self._items(hook, plugin, result, mapping=policy.mapping, one=policy.policy == "one")
+                    items = _items(policy, self._call(impl, hook, arguments(plugin)))
                 for item in items:
-                    self._check(hook, plugin, item[1] if policy.mapping else item, policy.item)
+                    _check(policy, item[1] if policy.mapping else item)
             except (Exception, SystemExit) as error:
                 drop(plugin, f"hook {hook}", error)
                 continue
             out.extend(Contribution(plugin, item) for item in items)
         return out
-
-    def _items(self, hook: str, plugin: str, result: object, *, mapping: bool, one: bool) -> list[Any]:
-        if result is None:
-            return []
-        if one:
-            return [result]
-        where = f"plugin {self._label(plugin)}, hook {hook}"
-        if mapping:
-            if not isinstance(result, Mapping):
-                raise PluginError(f"{where}: expected a mapping of names, got {type(result).__name__}", plugin=plugin)
-            return list(cast("Mapping[str, Any]", result).items())
-        if isinstance(result, (str, bytes, Mapping)) or not isinstance(result, Iterable):
-            raise PluginError(f"{where}: expected a list, got {type(cast('object', result)).__name__}", plugin=plugin)
-        return list(cast("Iterable[Any]", result))  # a generator runs here, inside containment
-
-    def _check(self, hook: str, plugin: str, item: object, expected: str | None) -> None:
-        if expected is None:
-            return
-        module, _, name = expected.partition(":")
-        kind = getattr(importlib.import_module(module), name)
-        if not isinstance(item, kind):
-            what = cast("Any", item)
-            is_class = isinstance(what, type) and issubclass(what, kind)
-            got = f"the class {what.__name__}; return an instance" if is_class else type(what).__name__
-            raise PluginError(f"plugin {self._label(plugin)}, hook {hook}: expected {name}s, got {got}", plugin=plugin)
 
     def first(self, hook: str, arguments: Mapping[str, Any], *, among: Iterable[str] | None) -> Any:
         """The first result that is not None. A plugin that raises is passed over and recorded."""
@@ -180,7 +160,7 @@ class Caller:
                 with self._step(impl.plugin_name, "hook", hook):
                     result = self._call(impl, hook, arguments)
                 if result is not None:
-                    self._check(hook, impl.plugin_name, result, self._registry.policy(hook).item)
+                    _check(self._registry.policy(hook), result)
             except Exception as error:
                 self._incidents.record(impl.plugin_name, f"hook {hook}", error, "passed over")
                 continue
@@ -238,3 +218,31 @@ class Caller:
             if isinstance(result, Ask) and not isinstance(answer, Ask):
                 answer = result
         return answer
+
+
+def _items(policy: HookPolicy, result: object) -> list[Any]:
+    if result is None:
+        return []
+    if policy.policy == "one":
+        return [result]
+    if policy.mapping:
+        if not isinstance(result, Mapping):
+            raise PluginError(f"expected a mapping of names, got {type(result).__name__}")
+        return list(cast("Mapping[str, Any]", result).items())
+    if isinstance(result, (str, bytes, Mapping)) or not isinstance(result, Iterable):
+        raise PluginError(f"expected a list, got {type(cast('object', result)).__name__}")
+    return list(cast("Iterable[Any]", result))  # a generator runs here, inside containment
+
+
+def _check(policy: HookPolicy, item: object) -> None:
+    if policy.item is None:
+        return
+    module, _, name = policy.item.partition(":")
+    kind: type = getattr(importlib.import_module(module), name)
+    is_class = isinstance(item, type) and issubclass(item, kind)
+    if policy.policy == "one":
+        if not is_class:
+            raise PluginError(f"expected a subclass of {name}, got {item!r:.80}")
+    elif not isinstance(item, kind):
+        got = f"the class {cast('type', item).__name__}; return an instance" if is_class else type(item).__name__
+        raise PluginError(f"expected {name}s, got {got}")

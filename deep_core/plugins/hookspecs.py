@@ -51,7 +51,7 @@ def deep_hookspecs() -> Iterable[ModuleType]:  # pyright: ignore[reportReturnTyp
     """
 
 
-@hookspec(policy="one")
+@hookspec(policy="one", item="deep_core.plugins.options:PluginOptions")
 def deep_options() -> type[PluginOptions]:  # pyright: ignore[reportReturnType]
     """The plugin's options: a subclass of `PluginOptions`.
 
@@ -60,7 +60,8 @@ def deep_options() -> type[PluginOptions]:  # pyright: ignore[reportReturnType]
 
     Result:
         `[plugins.<name>] options`, the environment and code are validated by it, and `context.options(Model)` gives
-        the instance. Options for a plugin without this hook are an error. An exception leaves the plugin out.
+        the instance. Options for a plugin without this hook are an error. An exception leaves the plugin out of the
+        agent.
         `PluginOptions` is a pydantic model: keep yours in a module of its own that the hook imports, so that importing
         the plugin stays cheap.
 

@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import ConfigError, MissingExtra, PluginError, clash_message, suggest, warn
+from ..errors import ConfigError, PluginError, clash_message, suggest, warn
 from ..tracing import Trace, Tracer
 from .contributions import StateSlot
 from .dispatch import Caller, Incident, Incidents
-from .index import PluginRecord, shield_pydantic
-from .load import explain_failure, load
+from .index import PluginRecord, Status, shield_pydantic
+from .load import failure_of, load
 from .outcomes import remember
 from .registry import Registry
 from .status import ConfigSource, candidate_from_object, entry_source, find_plugins
@@ -61,6 +61,7 @@ class PluginKernel:
         self._closers: list[tuple[str, Callable[[], object]]] = []
         self._lock = threading.RLock()
         self._incidents = Incidents(strict)
+        self._reported: set[tuple[str, str, type[BaseException]]] = set()
         self.latest = self._incidents.latest
         self.strict = strict
         found = find_plugins(
@@ -77,7 +78,6 @@ class PluginKernel:
         self.records = found.records
         self.plugins: Mapping[str, PluginRecord] = MappingProxyType(_by_name(found.records))
         self.required = found.lists.require
-        self._candidates = found.candidates
         self._settings = {record.name: found.config.plugin(record.name) for record in found.records}
         self._given = {candidate_from_object(plugin).record.name: plugin for plugin in plugins}
         for message in found.warnings:
@@ -134,8 +134,9 @@ class PluginKernel:
 
     def _collect_session(self) -> tuple[dict[str, StateSlot[Any]], dict[str, Callable[..., Any]]]:
         """What sessions have: slots, and methods. One name, one owner."""
-        slots = self.caller.collect("deep_state", lambda plugin: {}, among=self.active, drop=self.drop)
-        methods = self.caller.collect("deep_session_methods", lambda plugin: {}, among=self.active, drop=self.drop)
+        slots = self.caller.collect("deep_state", lambda plugin: {}, among=self.active, drop=self._drop)
+        methods = self.caller.collect("deep_session_methods", lambda plugin: {}, among=self.active, drop=self._drop)
+        slots = [c for c in slots if c.plugin in self.active]  # a plugin that fails contributes nothing, never half
         owners: dict[str, str] = dict.fromkeys(SESSION_NAMES, "deep_core")
         for kind, items in (
             ("state slot", [(c.value.name, c.plugin) for c in slots]),
@@ -148,16 +149,37 @@ class PluginKernel:
                 owners[name] = plugin
         return {c.value.name: c.value for c in slots}, {c.value[0]: c.value[1] for c in methods}
 
-    def drop(self, plugin: str, where: str, error: BaseException) -> None:
-        """Take a plugin out of use because a contribution hook failed. Raises where it was named, or `strict`."""
+    def _drop(self, plugin: str, where: str, error: BaseException) -> None:
+        """Take a plugin out of use that fails while the kernel loads it."""
         record = self.plugins[plugin]
-        if isinstance(error, MissingExtra):
-            record.fail("needs-extra", error.advice(record.distribution), error)
-        else:
-            reason = explain_failure(record, error)
-            record.fail("failed", reason if isinstance(error, PluginError) else f"{where}: {reason}", error)
-        remember(self._candidates)
+        record.fail(*failure_of(record, error, where), error)
         self._report(record)
+
+    def leave_out(
+        self, plugin: str, where: str, error: BaseException, *, must_work: bool = False
+    ) -> tuple[Status, str]:
+        """Report a plugin that failed for one agent: a warning and an incident, once for each kind of failure.
+
+        Only that agent goes without it. The plugin stays active, and the next agent asks it again.
+
+        Returns:
+            Its status for that agent, and the reason: what is wrong, where, and what to type.
+
+        Raises:
+            PluginError: it must work: somebody named it, or the kernel is strict.
+        """
+        record = self.plugins[plugin]
+        status, reason = failure_of(record, error, where)
+        if must_work or self.strict or self._is_named(record):
+            raise PluginError(f"plugin {record.label} failed: {reason}", plugin=plugin) from error
+        kind = (plugin, where, type(error))
+        with self._lock:
+            is_new = kind not in self._reported
+            self._reported.add(kind)
+        if is_new:
+            self._incidents.keep(plugin, where, error, "it was left out of the agent")
+            warn(f"plugin {record.label} failed and was left out of an agent: {reason}")
+        return status, reason
 
     def options(self, plugin: str) -> PluginOptions:
         """A plugin's options as the configuration says them, for functions that are called without an agent.
@@ -172,10 +194,13 @@ class PluginKernel:
         self.check_open()
         return validate_options(plugin, self.option_models()[plugin], self._settings[plugin])
 
-    def option_models(self) -> Mapping[str, type[PluginOptions]]:
-        """The options model of every active plugin that has one."""
-        found = self.caller.collect("deep_options", lambda plugin: {}, among=self.active, drop=self.drop)
-        return {item.plugin: item.value for item in found if item.plugin in self.active}
+    def option_models(
+        self, drop: Callable[[str, str, BaseException], object] | None = None
+    ) -> Mapping[str, type[PluginOptions]]:
+        """The options model of every active plugin that has one. `drop` is called for a plugin that fails."""
+        drop = drop or self.leave_out
+        found = self.caller.collect("deep_options", lambda plugin: {}, among=self.active, drop=drop)
+        return {item.plugin: item.value for item in found}
 
     @property
     def active(self) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ from typing import Any, cast
 from ..errors import MissingExtra, PluginError, describe_error, suggest
 from ..tracing import Tracer
 from .dispatch import MESSAGE_LIMIT
-from .index import Candidate, PluginRecord, origin_problem
+from .index import Candidate, PluginRecord, Status, origin_problem
 from .registry import Registry, static_attribute
 
-__all__ = ["Loaded", "explain_failure", "load"]
+__all__ = ["Loaded", "explain_failure", "failure_of", "load"]
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,19 @@ def load(
 def _contained(record: PluginRecord, step: Callable[[], Any], on_error: Callable[[PluginRecord], None]) -> Any:
     try:
         return step()
-    except MissingExtra as error:
-        record.fail("needs-extra", error.advice(record.distribution), error)
     except (Exception, SystemExit) as error:
         error.add_note(f"plugin {record.label}")
-        record.fail("failed", explain_failure(record, error), error)
+        record.fail(*failure_of(record, error), error)
     on_error(record)
     return None
+
+
+def failure_of(record: PluginRecord, error: BaseException, where: str = "") -> tuple[Status, str]:
+    """The status and the reason of a plugin that raised `error`, in the hook `where` if one is known."""
+    if isinstance(error, MissingExtra):
+        return "needs-extra", error.advice(record.distribution)
+    reason = explain_failure(record, error)
+    return "failed", f"{where}: {reason}" if where else reason
 
 
 def explain_failure(record: PluginRecord, error: BaseException) -> str:

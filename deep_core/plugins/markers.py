@@ -26,7 +26,7 @@ class HookPolicy(NamedTuple):
         policy: `collect` (lists are joined; a plugin that raises is dropped), `first` (the first result that is not
             None), `notify` (results ignored, exceptions logged), `deny` (the strictest answer; an exception denies),
             `one` (at most one result a plugin).
-        item: `"module:Class"` that every item must be an instance of, or None for no check.
+        item: `"module:Class"` that every item must be an instance of (of `one`: a subclass), or None for no check.
         mapping: the hook returns a mapping of names to items instead of an iterable.
     """
 

@@ -57,6 +57,7 @@ class AgentParts:
         processors: the history processors, in plugin order.
         emit: sends an event to the plugins that listen; None where none does.
         resolve_model: asks the plugins for a model; None where none can tell.
+        left_out: plugins that failed for this agent: their status and the reason.
         incidents: where failures are recorded.
         strict: let a tool's exception through.
     """
@@ -73,6 +74,7 @@ class AgentParts:
     processors: Sequence[Contribution[Processor]]
     emit: Callable[[RunEvent], Awaitable[None]] | None
     resolve_model: Callable[[str], Model | None] | None
+    left_out: Mapping[str, tuple[str, str]]
     incidents: Incidents
     strict: bool
 

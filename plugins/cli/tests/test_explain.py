@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.environments import Distribution
+
 SECTION = """
 from deep_core import PromptSection, hookimpl
 
@@ -17,7 +19,7 @@ def deep_prompt_sections(context):
 def test_the_json_is_in_the_documented_form(deep: Any) -> None:
     (deep.work / "motto.py").write_text(SECTION)
     found = json.loads(deep("explain", "--json", "-p", "motto.py").ok().out)
-    assert set(found) == {"schema", "sections", "tools", "history_processors", "capabilities", "totals"}
+    assert set(found) == {*("schema", "sections", "tools", "history_processors", "capabilities", "left_out", "totals")}
     assert found["schema"] == 1
     (section,) = found["sections"]
     assert section == {
@@ -42,6 +44,18 @@ def test_the_table_names_every_part_and_its_plugin(deep: Any) -> None:
         "tokens a",
     ):
         assert said in out
+
+
+def test_a_plugin_that_fails_for_the_agent_is_listed_with_the_reason(make_deep: Any) -> None:
+    code = SECTION.replace("return", "return 1 / 0,")
+    deep = make_deep(others=(Distribution("acme-broken", {"broken": "acme_broken"}, {"acme_broken.py": code}),))
+    found = json.loads(deep("explain", "--json").ok().out)
+    (item,) = found["left_out"]
+    assert (item["plugin"], item["status"]) == ("broken", "failed")
+    assert "hook deep_prompt_sections: ZeroDivisionError" in item["reason"]
+    out = deep("explain").ok().out
+    assert "Left out, because they failed" in out
+    assert "ZeroDivisionError" in out
 
 
 def test_the_prompt_alone_is_what_is_sent(deep: Any) -> None:

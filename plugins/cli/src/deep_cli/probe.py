@@ -91,10 +91,14 @@ def _probe_plugin(job: dict[str, Any], report: Report, imports: dict[str, float]
                         ConfigLayer(x.source, {"plugins": x.data.get("plugins", {})}, x.trusted, x.path) for x in layers
                     )
                 )
-                kernel.explain(kernel.create_agent(TestModel()))
-            problem = "" if record.status == "active" else f"is {record.status}: {record.reason}"
-            if not problem and kernel.incidents:
-                problem = f"misbehaves: {kernel.incidents[0]}"
+                left_out = kernel.explain(kernel.create_agent(TestModel())).left_out
+                own = [item for item in left_out if item["plugin"] == name]
+                problem = f"is {own[0]['status']}: {own[0]['reason']}" if own else ""
+            else:
+                problem = f"is {record.status}: {record.reason}"
+            incidents = [incident for incident in kernel.incidents if incident.plugin == name]
+            if not problem and incidents:
+                problem = f"misbehaves: {incidents[0]}"
             if not problem and report.forks:
                 problem = "forks the process while it is loaded: the copy would do the application's work a second time"
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the probe is for

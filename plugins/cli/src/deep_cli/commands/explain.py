@@ -77,6 +77,9 @@ def _print(found: Explanation) -> None:
         ("id", "plugin"),
         [(c["id"] or "-", c["plugin"] or "-") for c in found.capabilities],
     )
+    if found.left_out:
+        rows = [(item["plugin"], item["status"], item["reason"]) for item in found.left_out]
+        _table(console, "Left out, because they failed", ("plugin", "status", "reason"), rows)
     parts = ", ".join(f"{plugin} {count:,}" for plugin, count in found.by_plugin().items())
     console.print(f"{found.tokens:,} tokens a request (estimate)" + (f": {parts}" if parts else ""), markup=False)
 
