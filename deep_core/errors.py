@@ -87,10 +87,13 @@ def describe_error(error: BaseException) -> str:
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """`" Did you mean 'x'?"` for the nearest of `known`, or an empty string."""
+    """`" Did you mean 'x'?"` for the nearest of `known`, as a whole or in one of its parts; or an empty string."""
     import difflib  # only a mistake needs it
 
-    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    names = sorted(known)
+    parts = {part: name for name in names for part in name.split("_")}
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    near = near or [parts[part] for part in difflib.get_close_matches(word, parts, n=1, cutoff=0.75)]
     return f" Did you mean {near[0]!r}?" if near else ""
 
 

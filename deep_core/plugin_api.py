@@ -7,7 +7,7 @@ Plugins that only contribute to agents need `deep_core` alone. Every other modul
 from .lazy import lazy_exports
 
 HOMES = {
-    "agent.config": ["parse_agent_config"],
+    "agent.config": ["agent_values", "ignored_keys", "read_agent_config", "restricted_layers"],
     "agent.policy.gates": ["PolicyCapability"],
     "agent.run.capability": ["AgentParts", "DeepCapability"],
     "agent.run.history": ["last_live_texts", "live_text"],
@@ -17,13 +17,14 @@ HOMES = {
     "errors": ["describe_error", "error_message", "suggest"],
     "names": ["NAME", "canonical"],
     "plugins.config": [
-        "Config", "ConfigLayer", "PluginSettings", "find_project_file", "read_file", "restrict", "trust", "user_file",
+        "Config", "ConfigLayer", "find_project_file", "read_file", "restrict", "trust", "user_file",
     ],
     "plugins.dispatch": ["Incident"],
     "plugins.index": ["Candidate", "origin_problem", "scan", "shield_pydantic", "site_directories"],
     "plugins.load": ["explain_failure"],
-    "plugins.options": ["is_trusted_only"],
+    "plugins.options": ["field_docs", "is_trusted_only"],
     "plugins.registry": ["static_attribute"],
+    "plugins.settings": ["SETTINGS", "PluginSettings"],
     "plugins.status": ["RESERVED_NAMES", "FoundPlugins", "candidate_from_object", "entry_source", "find_plugins"],
 }  # fmt: skip
 """Submodule -> the names that it holds; `plugin_api.pyi` has them for type checkers."""

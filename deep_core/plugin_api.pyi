@@ -1,5 +1,5 @@
 # The names of plugin_api.py as type checkers see them: at run time each is imported on first use.
-from .agent.config import parse_agent_config
+from .agent.config import agent_values, ignored_keys, read_agent_config, restricted_layers
 from .agent.policy.gates import PolicyCapability
 from .agent.run.capability import AgentParts, DeepCapability
 from .agent.run.history import last_live_texts, live_text
@@ -11,7 +11,6 @@ from .names import NAME, canonical
 from .plugins.config import (
     Config,
     ConfigLayer,
-    PluginSettings,
     find_project_file,
     read_file,
     restrict,
@@ -21,14 +20,16 @@ from .plugins.config import (
 from .plugins.dispatch import Incident
 from .plugins.index import Candidate, origin_problem, scan, shield_pydantic, site_directories
 from .plugins.load import explain_failure
-from .plugins.options import is_trusted_only
+from .plugins.options import field_docs, is_trusted_only
 from .plugins.registry import static_attribute
+from .plugins.settings import SETTINGS, PluginSettings
 from .plugins.status import RESERVED_NAMES, FoundPlugins, candidate_from_object, entry_source, find_plugins
 
 __all__ = [
     "NAME",
     "RESERVED_NAMES",
     "RESERVED_TOOL_NAMES",
+    "SETTINGS",
     "AgentParts",
     "Candidate",
     "Config",
@@ -39,6 +40,7 @@ __all__ = [
     "PluginSettings",
     "PolicyCapability",
     "UnmatchedExpression",
+    "agent_values",
     "as_expression",
     "candidate_from_object",
     "canonical",
@@ -46,15 +48,18 @@ __all__ = [
     "entry_source",
     "error_message",
     "explain_failure",
+    "field_docs",
     "find_plugins",
     "find_project_file",
+    "ignored_keys",
     "is_trusted_only",
     "last_live_texts",
     "live_text",
     "origin_problem",
-    "parse_agent_config",
+    "read_agent_config",
     "read_file",
     "restrict",
+    "restricted_layers",
     "scan",
     "shield_pydantic",
     "site_directories",

@@ -1,5 +1,7 @@
 """Write the generated pages: one for each hook, the index of hooks, the fields of `[agent]`, the list of decisions.
 
+In other pages, write the table of keys between `<!-- settings -->` and `<!-- end -->`.
+
     python docs/generate.py            write them
     python docs/generate.py --check    exit 1 and print a diff if a committed page is out of date
 
@@ -21,10 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import BaseModel
+
 from deep_core import AgentConfig
-from deep_core.agent.config import LATER
+from deep_core.agent.config import LATER, Narrows
 from deep_core.plugins import hookspecs
 from deep_core.plugins.markers import HookPolicy
+from deep_core.plugins.options import field_docs
+from deep_core.plugins.settings import SETTINGS, PluginSettings
 
 DOCS = Path(__file__).resolve().parent
 REFERENCE = DOCS / "reference"
@@ -232,11 +238,12 @@ def schema_page() -> str:
         "or with `AgentConfig` in code. An unknown key is an error with a suggestion. There is also a",
         "[JSON schema](config-schema.json).",
         "",
-        "| Field | Type | Default | Meaning |",
-        "|---|---|---|---|",
+        "| Field | Type | Default | Meaning | From an untrusted project |",
+        "|---|---|---|---|---|",
     ]
-    tree = schema()
-    lines += [f"| `{path}` | {kind} | {default} | {_cell(text)} |" for path, kind, default, text in _fields(tree, tree)]
+    tree, marks = schema(), dict(_marks(AgentConfig))
+    for path, kind, default, text in _fields(tree, tree):
+        lines.append(f"| `{path}` | {kind} | {default} | {_cell(text)} | {_project(marks[path])} |")
     lines += [
         "",
         '`model` also accepts one string: `model = "anthropic:claude-sonnet-4-5"`.',
@@ -250,6 +257,21 @@ def schema_page() -> str:
     ]
     lines += [f"| `{path}` | {by} |" for path, by in sorted(LATER.items())]
     return "\n".join([*lines, ""])
+
+
+def _marks(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Narrows | None]]:
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from _marks(inner, f"{prefix}{name}.")
+        else:
+            yield prefix + name, next((mark for mark in field.metadata if isinstance(mark, Narrows)), None)
+
+
+def _project(mark: Narrows | None) -> str:
+    if mark is None:
+        return "ignored"
+    return "added" if mark.never is None else f"added; `{str(mark.never).lower()}` is ignored"
 
 
 def _fields(node: Mapping[str, Any], root: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
@@ -278,6 +300,25 @@ def _one_kind(option: Mapping[str, Any]) -> str:
     return kind
 
 
+def with_tables(page: str) -> str:
+    """Write the keys of `[plugins.<name>]` where a page asks for them: all, or those that it names."""
+    return re.sub(
+        r"^(<!-- settings(?:: ([\w ]+))? -->\n).*?^(<!-- end -->)$",
+        lambda found: f"{found[1]}{settings_table((found[2] or '').split())}\n{found[3]}",
+        page,
+        flags=re.M | re.S,
+    )
+
+
+def settings_table(keys: Sequence[str]) -> str:
+    """Write the table of keys of `[plugins.<name>]`; no keys means all."""
+    docs = field_docs(PluginSettings)
+    lines = ["| Key | Value | Effect |", "|---|---|---|"]
+    for key in keys or SETTINGS:
+        lines.append(f"| `{key}` | {_cell(SETTINGS[key].expected)} | {_cell(' '.join(docs[key].split()))} |")
+    return "\n".join(lines)
+
+
 def decisions_page(pages: Iterable[Path]) -> str:
     """Write the list of decisions, each with its first heading."""
     lines = [
@@ -304,6 +345,8 @@ def render() -> dict[Path, str]:
     files[DOCS / "hooks" / "index.md"] = hook_index(found)
     files[DOCS / "reference" / "config-schema.md"] = schema_page()
     files[DOCS / "reference" / "config-schema.json"] = json.dumps(schema(), indent=2, sort_keys=True) + "\n"
+    pages = {page: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
+    files |= {page: with_tables(text) for page, text in pages.items() if "<!-- settings" in text}
     files[DOCS / "decisions" / "index.md"] = decisions_page((DOCS / "decisions").glob("*.md"))
     return files
 

@@ -14,6 +14,7 @@ from pydantic_ai.capabilities import HandleDeferredToolCalls
 from pydantic_ai.models.test import TestModel
 
 from deep_core import AgentConfig, ConfigError, Kernel, PluginOptions, PluginWarning
+from deep_core.agent.config import agent_values
 from deep_core.plugins.config import find_project_file, load_config, trust, user_file
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, plugin, run, scripted
 from tests.stubs import Call, ScriptedModel
@@ -123,18 +124,18 @@ def test_the_environment_reaches_nested_keys(project: Project, monkeypatch: pyte
         "DEEP_AGENT__IDENTITY__NAME": "ada",
         "DEEP_AGENT__TOOL_FILTER": "read | write",
         "DEEP_AGENT__INTERRUPT_ON": "{report = true}",
-        "DEEP_PLUGINS__WEATHER__APPROVE": "true",
+        "DEEP_PLUGINS__WEATHER__REQUIRE_APPROVAL": "true",
         "DEEP_PLUGINS__WEATHER__TOOLS": "read",
         "DEEP_PLUGINS__WEATHER__OPTIONS__UNIT": "kelvin",
     }.items():
         monkeypatch.setenv(key, text)
     config = load_config()
-    merged, sources = config.agent()
+    merged, sources = agent_values(config)
     settings = config.plugin(WEATHER)
     assert merged["identity"] == {"name": "ada"}
     assert merged["tool_filter"] == "read | write"
     assert merged["interrupt_on"] == {"report": True}
-    assert (settings.approve, settings.tools, settings.options["unit"]) == (True, "read", "kelvin")
+    assert (settings.require_approval, settings.tools, settings.options["unit"]) == (True, "read", "kelvin")
     assert set(sources.values()) == {"environment"}
 
 
@@ -163,7 +164,7 @@ def test_the_model_may_be_written_as_any_key_of_the_environment(
 ) -> None:
     monkeypatch.setenv("DEEP_AGENT__MODEL", "openai:gpt-5")
     monkeypatch.setenv("DEEP_AGENT__MODEL__TEMPERATURE", "0.5")
-    merged, _ = load_config().agent()
+    merged, _ = agent_values(load_config())
     assert merged["model"] == {"provider": "openai", "model": "gpt-5", "temperature": 0.5}
 
 
@@ -226,6 +227,7 @@ def test_a_file_named_by_code_must_be_there(project: Project) -> None:
     [
         ("[plugin.weather]\nprefix = 'w'", ["'plugin'", "Did you mean 'plugins'"]),
         ("[plugins.weather]\nprefx = 'w'", ["plugins.weather.prefx", "Did you mean 'prefix'"]),
+        ("[plugins.weather]\napprove = true", ["plugins.weather.approve", "Did you mean 'require_approval'"]),
         ("[plugins.weather]\nprefix = 3", ["plugins.weather.prefix", "text"]),
         ("[plugins.weather]\nenabled = 'no'", ["plugins.weather.enabled", "true or false"]),
         ("[plugins.weather]\norder = 'first'", ["plugins.weather.order", "number"]),
@@ -357,7 +359,7 @@ def test_options_for_a_plugin_without_options_are_an_error(project: Project) -> 
 
 
 def test_a_section_left_over_is_a_warning(project: Project) -> None:
-    project.file("[plugins.wether]\napprove = true")
+    project.file("[plugins.wether]\nrequire_approval = true")
     with pytest.warns(PluginWarning, match=r"\[plugins\.wether\].*not installed.*Did you mean 'weather'"):
         project.kernel()
 

@@ -14,8 +14,9 @@ from platformdirs import user_data_path
 from pydantic import Field
 
 from deep_core import ConfigError, PluginOptions, PluginWarning, create_default_deps
+from deep_core.agent.config import agent_values, restricted_layers
 from deep_core.plugins.config import trust, user_file
-from tests.environments import Distribution
+from tests.environments import REPOSITORY, Distribution
 from tests.plugins_by_hand import Tools, outcomes, plugin, run, scripted
 from tests.stubs import Call
 from tests.test_config import WEATHER, Project, options, project
@@ -27,7 +28,7 @@ WIDENING = {
     "disable": ("[plugins]\ndisable = ['guard']", "plugins.disable"),
     "enabled": ("[plugins.guard]\nenabled = false", "plugins.guard.enabled"),
     "enabled true": ("[plugins.off]\nenabled = true", "plugins.off.enabled"),
-    "approve": ("[plugins.weather]\napprove = false", "plugins.weather.approve"),
+    "require_approval": ("[plugins.weather]\nrequire_approval = false", "plugins.weather.require_approval"),
     "tools": ("[plugins.weather]\ntools = 'read | write | execute'", "plugins.weather.tools"),
     "replaces": ("[plugins.weather]\nreplaces = ['guard:forecast']", "plugins.weather.replaces"),
     "order": ("[plugins.weather]\norder = -100", "plugins.weather.order"),
@@ -45,7 +46,7 @@ WIDENING = {
     "trusted option": ("[plugins.weather.options]\nkey = 'evil'", "plugins.weather.options.key"),
 }
 TRUSTED = {
-    "plugins": {"weather": {"tools": "read | write", "approve": "write"}, "off": {"enabled": False}},
+    "plugins": {"weather": {"tools": "read | write", "require_approval": "write"}, "off": {"enabled": False}},
     "agent": {"interrupt_on": {"forecast": True}, "model": "test"},
 }
 
@@ -65,8 +66,8 @@ def shape(project: Project, **how: Any) -> dict[str, Any]:
         "model": type(agent.model).__name__,
         "key": project.options[-1].key,
         "order": kernel.config.plugin(WEATHER).order,
-        "profile": dict(kernel.config.agent()[0]).get("runtime_policy"),
-        "named": [dict(kernel.config.agent()[0]).get(key) for key in ("approvers", "native_tools")],
+        "profile": agent_values(kernel.config)[0].get("runtime_policy"),
+        "named": [agent_values(kernel.config)[0].get(key) for key in ("approvers", "native_tools")],
     }
 
 
@@ -92,8 +93,31 @@ def test_what_was_ignored_is_said_once_for_all_keys(project: Project) -> None:
         kernel = project.kernel()
         for _ in range(3):
             kernel.create_agent(scripted())
-    (message,) = [str(w.message) for w in caught if "ignored" in str(w.message)]
-    assert all(key in message for key in ("plugins.allow", "plugins.disable", "plugins.weather.order", "agent.model"))
+    of_plugins, of_agent = [str(w.message) for w in caught if "ignored" in str(w.message)]
+    assert all(key in of_plugins for key in ("plugins.allow", "plugins.disable", "plugins.weather.order"))
+    assert "agent.model" in of_agent
+
+
+def test_what_an_untrusted_project_says_of_the_agent_is_read_in_one_place() -> None:
+    """Nothing but the function that keeps what narrows opens the section."""
+    opened = [
+        f"{path.name}: {line.strip()}"
+        for path in sorted((REPOSITORY / "deep_core").rglob("*.py"))
+        for line in path.read_text("utf-8").splitlines()
+        if ".sealed" in line and "any(layer.sealed" not in line
+    ]
+    assert [line.partition(":")[0] for line in opened] == ["config.py"] * 2
+
+
+@pytest.mark.parametrize("value", ["'evil'", "{ evil = 1 }", "['evil']", "1", "true"])
+def test_no_shape_of_a_value_carries_an_unmarked_field_past_the_restriction(project: Project, value: str) -> None:
+    fields = ("approvers", "native_tools", "runtime_policy", "identity", "prompt", "schema_version", "unknown")
+    project.file("[agent]\n" + "\n".join(f"{field} = {value}" for field in fields))
+    with pytest.warns(PluginWarning, match="ignored agent.approvers"):
+        kernel = project.kernel()
+    (restricted,) = restricted_layers(kernel.config)
+    assert restricted.section == {}
+    assert kernel.create_agent(scripted()).name == "agent"
 
 
 def test_no_secret_of_the_file_is_in_what_is_said(project: Project) -> None:
@@ -108,8 +132,8 @@ def test_no_secret_of_the_file_is_in_what_is_said(project: Project) -> None:
 @pytest.mark.parametrize(
     ("text", "asking", "offered"),
     [
-        ("[plugins.weather]\napprove = 'read'", {"forecast", "launch"}, 3),
-        ("[plugins.weather]\napprove = true", {"forecast", "report", "launch"}, 3),
+        ("[plugins.weather]\nrequire_approval = 'read'", {"forecast", "launch"}, 3),
+        ("[plugins.weather]\nrequire_approval = true", {"forecast", "report", "launch"}, 3),
         ("[agent.interrupt_on]\nreport = true", {"report", "launch"}, 3),
         ("[agent]\ninterrupt_on = 'write'", {"report", "launch"}, 3),
         ("[agent]\ninterrupt_on = true", {"forecast", "report", "launch"}, 3),
@@ -140,12 +164,12 @@ def test_a_project_adds_to_what_the_user_asks_and_filters(project: Project) -> N
     assert project.asking(project.kernel(), interrupt_on=False) == {"report"}
 
 
-def test_what_a_project_adds_to_approve_has_its_source_beside_the_users(project: Project) -> None:
-    project.user("[plugins.weather]\napprove = 'write'")
-    path = project.file("[plugins.weather]\napprove = 'read |'")
+def test_what_a_project_adds_to_require_approval_has_its_source_beside_the_users(project: Project) -> None:
+    project.user("[plugins.weather]\nrequire_approval = 'write'")
+    path = project.file("[plugins.weather]\nrequire_approval = 'read |'")
     both = f"{user_file()} and {path}"
-    assert project.kernel().config.plugin(WEATHER).sources["approve"] == both
-    with pytest.raises(ConfigError, match=re.escape(f"{both}: plugins.weather.approve")):
+    assert project.kernel().config.plugin(WEATHER).sources["require_approval"] == both
+    with pytest.raises(ConfigError, match=re.escape(f"{both}: plugins.weather.require_approval")):
         project.kernel().create_agent(scripted())
 
 

@@ -18,12 +18,15 @@ from typing import Any, get_args
 import click
 import pytest
 import pytest_deep
+from pydantic.fields import FieldInfo
 
 import deep_core
 from deep_core import AgentConfig
+from deep_core.agent.config import Narrows
 from deep_core.plugins import hookspecs
-from deep_core.plugins.config import LISTS, PROJECT_AGENT, PROJECT_PLUGIN, SETTINGS
+from deep_core.plugins.config import LISTS
 from deep_core.plugins.index import Status
+from deep_core.plugins.settings import SETTINGS
 from tests import another_process
 from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages, readers_environment, turns
 from tests.stubs import AnthropicStub, Script
@@ -162,7 +165,7 @@ def assert_prints(printed: list[str], said: list[str]) -> None:
 
 @pytest.mark.parametrize("page", with_blocks("toml"))
 def test_every_toml_block_is_a_configuration_that_is_accepted(page: Path) -> None:
-    from deep_core.agent.config import parse_agent_config
+    from deep_core.agent.config import read_agent_config
     from deep_core.names import NAME
     from deep_core.plugins.config import Config, ConfigLayer
 
@@ -178,7 +181,7 @@ def test_every_toml_block_is_a_configuration_that_is_accepted(page: Path) -> Non
             assert all(NAME.fullmatch(name) for group in groups.values() for name in group), where
             continue
         config = Config((ConfigLayer(where, data),))
-        parse_agent_config(*config.agent())
+        read_agent_config(config)
         for name in config.plugin_names():
             config.plugin(name)
         for name in ("allow", "disable", "require"):
@@ -285,15 +288,25 @@ def test_every_key_of_a_plugins_section_is_explained() -> None:
     assert first_column("configuration.md", "`[plugins]`") == set(LISTS)
 
 
+def narrows(field: FieldInfo) -> bool:
+    """Whether an untrusted project may set the field, or one below it."""
+    below: dict[str, FieldInfo] = getattr(field.annotation, "model_fields", {})
+    return any(isinstance(mark, Narrows) for mark in field.metadata) or any(map(narrows, below.values()))
+
+
 def test_what_a_project_may_say_is_told_of_every_setting() -> None:
     text = (DOCS / "configuration.md").read_text(encoding="utf-8").split("## What a project's file may say")[1]
     rows = re.findall(r"^\| (.*) \| (.*) \|$", text.split("```")[0], re.M)
     taken = " ".join(setting for setting, effect in rows if effect != "ignored")
     ignored = " ".join(setting for setting, effect in rows if effect == "ignored")
-    for key in (*PROJECT_PLUGIN, *PROJECT_AGENT, "require"):
+    settings = {name for name, setting in SETTINGS.items() if setting.project != "ignored"}
+    fields = {name for name, field in AgentConfig.model_fields.items() if narrows(field)}
+    assert len(settings) > 1
+    assert len(fields) > 1
+    for key in (*settings, *fields, "require"):
         assert re.search(rf"\b{key}\b", taken), key
         assert not re.search(rf"\b{key}\b", ignored), key
-    for key in {*SETTINGS, *LISTS} - {*PROJECT_PLUGIN, "require"}:
+    for key in {*SETTINGS, *LISTS} - {*settings, "require"}:
         assert re.search(rf"\b{key}`", ignored), key
         assert not re.search(rf"[` ]{key}`", taken), key
 

@@ -584,17 +584,17 @@ def test_approve_in_a_plugins_section_is_an_expression_true_or_false() -> None:
             agent = agent_of(
                 plugin("files", toolsets=[tools.toolset]),
                 model=calling(name),
-                config={"plugins": {"files": {"approve": approve}}},
+                config={"plugins": {"files": {"require_approval": approve}}},
             )
             assert isinstance(run(agent).output, DeferredToolRequests) is (name in asking)
     tools = files()
-    config = {"plugins": {"files": {"approve": False}}}
+    config = {"plugins": {"files": {"require_approval": False}}}
     agent = agent_of(plugin("files", toolsets=[tools.toolset]), model=calling("execute"), config=config)
     assert run(agent).output == "done"
 
 
 def test_a_wrong_expression_in_a_plugins_section_names_the_key() -> None:
-    for key in ("approve", "tools", "defer"):
+    for key in ("require_approval", "tools", "defer"):
         with pytest.raises((ConfigError, ValueError, UserError), match=rf"plugins\.files\.{key}"):
             agent_of(plugin("files", toolsets=[files().toolset]), config={"plugins": {"files": {key: "wriite"}}})
         with pytest.raises(ConfigError, match=rf"plugins\.files\.{key}"):
@@ -605,6 +605,6 @@ def test_a_wrong_expression_in_a_plugins_section_names_the_key() -> None:
 def test_each_part_of_what_asks_in_a_plugins_section_is_there(toolsets: int) -> None:
     given = [files().toolset, Tools("look", id="more").toolset][:toolsets]
     for approve in ("write | exeucte", "write & ~name:wriite_file"):
-        with pytest.raises(ValueError, match=r"plugins\.files\.approve: no tool"):
-            agent_of(plugin("files", toolsets=given), config={"plugins": {"files": {"approve": approve}}})
-    agent_of(plugin("files", toolsets=given), config={"plugins": {"files": {"approve": "write | network"}}})
+        with pytest.raises(ValueError, match=r"plugins\.files\.require_approval: no tool"):
+            agent_of(plugin("files", toolsets=given), config={"plugins": {"files": {"require_approval": approve}}})
+    agent_of(plugin("files", toolsets=given), config={"plugins": {"files": {"require_approval": "write | network"}}})

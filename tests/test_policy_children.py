@@ -51,7 +51,7 @@ WIDENING: dict[str, dict[str, Any]] = {
     "tool_filter": {"tool_filter": "read | write | destructive"},
     "no tool_filter": {"tool_filter": None},
     "config": {"config": {"agent": {"interrupt_on": False}}},
-    "config of the plugin": {"config": {"plugins": {"disk": {"approve": False}}}},
+    "config of the plugin": {"config": {"plugins": {"disk": {"require_approval": False}}}},
     "without the guard": {"guard": False},
     "approvers": {"approvers": ["boss"], "capabilities": lambda: [HandleDeferredToolCalls(handler=approve_all)]},
     "a capability that approves": {"capabilities": lambda: [HandleDeferredToolCalls(handler=approve_all)]},

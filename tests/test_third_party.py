@@ -31,8 +31,8 @@ from deep_core import (
     create_deep_agent,
     create_default_deps,
     hookimpl,
-    hookspecs,
 )
+from deep_core.plugins import hookspecs
 from tests.environments import FIXTURES, REPOSITORY, Distribution, Environment, Here
 
 WEATHER = Distribution.of_project(FIXTURES / "acme-weather")
@@ -282,7 +282,7 @@ def test_settings_of_any_plugin_need_nothing_from_it(here: Here) -> None:
     assert "Temperatures" not in prompt  # the section needs the tool that is not offered
     assert agent_of(enabled=False)[0] == []
     assert "Temperatures of forecast are in fahrenheit." in agent_of(options={"unit": "fahrenheit"})[1]
-    with Kernel(config={"plugins": {"weather": {"approve": "write"}}}) as kernel:
+    with Kernel(config={"plugins": {"weather": {"require_approval": "write"}}}) as kernel:
         assert {t.name: t.approval for t in kernel.explain().tools}["save_city"] == "always"
     with Kernel(config={"plugins": {"weather": {"defer": True}}}) as kernel:
         assert all(tool.deferred for tool in kernel.explain().tools if tool.plugin == "weather")

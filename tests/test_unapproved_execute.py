@@ -103,7 +103,7 @@ def test_the_applications_own_tool_tagged_execute_asks_too(tmp_path: Path, depth
     [
         ({"interrupt_on": {"launch": False}}, {}),
         ({"interrupt_on": False}, {}),
-        ({}, {"plugins": {"rockets": {"approve": False}}}),
+        ({}, {"plugins": {"rockets": {"require_approval": False}}}),
     ],
 )
 def test_the_user_can_say_that_it_need_not(tmp_path: Path, how: dict[str, Any], config: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from ..errors import PluginError, clash_message, suggest
 from ..plugins.context import AgentContext
 from ..plugins.contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
 from ..plugins.dispatch import Incidents
-from .config import parse_agent_config
+from .config import restricted_layers
 from .policy.gates import NativeTools, PolicyCapability, approves
 from .policy.rules import InterruptOn, Policy
 from .policy.vetting import vet
@@ -310,9 +310,8 @@ class _Assembly:
         narrowing: list[InterruptOn] = list(self.request.get("narrowing", ()))
         ask = config.require_approval_by_default
         off = not config.enabled
-        for source, section in self.config.narrowing():
-            # Validated like any other: a project cannot say what the model forbids either.
-            parsed = parse_agent_config(section, dict.fromkeys(section, source))
+        for layer in restricted_layers(self.config):
+            parsed = layer.validated()
             shown += [as_expression(r) for r in (parsed.tool_filter, parsed.tools_policy.allow_list) if r is not None]
             off = off or not parsed.tools_policy.enabled
             ask = ask or parsed.tools_policy.require_approval_by_default

@@ -1,17 +1,43 @@
-"""`[agent]`: what an agent is, as data. Only what installed code honours is accepted."""
+"""`[agent]`: what an agent is, as data, and what an untrusted project may say of it, beside each field.
+
+Only what installed code honours is accepted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, cast
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from ..errors import ConfigError, suggest
-from ..plugins.config import model_parts
+from ..plugins.config import Config, model_parts, put_at, table_at
 from ..plugins.options import Documented
 
-__all__ = ["AgentConfig", "parse_agent_config"]
+__all__ = [
+    "AgentConfig",
+    "Narrows",
+    "Restricted",
+    "agent_values",
+    "ignored_keys",
+    "read_agent_config",
+    "restricted_layers",
+]
+
+
+@dataclass(frozen=True)
+class Narrows:
+    """Mark of a field that an untrusted project may set: its value is added to the policy and can only narrow it.
+
+    A field without the mark is ignored in an untrusted project's file.
+
+    Attributes:
+        never: the value that would widen; ignored, in a table too.
+    """
+
+    never: bool | None = None
+
 
 LATER = {
     "context": "deep-summarization and the agent runtime",
@@ -86,11 +112,11 @@ class ModelSection(Documented):
 class ToolsPolicy(Documented):
     """Which tools there are."""
 
-    enabled: bool = True
+    enabled: Annotated[bool, Narrows(never=True)] = True
     """False: no tool reaches the model."""
-    allow_list: list[str] | str | None = None
+    allow_list: Annotated[list[str] | str | None, Narrows()] = None
     """Tool names, or one tool expression. None means all, an empty list none."""
-    require_approval_by_default: bool = False
+    require_approval_by_default: Annotated[bool, Narrows(never=False)] = False
     """True: every tool asks, but those that `interrupt_on` sets to false."""
 
 
@@ -116,9 +142,9 @@ class AgentConfig(Documented):
     """Which tools there are."""
     runtime_policy: RuntimePolicy = RuntimePolicy()
     """Where the agent works."""
-    tool_filter: str | None = None
+    tool_filter: Annotated[str | None, Narrows()] = None
     """A tool expression: only what it matches is shown, and only that is executed."""
-    interrupt_on: dict[str, bool] | str | bool = Field(default_factory=dict[str, bool])
+    interrupt_on: Annotated[dict[str, bool] | str | bool, Narrows(never=False)] = Field(default_factory=dict[str, bool])
     """Tools that ask: name = true or false, or one tool expression; false un-asks all."""
     approvers: list[str] = Field(default_factory=list[str])
     """Plugins whose capabilities may answer approval requests."""
@@ -131,16 +157,102 @@ class AgentConfig(Documented):
         return self.prompt.system or None
 
 
-def parse_agent_config(data: Mapping[str, Any], sources: Mapping[str, str]) -> AgentConfig:
-    """Validate `[agent]`.
-
-    Args:
-        data: the merged section.
-        sources: where each dotted key came from, for messages.
+def read_agent_config(config: Config) -> AgentConfig:
+    """Validate `[agent]`, merged from the trusted layers.
 
     Raises:
         ConfigError: one clear error with the key's path, its source and a suggestion.
     """
+    return _parse(*agent_values(config))
+
+
+def agent_values(config: Config) -> tuple[dict[str, Any], dict[str, str]]:
+    """`[agent]`, merged from the trusted layers and not validated, and the source of each dotted key."""
+    merged: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for layer in config.layers:
+        section: dict[str, Any] = {**layer.data.get("agent", {})}
+        if isinstance(section.get("model"), str):
+            section["model"] = model_parts(section["model"])  # so that layers are merged key by key
+        for path, value in _leaves(section):
+            dotted = ".".join(path)
+            if value == {} and path[-1] != "interrupt_on":
+                table_at(merged, path)  # says nothing, but its name must be one that there is
+            elif not any(dotted == key or dotted.startswith(key + ".") for key in sources):
+                put_at(merged, path, value)
+                sources[dotted] = layer.source
+    return merged, sources
+
+
+def _leaves(data: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in data.items():
+        # interrupt_on maps tool names to answers: one value, not a tree of settings.
+        if isinstance(value, dict) and value and key != "interrupt_on":
+            yield from _leaves(cast("dict[str, Any]", value), (*path, key))
+        else:
+            yield (*path, key), value
+
+
+class Restricted(NamedTuple):
+    """What an untrusted layer may say of the agent.
+
+    Attributes:
+        source: the file.
+        section: its `[agent]` as far as it narrows; to be added to the policy.
+        ignored: the dotted keys that it may not set.
+    """
+
+    source: str
+    section: dict[str, Any]
+    ignored: list[str]
+
+    def validated(self) -> AgentConfig:
+        """The section as a model. A project cannot say what the model forbids either: raises ConfigError."""
+        return _parse(self.section, dict.fromkeys(self.section, self.source))
+
+
+def restricted_layers(config: Config) -> Iterator[Restricted]:
+    """Open the `[agent]` of every untrusted layer."""
+    for layer in config.layers:
+        if layer.sealed:
+            yield Restricted(layer.source, *_restrict(layer.sealed, AgentConfig, "agent"))
+
+
+def ignored_keys(config: Config) -> list[str]:
+    """Everything that untrusted files say and may not, as `file: key`."""
+    found = restricted_layers(config)
+    return [*config.ignored, *(f"{layer.source}: {key}" for layer in found for key in layer.ignored)]
+
+
+def _restrict(section: Mapping[str, Any], model: type[BaseModel], path: str) -> tuple[dict[str, Any], list[str]]:
+    kept: dict[str, Any] = {}
+    ignored: list[str] = []
+    for key, value in section.items():
+        where, field = f"{path}.{key}", model.model_fields.get(key)
+        marks = [mark for mark in field.metadata if isinstance(mark, Narrows)] if field is not None else []
+        if marks:
+            never = marks[0].never
+            narrow: Any = value
+            if isinstance(value, dict):
+                narrow = {name: said for name, said in cast("dict[str, Any]", value).items() if said != never}
+            if value == never or narrow != value:
+                ignored.append(f"{where} = {str(never).lower()}")
+            if value != never:
+                kept[key] = narrow
+        elif isinstance(value, dict) and _is_model(inner := field.annotation if field is not None else None):
+            below, more = _restrict(cast("dict[str, Any]", value), inner, where)
+            kept |= {key: below} if below else {}
+            ignored += more
+        else:
+            ignored.append(where)
+    return kept, ignored
+
+
+def _is_model(annotation: object) -> TypeGuard[type[BaseModel]]:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _parse(data: Mapping[str, Any], sources: Mapping[str, str]) -> AgentConfig:
     try:
         return AgentConfig.model_validate(data)
     except ValidationError as error:

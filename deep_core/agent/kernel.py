@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from ..plugins.config import ignored_message
 from ..plugins.kernel import PluginKernel, default_kernel
 
 if TYPE_CHECKING:
@@ -38,6 +39,14 @@ class Kernel(PluginKernel):
 
     It takes what `PluginKernel` takes; `PluginKernel` does all but the agents.
     """
+
+    def _config_warnings(self) -> Iterable[str]:
+        if not any(layer.sealed for layer in self.config.layers):
+            return ()
+        from .config import restricted_layers
+
+        found = restricted_layers(self.config)
+        return [ignored_message(layer.source, layer.ignored) for layer in found if layer.ignored]
 
     def create_agent(self, model: Model | str | None = None, **as_create_deep_agent: Any) -> Agent[Any, Any]:
         """Make an agent of this kernel's plugins. Takes what `create_deep_agent` takes, but `kernel`.

@@ -14,7 +14,7 @@ from ..plugins.config import Config, ConfigLayer, load_config
 from ..plugins.contributions import Without
 from ..plugins.options import PluginOptions, validate_options
 from ..plugins.status import entry_source
-from .config import AgentConfig, parse_agent_config
+from .config import AgentConfig, read_agent_config
 
 if TYPE_CHECKING:
     from ..plugins.kernel import PluginKernel
@@ -164,7 +164,7 @@ class Request:
                     where = explicit.layers[0].source
                     raise ConfigError(f"{where}: plugins.{name} acts before import; give the file to Kernel(config=…)")
             config = config._replace(layers=(*explicit.layers, *config.layers))
-        return config, parse_agent_config(*config.agent())
+        return config, read_agent_config(config)
 
     def _options(self, plugins: list[str]) -> dict[str, PluginOptions]:
         models = self._models

@@ -10,21 +10,17 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from ..errors import ConfigError, suggest, warn
+from .settings import SETTINGS, PluginSettings, check_setting, join_rules
 
-__all__ = ["Config", "ConfigLayer", "PluginSettings", "find_project_file", "load_config", "trust", "user_file"]
+__all__ = ["Config", "ConfigLayer", "find_project_file", "load_config", "restrict", "trust", "user_file"]
 
 LISTS = ("allow", "disable", "require")
-SETTINGS = ("enabled", "order", "prefix", "tools", "approve", "defer", "replaces", "options")
-PROJECT_PLUGIN = ("approve", "defer", "options")
-"""What an untrusted project may set of a plugin; `approve` only adds, trusted options are taken out later."""
-PROJECT_AGENT = ("tool_filter", "interrupt_on", "tools_policy")
-"""What an untrusted project may say of the agent; each can only narrow (`restrict`)."""
 
 
 class ConfigLayer(NamedTuple):
@@ -35,47 +31,14 @@ class ConfigLayer(NamedTuple):
         data: its content: `{"agent": {...}, "plugins": {...}}`.
         trusted: whether it may widen policy.
         path: the file, if it is one.
+        sealed: `[agent]` of an untrusted file, as the file has it. Only `agent/config.py` opens it.
     """
 
     source: str
     data: Mapping[str, Any]
     trusted: bool = True
     path: Path | None = None
-
-
-class PluginSettings(NamedTuple):
-    """`[plugins.<name>]`, merged from every layer; `sources` tells where each key came from.
-
-    Of `options`, `untrusted_options` come from a layer that may not set trusted ones (option -> source), and
-    `trusted_options` are what the layers that may say of these (option -> value and source): see `believing`.
-    """
-
-    enabled: bool = True
-    order: int | Mapping[str, int] = 0
-    prefix: str = ""
-    tools: str | None = None
-    approve: str | bool | None = None
-    defer: str | bool | None = None
-    replaces: tuple[str, ...] = ()
-    options: Mapping[str, Any] = MappingProxyType({})
-    untrusted_options: Mapping[str, str] = MappingProxyType({})
-    trusted_options: Mapping[str, tuple[Any, str]] = MappingProxyType({})
-    sources: Mapping[str, str] = MappingProxyType({})
-
-    def believing(self, trusted_only: Callable[[str], bool]) -> PluginSettings:
-        """As it is without what an untrusted layer says of the options that it may not set."""
-        options, sources, untrusted = dict(self.options), dict(self.sources), dict(self.untrusted_options)
-        for option in filter(trusted_only, self.untrusted_options):
-            del options[option], sources[f"options.{option}"], untrusted[option]
-            if option in self.trusted_options:  # of a weaker layer, which this one hid
-                options[option], sources[f"options.{option}"] = self.trusted_options[option]
-        return self._replace(options=options, sources=sources, untrusted_options=untrusted)
-
-    def order_in(self, hook: str) -> int:
-        """The order for one hook: `order = 10`, or `order.history_processors = 10`; 0 where nothing is said."""
-        if isinstance(self.order, int):
-            return self.order
-        return self.order.get(hook.removeprefix("deep_"), 0)
+    sealed: Mapping[str, Any] = MappingProxyType({})
 
 
 class Config(NamedTuple):
@@ -83,7 +46,7 @@ class Config(NamedTuple):
 
     Attributes:
         layers: the sources.
-        ignored: what untrusted ones said and may not, as `file: key`.
+        ignored: keys of `[plugins]` that untrusted ones may not set, as `file: key`.
         places: files that would be believed if they were there: the user's, and the record of what is trusted.
     """
 
@@ -138,96 +101,30 @@ class Config(NamedTuple):
         options: dict[str, Any] = {}
         untrusted: dict[str, str] = {}
         believed: dict[str, tuple[Any, str]] = {}
-        approvals: list[str] = []
+        added: dict[str, list[str | bool | None]] = {}
         for layer in self.layers:
-            section = layer.data.get("plugins", {}).get(name)
-            if section is None:
-                continue
-            for key, value in section.items():
-                _check_setting(f"{layer.source}: plugins.{name}.{key}", key, value)
+            for key, value in layer.data.get("plugins", {}).get(name, {}).items():
+                setting = check_setting(f"{layer.source}: plugins.{name}.{key}", key, value)
                 if key == "options":
-                    for option, setting in value.items():
+                    for option, given in value.items():
                         if option not in options:
-                            options[option] = setting
+                            options[option] = given
                             sources[f"options.{option}"] = layer.source
                             if not layer.trusted:
                                 untrusted[option] = layer.source
                         elif layer.trusted and option in untrusted:
-                            believed.setdefault(option, (setting, layer.source))
-                elif key == "approve" and not layer.trusted:
-                    approvals.append("everything" if value is True else value)
-                    sources["approve"] = f"{sources['approve']} and {layer.source}" if key in sources else layer.source
+                            believed.setdefault(option, (given, layer.source))
+                elif setting.project == "added" and not layer.trusted:
+                    added.setdefault(key, []).append(value)
+                    sources[key] = f"{sources[key]} and {layer.source}" if key in sources else layer.source
                 elif key not in merged:
-                    merged[key] = value
-                    # What an untrusted layer adds to `approve` has a source of its own.
+                    merged[key] = tuple(cast("list[str]", value)) if isinstance(value, list) else value
+                    # What an untrusted layer adds has a source of its own.
                     sources[key] = f"{layer.source} and {sources[key]}" if key in sources else layer.source
-        if approvals:
-            merged["approve"] = _widest(merged.get("approve"), approvals)
-        if "replaces" in merged:
-            merged["replaces"] = tuple(merged["replaces"])
+        merged |= {key: join_rules([merged.get(key), *rules]) for key, rules in added.items()}
         return PluginSettings(
             **merged, options=options, untrusted_options=untrusted, trusted_options=believed, sources=sources
         )
-
-    def agent(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """`[agent]`, merged, and the source of each dotted key."""
-        merged: dict[str, Any] = {}
-        sources: dict[str, str] = {}
-        for layer in self.layers:
-            for path, value in _leaves(_agent_section(layer)) if layer.trusted else ():
-                dotted = ".".join(path)
-                if value == {} and path[-1] != "interrupt_on":
-                    _table(merged, path)  # says nothing, but its name must be one that there is
-                elif not any(dotted == key or dotted.startswith(key + ".") for key in sources):
-                    _put(merged, path, value)
-                    sources[dotted] = layer.source
-        return merged, sources
-
-    def narrowing(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """What untrusted layers say of the agent: (source, section), to be added to its policy."""
-        for layer in self.layers:
-            section = layer.data.get("agent", {})
-            if not layer.trusted and section:
-                yield layer.source, section
-
-
-def _widest(trusted: object, added: list[str]) -> str | bool:
-    if trusted is True or "everything" in added:
-        return True
-    parts = [f"({text})" for text in ([trusted] if isinstance(trusted, str) else []) + added]
-    return " | ".join(parts)
-
-
-def _check_setting(where: str, key: str, value: object) -> None:
-    if key not in SETTINGS:
-        raise ConfigError(f"{where}: unknown key.{suggest(key, SETTINGS)} Known: {', '.join(SETTINGS)}")
-    wrong = {
-        "enabled": not isinstance(value, bool),
-        "order": not isinstance(value, int | dict) or isinstance(value, bool),
-        "prefix": not isinstance(value, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*|", value),
-        "tools": not isinstance(value, str),
-        "approve": not isinstance(value, bool | str),
-        "defer": not isinstance(value, bool | str),
-        "replaces": not isinstance(value, list) or not all(isinstance(x, str) for x in cast("list[object]", value)),
-        "options": not isinstance(value, dict),
-    }[key]
-    if wrong:
-        wanted = {"order": "a number or a table of hook = number", "replaces": 'a list like ["filesystem:read_file"]'}
-        kinds = {
-            "enabled": "true or false",
-            "prefix": "text: letters, digits, _ and -, a letter first",
-            "tools": "a tool expression",
-            "options": "a table",
-        }
-        expected = wanted.get(key) or kinds.get(key, "true, false or a tool expression")
-        raise ConfigError(f"{where}: must be {expected}, not {value!r}")
-
-
-def _agent_section(layer: ConfigLayer) -> Mapping[str, Any]:
-    """`[agent]` of a layer, with a model given as text taken apart, so that layers can be merged key by key."""
-    section: Mapping[str, Any] = layer.data.get("agent", {})
-    model = section.get("model")
-    return {**section, "model": model_parts(model)} if isinstance(model, str) else section
 
 
 def model_parts(model: str) -> dict[str, str | None]:
@@ -237,16 +134,8 @@ def model_parts(model: str) -> dict[str, str | None]:
     return {"provider": provider, "model": name} if colon else {"provider": None, "model": model}
 
 
-def _leaves(data: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for key, value in data.items():
-        # interrupt_on maps tool names to answers: one value, not a tree of settings.
-        if isinstance(value, dict) and value and key != "interrupt_on":
-            yield from _leaves(cast("dict[str, Any]", value), (*path, key))
-        else:
-            yield (*path, key), value
-
-
-def _table(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+def table_at(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """The table at a path, made where it is missing. Raises ConfigError where a value stands in its way."""
     for depth, key in enumerate(path):
         below: object = tree.setdefault(key, {})
         if not isinstance(below, dict):
@@ -255,46 +144,40 @@ def _table(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     return tree
 
 
-def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    _table(tree, path[:-1])[path[-1]] = value
+def put_at(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    """Set the value at a path."""
+    table_at(tree, path[:-1])[path[-1]] = value
 
 
 def restrict(layer: ConfigLayer) -> tuple[ConfigLayer, list[str]]:
-    """An untrusted layer without what only trusted ones may say, and the dotted keys that were taken out."""
-    kept: dict[str, Any] = {"plugins": {}, "agent": {}}
+    """Take out of an untrusted layer what only trusted ones may say, and seal its `[agent]`.
+
+    Returns:
+        The layer, and the dotted keys that were taken out of `[plugins]`.
+    """
+    kept: dict[str, Any] = {}
     dropped: list[str] = []
     for name, section in layer.data.get("plugins", {}).items():
         if name == "require":
-            kept["plugins"][name] = section
+            kept[name] = section
         elif not isinstance(section, dict) or name in LISTS:
             dropped.append(f"plugins.{name}")
         else:
-            keep = kept["plugins"].setdefault(name, {})
+            keep = kept.setdefault(name, {})
             for key, value in cast("dict[str, Any]", section).items():
-                if key not in SETTINGS or (key in PROJECT_PLUGIN and not (key == "approve" and value is False)):
-                    keep[key] = value  # an unknown key stays: it is reported with its path
-                else:
+                # An unknown key stays: it is an error with its path.
+                said = SETTINGS[key].project if key in SETTINGS else "taken"
+                if said == "ignored" or (said == "added" and value is False):
                     dropped.append(f"plugins.{name}.{key}")
-    for key, value in layer.data.get("agent", {}).items():
-        policy = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        if key == "tools_policy":
-            narrow = {
-                k: v
-                for k, v in policy.items()
-                if (k == "enabled" and v is False)
-                or k == "allow_list"
-                or (k == "require_approval_by_default" and v is True)
-            }
-            kept["agent"][key] = narrow
-            dropped.extend(f"agent.{key}.{k}" for k in policy if k not in narrow)
-        elif key == "interrupt_on" and (value is False or False in policy.values()):
-            kept["agent"][key] = {k: v for k, v in policy.items() if v is not False}
-            dropped.append(f"agent.{key} = false")
-        elif key in PROJECT_AGENT:
-            kept["agent"][key] = value
-        else:
-            dropped.append(f"agent.{key}")
-    return ConfigLayer(layer.source, kept, trusted=False, path=layer.path), dropped
+                else:
+                    keep[key] = value
+    sealed = layer.data.get("agent", {})
+    return ConfigLayer(layer.source, {"plugins": kept}, trusted=False, path=layer.path, sealed=sealed), dropped
+
+
+def ignored_message(source: object, keys: Iterable[str]) -> str:
+    """The warning for what an untrusted file says and may not."""
+    return f"{source}: ignored {', '.join(keys)}: a project's file is trusted only after `deep config trust`"
 
 
 _OURS = re.compile(r"^\s*\[+\s*tool\s*\.\s*deep\s*[.\]]", re.M)
@@ -368,26 +251,26 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """`DEEP_MODEL`, `DEEP_PLUGINS_DISABLE`, `DEEP_PLUGINS_ALLOW`, and `DEEP_A__B__C` for any dotted key."""
     data: dict[str, Any] = {}
     if environ.get("DEEP_MODEL"):
-        _put(data, ("agent", "model"), model_parts(environ["DEEP_MODEL"]))
+        put_at(data, ("agent", "model"), model_parts(environ["DEEP_MODEL"]))
     for name in ("allow", "disable"):
         text = environ.get(f"DEEP_PLUGINS_{name.upper()}")
         if text is not None:
-            _put(data, ("plugins", name), [part.strip() for part in text.split(",") if part.strip()])
+            put_at(data, ("plugins", name), [part.strip() for part in text.split(",") if part.strip()])
     for key, text in sorted(environ.items()):
         path = tuple(key.removeprefix("DEEP_").lower().split("__"))
         if key.startswith("DEEP_") and len(path) > 1 and path[0] in ("agent", "plugins"):
             value = _env_value(path, text)
             try:
-                _put(data, path, model_parts(value) if path == ("agent", "model") and value == text else value)
+                put_at(data, path, model_parts(value) if path == ("agent", "model") and value == text else value)
             except ConfigError as error:
                 raise ConfigError(f"environment: {error}") from None
     return _checked("environment", data)
 
 
 def _env_value(path: tuple[str, ...], text: str) -> Any:
-    setting = path[2] if len(path) > 2 and path[0] == "plugins" else ""
-    structured = text[:1] in ("[", "{") or setting in ("enabled", "order", "approve", "defer") or path[:1] == ("agent",)
-    if structured:
+    table, key = path[0], "".join(path[2:3])
+    types = SETTINGS[key].types if table == "plugins" and key in SETTINGS else ()
+    if table == "agent" or text[:1] in ("[", "{") or "boolean" in types or "integer" in types:
         import tomllib
 
         try:
@@ -423,12 +306,11 @@ def load_config(explicit: str | os.PathLike[str] | Mapping[str, Any] | None = No
         if not layer.trusted:
             layer, dropped = restrict(layer)
             ignored = [f"{project}: {key}" for key in dropped]
+            if dropped:
+                warn(ignored_message(project, dropped))
         layers.append(layer)
     if files and user_file().is_file():
         layers.append(ConfigLayer(str(user_file()), read_file(user_file()), path=user_file().resolve()))
-    if ignored:
-        keys = ", ".join(key.partition(": ")[2] for key in ignored)
-        warn(f"{project}: ignored {keys}: a project's file is trusted only after `deep config trust`")
     return Config(tuple(layers), tuple(ignored), (user_file(), _trust_file()) if files else ())
 
 

@@ -80,7 +80,7 @@ class PluginKernel:
         self.required = found.lists.require
         self._settings = {record.name: found.config.plugin(record.name) for record in found.records}
         self._given = {candidate_from_object(plugin).record.name: plugin for plugin in plugins}
-        for message in found.warnings:
+        for message in (*found.warnings, *self._config_warnings()):
             warn(message)
         self._registry = Registry()
         # Only where the environment may be read at all: `discover=False` reads nothing.
@@ -102,6 +102,10 @@ class PluginKernel:
         self.slots: Mapping[str, StateSlot[Any]] = MappingProxyType(slots)
         self.session_methods: Mapping[str, Callable[..., Any]] = MappingProxyType(methods)
         remember(found.candidates)
+
+    def _config_warnings(self) -> Iterable[str]:
+        """What the layer above warns of in its own part of the configuration, once a kernel."""
+        return ()
 
     # -- plugins -------------------------------------------------------------------------------------------------
 

@@ -15,9 +15,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
 from ..errors import ConfigError, suggest, warn
+from .config import ignored_message
 
 if TYPE_CHECKING:
-    from .config import PluginSettings
+    from .settings import PluginSettings
 
 __all__ = ["Documented", "PluginOptions", "field_docs", "is_trusted_only", "validate_options"]
 
@@ -69,10 +70,7 @@ def validate_options(
     """
     for key, source in settings.untrusted_options.items():
         if is_trusted_only(model, key):
-            warn(
-                f"{source}: ignored plugins.{plugin}.options.{key}: a project's file is trusted only after "
-                "`deep config trust`",
-            )
+            warn(ignored_message(source, [f"plugins.{plugin}.options.{key}"]))
     settings = settings.believing(partial(is_trusted_only, model))
     data = dict(settings.options)
     if isinstance(given, PluginOptions):
@@ -126,11 +124,11 @@ def _names(name: str, field: FieldInfo) -> set[object]:
     return {name, *(choice.path[0] if isinstance(choice, AliasPath) else choice for choice in choices)}
 
 
-def field_docs(model: type[BaseModel]) -> dict[str, str]:
-    """Field -> the text that stands below it in the source, of the model and its bases; none without a source."""
+def field_docs(model: type) -> dict[str, str]:
+    """Field -> the text that stands below it in the source, of the class and its bases; none without a source."""
     docs: dict[str, str] = {}
     for kind in reversed(model.__mro__):
-        if kind is BaseModel or not issubclass(kind, BaseModel):
+        if kind is BaseModel:
             continue
         try:
             made: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]

@@ -89,7 +89,7 @@ class ToolAssembly:
             label=self.kernel.label(plugin),
             prefix=settings.prefix,
             offered=expression("tools", settings.tools),
-            approve=expression("approve", settings.approve),
+            require_approval=expression("require_approval", settings.require_approval),
             defer=expression("defer", settings.defer),
             hidden=frozenset(hidden.get(plugin, ())),
         )
@@ -156,14 +156,16 @@ class ToolAssembly:
         """
         definitions, complete = toolbox.static()
         for plugin, rules, known in _known_without_io(cast("list[PluginToolset]", toolbox.toolsets)):
-            for key, rule in (("tools", rules.offered), ("approve", rules.approve), ("defer", rules.defer)):
-                check_rule(rule, known, f"plugins.{plugin}.{key}")
+            where = f"plugins.{plugin}"
+            check_rule(rules.offered, known, f"{where}.tools")
+            check_rule(rules.require_approval, known, f"{where}.require_approval")
+            check_rule(rules.defer, known, f"{where}.defer")
             subjects = [ToolSubject.of(definition) for definition in known]
             if isinstance(rules.offered, ToolExpression):
-                warn_of_slips(rules.offered, subjects, where=f"plugins.{plugin}.tools")
-            if isinstance(rules.approve, ToolExpression):
+                warn_of_slips(rules.offered, subjects, where=f"{where}.tools")
+            if isinstance(rules.require_approval, ToolExpression):
                 # Of these each part must be something: a misspelt one would be a tool that does not ask.
-                check_atoms(rules.approve, subjects, where=f"plugins.{plugin}.approve")
+                check_atoms(rules.require_approval, subjects, where=f"{where}.require_approval")
         all_known = complete and not dynamic and all(cap.get_toolset() is None for cap in capabilities)
         if self.request.get("depth", 0):
             self.policy.trust_names()  # the rules were checked where they were written; here fewer tools may be offered

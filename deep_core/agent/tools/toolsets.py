@@ -57,7 +57,7 @@ class ToolRules:
         label: the plugin as errors name it: `weather 0.1.0 (acme-weather)`.
         prefix: put before every name, with an underscore.
         offered: which are offered; None means all.
-        approve: which need approval; None means those that say so themselves.
+        require_approval: which need approval; None means those that say so themselves.
         defer: which are offered on demand, through tool search.
         hidden: original names whose place another plugin's tool takes.
     """
@@ -65,7 +65,7 @@ class ToolRules:
     label: str
     prefix: str = ""
     offered: ToolExpression | None = None
-    approve: ToolExpression | bool | None = None
+    require_approval: ToolExpression | bool | None = None
     defer: ToolExpression | bool | None = None
     hidden: frozenset[str] = frozenset()
 
@@ -80,7 +80,8 @@ class ToolRules:
         subject = ToolSubject(names=(name, definition.name), plugin=plugin, tags=frozenset(tags))
         unapproved = definition.kind == "unapproved"
         # A tool that says that it executes commands has marked itself as much as one that says it needs approval.
-        approve = self.approve is not False and (unapproved or "execute" in tags or _holds(self.approve, subject))
+        rule = self.require_approval
+        asks = rule is not False and (unapproved or "execute" in tags or _holds(rule, subject))
         return replace(
             definition,
             name=name,
@@ -92,7 +93,7 @@ class ToolRules:
                 "plugin": plugin,
                 "original": definition.name,
                 "tags": tags,
-                "approval": approve,
+                "approval": asks,
                 "searches": searches,
             },
         )

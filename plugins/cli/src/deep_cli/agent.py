@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deep_core import Kernel
-from deep_core.plugin_api import parse_agent_config
+from deep_core.plugin_api import read_agent_config
 
 from .explained import no_model
 from .failure import Failure
@@ -51,7 +51,7 @@ def make_agent(kernel: Kernel, model: str | Model | None = None, backend: str | 
     """
     from pydantic_ai.models import infer_model
 
-    settings = parse_agent_config(*kernel.config.agent())
+    settings = read_agent_config(kernel.config)
     chosen = model if model is not None else settings.model.id
     if chosen is None:
         problem = no_model()

@@ -215,12 +215,12 @@ def _ripgrep() -> Check:
 
 def _agent_section(found: FoundPlugins) -> tuple[str | None, str | None] | Check:
     """The configured model and backend, or what is wrong with `[agent]`."""
-    from deep_core.plugin_api import parse_agent_config
+    from deep_core.plugin_api import read_agent_config, restricted_layers
 
     try:
-        agent = parse_agent_config(*found.config.agent())
-        for source, section in found.config.narrowing():
-            parse_agent_config(section, dict.fromkeys(section, source))
+        agent = read_agent_config(found.config)
+        for layer in restricted_layers(found.config):
+            layer.validated()
     except ConfigError as error:
         return Check("config", False, str(error), "mend that key; `deep config schema` has what is accepted")
     return agent.model.id, agent.runtime_policy.profile
@@ -237,13 +237,15 @@ def _config(found: FoundPlugins, agent: object) -> Iterator[Check]:
 
 
 def _trust(found: FoundPlugins) -> Iterator[Check]:
+    from deep_core.plugin_api import ignored_keys
+
     for layer in found.config.layers:
         if layer.path is None:
             continue
         if layer.trusted:
             yield Check("config:trust", True, f"{layer.path} is trusted")
-        elif found.config.ignored:
-            keys = ", ".join(key.partition(": ")[2] for key in found.config.ignored)
+        elif ignored := ignored_keys(found.config):
+            keys = ", ".join(key.partition(": ")[2] for key in ignored)
             yield Check(
                 "config:trust",
                 True,

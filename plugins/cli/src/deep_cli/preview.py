@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from deep_core import Explanation, Kernel
-from deep_core.plugin_api import parse_agent_config
+from deep_core.plugin_api import read_agent_config
 
 from .flags import BACKEND
 
@@ -28,7 +28,7 @@ def preview(plugins: Sequence[ModuleType] = (), config: Path | None = None) -> E
     from pydantic_ai.models.test import TestModel
 
     with Kernel(plugins=plugins, config=config) as kernel:
-        profile = parse_agent_config(*kernel.config.agent()).runtime_policy.profile
+        profile = read_agent_config(kernel.config).runtime_policy.profile
         # What can be explained without a backend is; `deep run` says what to install.
         backend = profile or (BACKEND if "backends" in kernel.active else None)
         # A stand-in model: the configured one would want its key before anything is shown.

@@ -8,31 +8,22 @@ from functools import partial
 from typing import Any, cast
 
 from deep_core import AgentConfig, ConfigError, Kernel, PluginOptions
-from deep_core.plugin_api import Config, PluginSettings, is_trusted_only, parse_agent_config
+from deep_core.plugin_api import (
+    SETTINGS,
+    Config,
+    PluginSettings,
+    agent_values,
+    field_docs,
+    is_trusted_only,
+    read_agent_config,
+    restricted_layers,
+)
 
 from .screen import MASK, looks_secret, redact
 
-__all__ = ["Value", "agent_values", "json_schema", "option_values", "setting_values"]
+__all__ = ["Value", "json_schema", "option_values", "setting_values", "values_of_agent"]
 
 DEFAULT = "default"
-SETTINGS: Mapping[str, dict[str, Any]] = {
-    "enabled": {"type": "boolean", "description": "Whether the plugin may load."},
-    "order": {
-        "type": ["integer", "object"],
-        "additionalProperties": {"type": "integer"},
-        "description": "Its place, lower first: a number, or a table of hook = number.",
-    },
-    "prefix": {"type": "string", "description": "Put before the names of its tools, with an underscore."},
-    "tools": {"type": "string", "description": "A tool expression: which of its tools are offered."},
-    "approve": {"type": ["boolean", "string"], "description": "Which of its tools need approval."},
-    "defer": {"type": ["boolean", "string"], "description": "Which of its tools are offered on demand."},
-    "replaces": {
-        "type": "array",
-        "items": {"type": "string"},
-        "description": 'Tools whose place its own take: ["filesystem:read_file"].',
-    },
-}
-"""What `[plugins.<name>]` accepts for any plugin (contract, section 5), as JSON schema."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +38,19 @@ class Value:
         return {"value": self.value, "source": self.source}
 
 
-def agent_values(config: Config) -> dict[str, Value]:
+def values_of_agent(config: Config) -> dict[str, Value]:
     """`[agent]`, by dotted key.
 
     Raises:
         ConfigError: a key or value is wrong.
     """
-    data, sources = config.agent()
-    flat = dict(_leaves(parse_agent_config(data, sources).model_dump(mode="json")))
+    _, sources = agent_values(config)
+    flat = dict(_leaves(read_agent_config(config).model_dump(mode="json")))
     out = {key: Value(_masked(key, value), _source(key, sources)) for key, value in flat.items()}
-    for source, section in config.narrowing():
+    for layer in restricted_layers(config):
         # What an untrusted project adds to the policy stands beside the values, it replaces none.
-        for key, value in _leaves(section):
-            out[f"{key} (added)"] = Value(_masked(key, value), source)
+        for key, value in _leaves(layer.section):
+            out[f"{key} (added)"] = Value(_masked(key, value), layer.source)
     return out
 
 
@@ -160,4 +151,6 @@ def json_schema(kernel: Kernel) -> dict[str, Any]:
 
 
 def _section(options: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": False, "properties": {**SETTINGS, "options": options}}
+    docs = field_docs(PluginSettings)
+    keys = {key: {"type": [*s.types], "description": docs[key], **s.schema} for key, s in SETTINGS.items()}
+    return {"type": "object", "additionalProperties": False, "properties": {**keys, "options": options}}

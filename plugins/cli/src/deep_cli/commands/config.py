@@ -58,7 +58,8 @@ def show(as_json: bool, plugin_files: tuple[Path, ...], config: Path | None) -> 
 
 
 def _effective(kernel: Kernel) -> dict[str, Any]:
-    from deep_cli.settings import agent_values, option_values, setting_values
+    from deep_cli.settings import option_values, setting_values, values_of_agent
+    from deep_core.plugin_api import ignored_keys
 
     models = kernel.option_models()
     plugins: dict[str, Any] = {}
@@ -75,8 +76,8 @@ def _effective(kernel: Kernel) -> dict[str, Any]:
             for layer in kernel.config.layers
             if layer.path is not None
         ],
-        "ignored": list(kernel.config.ignored),
-        "agent": agent_values(kernel.config),
+        "ignored": ignored_keys(kernel.config),
+        "agent": values_of_agent(kernel.config),
         "lists": {
             name: [{"name": entry, "source": source} for entry, source in entries]
             for name, entries in lists.items()
@@ -139,7 +140,7 @@ TEMPLATE = """\
 # require = ["filesystem"]                   # must be active, or nothing starts
 
 [plugins.filesystem]
-# approve = "write"                          # a tool expression: which of its tools ask as well
+# require_approval = "write"                 # a tool expression: which of its tools ask as well
 # tools = "~name:execute"                    # (trusted) which of its tools are offered
 # options = { read_lines = 1000 }            # the plugin's own options
 """
@@ -173,7 +174,7 @@ def trust(file: Path | None) -> None:
     Read it first: a trusted file may choose the model and its address, take plugins out and un-ask approvals. When
     its content changes, it is no longer trusted.
     """
-    from deep_core.plugin_api import ConfigLayer, find_project_file, read_file, restrict
+    from deep_core.plugin_api import Config, ConfigLayer, find_project_file, ignored_keys, read_file, restrict
     from deep_core.plugin_api import trust as record
 
     path = file or find_project_file()
@@ -181,7 +182,8 @@ def trust(file: Path | None) -> None:
         raise Failure(
             "there is no deep.toml and no pyproject.toml with [tool.deep] here or above: deep config init", USAGE
         )
-    _, dropped = restrict(ConfigLayer(str(path), read_file(path), trusted=False, path=path.resolve()))
+    layer, dropped = restrict(ConfigLayer(str(path), read_file(path), trusted=False, path=path.resolve()))
+    dropped += [key.partition(": ")[2] for key in ignored_keys(Config((layer,)))]
     try:
         record(path)
     except OSError as error:

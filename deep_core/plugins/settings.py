@@ -1,0 +1,130 @@
+"""The keys of `[plugins.<name>]`: the annotated fields of `PluginSettings` are the only list of them.
+
+A key's check, the text of its error, its JSON schema, its line in the docs and what an untrusted project may say of it
+all follow from the field and the text below it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple, cast, get_type_hints
+
+from ..errors import ConfigError, suggest
+
+__all__ = ["SETTINGS", "PluginSettings", "Setting", "check_setting", "join_rules"]
+
+_TYPES = {"boolean": bool, "integer": int, "string": str, "array": list, "object": dict}
+
+
+class Setting(NamedTuple):
+    """One key of `[plugins.<name>]`.
+
+    Attributes:
+        types: the JSON types of a correct value.
+        expected: a correct value in words, for the error and the docs.
+        project: the effect of the key in an untrusted project's file. `ignored`: none; `taken`: as in any other file;
+            `added`: the value joins what other layers say, and `false` is ignored.
+        schema: further keywords of the JSON schema.
+    """
+
+    types: tuple[str, ...]
+    expected: str
+    project: Literal["ignored", "taken", "added"] = "ignored"
+    schema: Mapping[str, Any] = MappingProxyType({})
+
+    def accepts(self, value: object) -> bool:
+        """Whether a value has one of the types, and the form that the schema asks for."""
+        if isinstance(value, bool):
+            return "boolean" in self.types
+        if isinstance(value, str) and "pattern" in self.schema:
+            return re.fullmatch(self.schema["pattern"], value) is not None
+        if isinstance(value, list) and not all(isinstance(item, str) for item in cast("list[object]", value)):
+            return False
+        return isinstance(value, tuple(_TYPES[name] for name in self.types))
+
+
+_RULE, _RULE_IN_WORDS = ("boolean", "string"), "true, false or a tool expression"
+_WORD = {"pattern": r"^([A-Za-z][A-Za-z0-9_-]*)?$"}
+_NUMBERS = {"additionalProperties": {"type": "integer"}}
+_TEXTS = {"items": {"type": "string"}}
+
+
+class PluginSettings(NamedTuple):
+    """`[plugins.<name>]`, merged from every layer; `sources` maps each key to where it came from.
+
+    Of `options`, `untrusted_options` come from a layer that may not set trusted ones (option -> source), and
+    `trusted_options` are what trusted layers say of the same options (option -> value and source): see `believing`.
+    """
+
+    enabled: Annotated[bool, Setting(("boolean",), "true or false")] = True
+    """`false` leaves the plugin out, before import."""
+    order: Annotated[
+        int | Mapping[str, int],
+        Setting(("integer", "object"), "a number or a table of hook = number", schema=_NUMBERS),
+    ] = 0
+    """The plugin's place among plugins: lower first, 0 by default. `order.history_processors = 10` sets it for one
+    hook."""
+    prefix: Annotated[str, Setting(("string",), "text: letters, digits, _ and -, a letter first", schema=_WORD)] = ""
+    """The kernel adds it to the plugin's tool names: `prefix = "my"` makes `my_forecast`."""
+    tools: Annotated[str | None, Setting(("string",), "a tool expression")] = None
+    """The agent has only these tools of the plugin."""
+    require_approval: Annotated[str | bool | None, Setting(_RULE, _RULE_IN_WORDS, "added")] = None
+    """These tools ask. With `false`, the plugin's tools no longer ask by themselves."""
+    defer: Annotated[str | bool | None, Setting(_RULE, _RULE_IN_WORDS, "taken")] = None
+    """The model finds these tools with tool search, and the prompt does not contain them."""
+    replaces: Annotated[
+        tuple[str, ...],
+        Setting(("array",), 'a list like ["filesystem:read_file"]', schema=_TEXTS),
+    ] = ()
+    """The plugin's tools of these names replace those tools and keep their approvals."""
+    options: Annotated[Mapping[str, Any], Setting(("object",), "a table", "taken")] = MappingProxyType({})
+    """The plugin's own options. Unknown keys are errors."""
+    untrusted_options: Mapping[str, str] = MappingProxyType({})
+    trusted_options: Mapping[str, tuple[Any, str]] = MappingProxyType({})
+    sources: Mapping[str, str] = MappingProxyType({})
+
+    def believing(self, trusted_only: Callable[[str], bool]) -> PluginSettings:
+        """Drop options that an untrusted layer may not set."""
+        options, sources, untrusted = dict(self.options), dict(self.sources), dict(self.untrusted_options)
+        for option in filter(trusted_only, self.untrusted_options):
+            del options[option], sources[f"options.{option}"], untrusted[option]
+            if option in self.trusted_options:  # of a weaker layer, which this one hid
+                options[option], sources[f"options.{option}"] = self.trusted_options[option]
+        return self._replace(options=options, sources=sources, untrusted_options=untrusted)
+
+    def order_in(self, hook: str) -> int:
+        """The order for one hook: `order = 10`, or `order.history_processors = 10`; 0 by default."""
+        if isinstance(self.order, int):
+            return self.order
+        return self.order.get(hook.removeprefix("deep_"), 0)
+
+
+SETTINGS: Mapping[str, Setting] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(PluginSettings, include_extras=True).items()
+    if hasattr(hint, "__metadata__")
+}
+"""The keys of `[plugins.<name>]`."""
+
+
+def check_setting(where: str, key: str, value: object) -> Setting:
+    """Find the key's record.
+
+    Raises:
+        ConfigError: there is no such key, or the value is of another type.
+    """
+    if key not in SETTINGS:
+        raise ConfigError(f"{where}: unknown key.{suggest(key, SETTINGS)} Known: {', '.join(SETTINGS)}")
+    setting = SETTINGS[key]
+    if not setting.accepts(value):
+        raise ConfigError(f"{where}: must be {setting.expected}, not {value!r}")
+    return setting
+
+
+def join_rules(rules: Sequence[str | bool | None]) -> str | bool:
+    """Join rules of several layers: what any of them matches."""
+    if True in rules:
+        return True
+    return " | ".join(f"({rule})" for rule in rules if isinstance(rule, str))
