@@ -7,6 +7,8 @@ import tomllib
 from typing import Any
 
 import pytest
+from deep_backends import BackendsOptions
+from deep_filesystem import FilesystemOptions
 from deep_skills import SkillsOptions
 from deep_subagents import SubagentsOptions
 from deep_summarization import SummarizationOptions
@@ -23,6 +25,9 @@ PAGES: dict[str, type[PluginOptions]] = {
     "summarization.md": SummarizationOptions,
     "uploads.md": UploadsOptions,
 }
+
+READMES: dict[str, type[PluginOptions]] = {"backends": BackendsOptions, "filesystem": FilesystemOptions}
+"""Plugins whose README has the table; a row may have several options."""
 
 
 def rows(page: str) -> list[tuple[str, str, str]]:
@@ -49,9 +54,20 @@ def test_a_default_is_what_the_model_has(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_projects_file_may_not_say_is_marked(page: str) -> None:
-    trusted: set[str] = set()
-    for name, info in PAGES[page].model_fields.items():
-        extra: Any = info.json_schema_extra
-        if extra and extra.get("trusted"):
-            trusted.add(name)
-    assert {name for name, mark, _ in rows(page) if mark} == trusted
+    assert {name for name, mark, _ in rows(page) if mark} == trusted(PAGES[page])
+
+
+@pytest.mark.parametrize("plugin", READMES)
+def test_a_readme_has_every_option_and_marks_those_that_need_trust(plugin: str) -> None:
+    text = (ROOT / "plugins" / plugin / "README.md").read_text(encoding="utf-8")
+    section = text.split("\n## Options\n")[1].split("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.M)
+    found = [pair for cell in cells for pair in re.findall(r"`(\w+)`( \*)?", cell)]
+    assert [name for name, _ in found] == list(READMES[plugin].model_fields)
+    assert {name for name, mark in found if mark} == trusted(READMES[plugin])
+
+
+def trusted(model: type[PluginOptions]) -> set[str]:
+    """The options that a project's own file cannot set."""
+    extras: dict[str, Any] = {name: info.json_schema_extra for name, info in model.model_fields.items()}
+    return {name for name, extra in extras.items() if extra and extra.get("trusted")}
