@@ -9,3 +9,7 @@ class TestConformance(PluginConformance):
 {% if cookiecutter.toolset %}
     examples = {"{{ cookiecutter.plugin }}_lookup": {"term": "example"}}
 {% endif %}
+{% if cookiecutter.history_processor %}
+    # What the redactor leaves on purpose.
+    unredacted = ["file", "thinking"]
+{% endif %}

@@ -219,7 +219,7 @@ def test_a_good_plugin_passes_every_check(results: Results) -> None:
     outcomes = {name: result.outcome for name, result in results["well_made"].items()}
     assert outcomes.pop("test_metadata_says_which_deep_core") == "skipped"  # it is not installed
     assert set(outcomes.values()) == {"passed"}, results["well_made"]
-    assert len(outcomes) == 19
+    assert len(outcomes) == 20
 
 
 def test_a_heavy_import_of_a_third_party_is_a_warning(tmp_path: Path) -> None:

@@ -33,6 +33,9 @@ class PluginConformance:
             session's own. Without examples, arguments are made from the tool's schema. Tools that ask for approval,
             and those tagged execute, network or destructive, are called only with examples.
         files: path -> text, in the workspace of every session.
+        secrets: texts that its redactors hide. Without any, the suite tries usual ones: an e-mail address, a key.
+        unredacted: kinds of part that its redactors leave on purpose, as `thinking`; `pytest_deep.redaction.KINDS` has
+            all.
         strict_import: whether loading pydantic or Pydantic AI when the plugin is imported fails the test; else it is
             a warning. First-party plugins set it.
         max_static_chars: of one static section.
@@ -46,6 +49,8 @@ class PluginConformance:
     beside: ClassVar[Sequence[object]] = ()
     examples: ClassVar[Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]] = {}
     files: ClassVar[Mapping[str, str | bytes]] = {}
+    secrets: ClassVar[Sequence[str]] = ()
+    unredacted: ClassVar[Sequence[str]] = ()
     strict_import: ClassVar[bool] = False
     max_static_chars: ClassVar[int] = 2_000
     max_live_chars: ClassVar[int] = 4_000
@@ -262,6 +267,18 @@ class PluginConformance:
         from .behaviour import about_prefix
 
         self._report(bench, about_prefix(bench))
+
+    def test_redactors_hide_in_every_part(self, bench: Bench) -> None:
+        """What a redactor hides, it hides in every kind of part. Where it does not, that is a warning."""
+        from deep_core import PluginWarning
+
+        from .redaction import examine
+
+        found = examine(bench)
+        self._report(bench, found.mistakes)
+        if found.gaps:
+            told = "\n  ".join(map(str, found.gaps))
+            warnings.warn(f"plugin {bench.subject.label}\n  {told}", PluginWarning, stacklevel=2)
 
     def test_failures_are_contained(self, bench: Bench) -> None:
         """A run goes on whatever the model sends to the tools, and sections and processors do not raise."""
