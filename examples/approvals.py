@@ -1,4 +1,4 @@
-"""A call that a person must approve: the run stops, is stored as text, and goes on in what could be another process.
+"""Store a run that waits for approval, and continue it as another process would.
 
 python examples/approvals.py
 """
@@ -13,17 +13,17 @@ from deep_core import DeepAgentDeps, Kernel, ToolCall
 
 
 def pay(amount: int, to: str) -> str:
-    """Pay somebody."""
+    """Pay a person."""
     return f"paid {amount} to {to}"
 
 
 def more_than_ten(call: ToolCall) -> bool:
-    """Which calls ask: small sums are paid without a question."""
+    """Ask only about large sums."""
     return call.args["amount"] > 10
 
 
 def decide(requests: DeferredToolRequests, limit: int) -> DeferredToolResults:
-    """What a person would do; here, everything up to a limit is approved."""
+    """Approve everything up to a limit, in place of a person."""
     results = DeferredToolResults()
     for call in requests.approvals:
         amount = call.args_as_dict()["amount"]
@@ -34,11 +34,11 @@ def decide(requests: DeferredToolRequests, limit: int) -> DeferredToolResults:
 
 
 def converse(agent: Agent[DeepAgentDeps[None], str | DeferredToolRequests], limit: int) -> str:
-    """One task, until there is nothing left to approve."""
+    """Run one task until no call waits."""
     deps: DeepAgentDeps[None] = DeepAgentDeps()
     result = agent.run_sync("Pay Ann 90.", deps=deps)
     while isinstance(result.output, DeferredToolRequests):
-        # All that has to be kept while the person thinks: two texts.
+        # Store these two strings while the person thinks.
         kept, conversation = deps.dump(), result.all_messages_json()
         decisions = decide(result.output, limit)
         deps = DeepAgentDeps[None].load(kept)
@@ -49,7 +49,7 @@ def converse(agent: Agent[DeepAgentDeps[None], str | DeferredToolRequests], limi
 
 
 def main() -> None:
-    """Twice the same task: with a generous person, and with a careful one."""
+    """Run the same task with a generous and with a careful person."""
     with Kernel(discover=False) as kernel:
         agent = kernel.create_agent(
             model(("pay", {"amount": 90, "to": "Ann"}), "That is what happened."),

@@ -1,4 +1,4 @@
-"""The smallest conversation: the agent plans and writes a file, and the second turn knows of the first.
+"""Hold the smallest conversation: the agent plans, writes a file, and remembers the first turn in the second.
 
 python examples/basic.py
 """
@@ -13,7 +13,7 @@ PLAN = [{"content": "Write the packing list", "status": "in_progress"}]
 
 
 def main() -> None:
-    """Two turns of one session, with every installed plugin."""
+    """Run two turns of one session with every installed plugin."""
     agent = create_deep_agent(
         model(
             ("write_todos", {"todos": PLAN}),
@@ -22,9 +22,9 @@ def main() -> None:
             "Two things: a passport and a raincoat.",
         ),
         instructions="Be brief.",
-        backend="memory",  # files live in the process, and no command can run: nothing here asks a person
+        backend="memory",  # files live in the process, and there are no commands, so no call asks
     )
-    deps = create_default_deps()  # the session: files, todos, everything that a run changes
+    deps = create_default_deps()  # the session holds everything that a run changes: files, todos
     first = agent.run_sync("Make me a packing list for Oslo.", deps=deps)
     print(first.output)
     second = agent.run_sync("What is on it?", deps=deps, message_history=first.all_messages())

@@ -1,6 +1,6 @@
-"""A chat of your own: streamed answers, a question before a command runs, and one history for all turns.
+"""Write your own chat with streamed answers, approvals, and one history for all turns.
 
-python examples/chat.py        (an empty line or Ctrl-D ends it; `deep chat` is the one that is finished)
+python examples/chat.py        (an empty line or Ctrl-D ends it; `deep chat` is a finished chat)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from deep_core import create_deep_agent, create_default_deps
 
 
 async def show(ctx: object, events: AsyncIterable[object]) -> None:
-    """Print the text of an answer as it comes, and what tools answered."""
+    """Print the answer as it arrives, and the results of tools."""
     async for event in events:
         match event:
             case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
@@ -36,7 +36,7 @@ async def show(ctx: object, events: AsyncIterable[object]) -> None:
 
 
 def decide(requests: DeferredToolRequests) -> DeferredToolResults:
-    """Ask about each call that waits."""
+    """Ask about each waiting call."""
     results = DeferredToolResults()
     for call in requests.approvals:
         yes = input(f"\nrun {call.tool_name} {call.args_as_dict()}? [y/N] ").strip().lower() == "y"
@@ -45,7 +45,7 @@ def decide(requests: DeferredToolRequests) -> DeferredToolResults:
 
 
 def chat(folder: str) -> None:
-    """Read, run, decide as often as it takes, print; until there is nothing more to read."""
+    """Read a message, run, ask until no call waits, print, and repeat."""
     agent = create_deep_agent(
         model(("execute", {"command": "echo 3 files"}), "So much for the shell.", "You are welcome.")
     )

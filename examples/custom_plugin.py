@@ -1,4 +1,4 @@
-"""A plugin in one file: options, state, a tool, and two sections, given to a kernel by hand.
+"""Write a plugin in one file, with options, state, a tool and two sections, and pass it to a kernel.
 
 python examples/custom_plugin.py
 """
@@ -16,7 +16,7 @@ ASKED: StateSlot[list[str]] = StateSlot("cities_asked", list[str], list)
 
 
 class WeatherOptions(PluginOptions):
-    """What can be set for the plugin."""
+    """The options of the plugin."""
 
     unit: str = "celsius"
     """The unit of temperatures."""
@@ -27,17 +27,17 @@ class Weather:
 
     @hookimpl
     def deep_options(self) -> type[WeatherOptions]:
-        """Validated before any other hook is called."""
+        """Return the options model."""
         return WeatherOptions
 
     @hookimpl
     def deep_state(self) -> list[StateSlot[Any]]:
-        """The cities that this session has asked about."""
+        """Return the slot for the cities that this session asked about."""
         return [ASKED]
 
     @hookimpl
     def deep_toolsets(self, context: AgentContext) -> list[FunctionToolset[Any]]:
-        """One tool."""
+        """Return one tool."""
         unit = context.options(WeatherOptions).unit
         toolset: FunctionToolset[Any] = FunctionToolset(id="weather")
 
@@ -51,7 +51,7 @@ class Weather:
 
     @hookimpl
     def deep_prompt_sections(self, context: AgentContext) -> list[PromptSection]:
-        """One text that never changes, and one that follows the session."""
+        """Return a fixed text, and a text that follows the session."""
 
         def asked(ctx: RunContext[Any]) -> str | None:
             cities = ctx.deps.state[ASKED]
@@ -64,7 +64,7 @@ class Weather:
 
 
 def main() -> None:
-    """Give the plugin to a kernel that has no other, and use it."""
+    """Use a kernel with only this plugin."""
     with Kernel(plugins=[Weather()], discover=False) as kernel:
         agent = kernel.create_agent(
             model(("forecast", {"city": "Oslo"}), "21 degrees in Oslo."), weather={"unit": "kelvin"}

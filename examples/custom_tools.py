@@ -1,4 +1,4 @@
-"""Tools of your own: a plain function, one that reaches your application's object, and one that asks first.
+"""Write tools: a plain function, one that uses your application's object, and one that asks.
 
 python examples/custom_tools.py
 """
@@ -15,7 +15,7 @@ from deep_core import DeepAgentDeps, create_deep_agent, create_default_deps
 
 @dataclass
 class Shop:
-    """The application's own object: tools reach it as `ctx.deps.app`, the kernel never looks inside."""
+    """The application's own object. Tools reach it as `ctx.deps.app`."""
 
     stock: dict[str, int] = field(default_factory=lambda: {"umbrella": 3})
 
@@ -26,7 +26,7 @@ def celsius(fahrenheit: float) -> float:
 
 
 def in_stock(ctx: RunContext[DeepAgentDeps[Shop]], article: str) -> int:
-    """How many of an article there are."""
+    """Count an article in stock."""
     return ctx.deps.app.stock.get(article, 0) if ctx.deps.app else 0
 
 
@@ -36,7 +36,7 @@ def order(article: str, number: int) -> str:
 
 
 def main() -> None:
-    """They stand beside the plugins' tools, under the same policy."""
+    """Use the tools beside the plugins' tools, under the same policy."""
     agent = create_deep_agent(
         model(
             [("celsius", {"fahrenheit": 50}), ("in_stock", {"article": "umbrella"})],

@@ -1,4 +1,4 @@
-"""A sandbox: files and commands of a container without a network, so that no command needs to be asked about.
+"""Run commands in a container without a network, so that they need no approval.
 
 pip install 'deep-backends[docker]' && python examples/docker_sandbox.py
 """
@@ -15,14 +15,14 @@ from deep_core import create_deep_agent, create_default_deps
 
 
 async def main() -> None:
-    """Run a program that the agent wrote. The container is made at the first operation and kept."""
+    """Run a program that the agent wrote. The first operation creates the container, and it stays."""
     agent = create_deep_agent(
         model(
             ("write_file", {"path": "sum.py", "content": "print(sum(range(101)))\n"}),
             ("execute", {"command": "python sum.py"}),
             "The sum is 5050.",
         ),
-        interrupt_on={"execute": False},  # the container is what confines it
+        interrupt_on={"execute": False},  # the container confines it
     )
     backend = docker_backend("python:3.12-slim", network_mode="none", mem_limit="256m")
     result = await agent.run("What is the sum of 1 to 100?", deps=create_default_deps(backend=backend))

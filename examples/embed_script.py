@@ -1,4 +1,4 @@
-"""A script with one agent: it reads a file of a directory, and its answer is printed.
+"""Let an agent read a file of a directory, and print its answer.
 
 python examples/embed_script.py
 """
@@ -21,7 +21,7 @@ def main() -> None:
     agent = create_deep_agent(
         model(("read_file", {"path": "sales.csv"}), "January was best: 120."),
         instructions="Answer in one sentence.",
-        tool_filter="read",  # the agent can look, and nothing else
+        tool_filter="read",  # the agent can only read
     )
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "sales.csv").write_text(SALES, encoding="utf-8")

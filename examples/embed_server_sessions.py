@@ -1,6 +1,6 @@
-"""A server in miniature: one agent, many sessions at once, each with its own files, todos and conversation.
+"""Serve many sessions at once with one agent. Each has its own files, todos and conversation.
 
-Between requests a session is text: what a server would keep in its database. Nothing stays in the agent.
+Between requests, a session is text that a server would keep in its database. Nothing stays in the agent.
 
     python examples/embed_server_sessions.py
 """
@@ -18,7 +18,7 @@ from deep_core import DeepAgentDeps, Kernel, create_default_deps
 
 @dataclass
 class Stored:
-    """One session as a database row: the slots' state and the conversation, both JSON."""
+    """One session as a database row: the state of the slots and the conversation, both as JSON."""
 
     deps: str
     messages: bytes
@@ -42,7 +42,7 @@ class Server:
         )
 
     async def handle(self, user: str, text: str) -> str:
-        """One request of one user, as an HTTP handler would do it."""
+        """Handle one request of one user, as an HTTP handler would."""
         row = self.rows.get(user)
         deps: DeepAgentDeps[None]
         if row is None:
@@ -56,7 +56,7 @@ class Server:
 
 
 async def main() -> None:
-    """Five users, two requests each, all at once."""
+    """Run two requests for each of five users, all at once."""
     with Kernel() as kernel:
         server = Server(kernel)
         users = ["ann", "ben", "cem", "dua", "eva"]

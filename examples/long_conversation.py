@@ -1,4 +1,4 @@
-"""A long conversation: when it nears the limit its beginning becomes a summary, and what was cut is kept as a file.
+"""Hold a long conversation: near the limit, a summary replaces its beginning, and a file keeps what was cut.
 
 python examples/long_conversation.py
 """
@@ -17,10 +17,10 @@ STORY = "Then we walked along the fjord, looked at the boats, ate a waffle, and 
 
 
 def main() -> None:
-    """Nine turns, in a window that holds five."""
+    """Run nine turns in a window that holds five."""
     agent = create_deep_agent(
         model("You plan a trip to Oslo in May, for 900 euros."),
-        # By default the trigger is 85 % of the model's window; these sizes are small, to show it at work.
+        # By default the trigger is 85 % of the model's window. These small sizes show it at work.
         plugins=[SummarizationOptions(trigger=(("messages", 11),), keep=("messages", 4))],
     )
     backend = memory_backend()
@@ -29,7 +29,7 @@ def main() -> None:
     longest = 0
     for turn in range(9):
         prompt = f"Day {turn}: {STORY}" if turn else "I plan a trip to Oslo in May, for 900 euros."
-        # all_messages(), never a sum of new_messages(): only the first has the summary, and not what it replaced.
+        # Use all_messages(), not a sum of new_messages(): only all_messages() contains the summary.
         history = agent.run_sync(prompt, deps=deps, message_history=history).all_messages()
         longest = max(longest, len(history))
     print(f"18 messages were sent and received; the history never had more than {longest}")

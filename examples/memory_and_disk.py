@@ -1,4 +1,4 @@
-"""Memory and disk in one tree: reports go to a folder, notes stay in the process and are gone with it.
+"""Combine memory and disk in one tree: reports go to a folder, and notes end with the process.
 
 python examples/memory_and_disk.py
 """
@@ -15,7 +15,7 @@ from deep_core import create_deep_agent, create_default_deps
 
 
 def main() -> None:
-    """The agent sees one tree; which backend a path belongs to is decided by its prefix."""
+    """Show the agent one tree. The prefix of a path decides its backend."""
     agent = create_deep_agent(
         model(
             [

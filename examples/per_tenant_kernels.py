@@ -1,4 +1,4 @@
-"""Two tenants in one process, each with a kernel of its own: other plugins, other options, other policy.
+"""Give each of two tenants in one process its own kernel, with its own plugins, options and policy.
 
 python examples/per_tenant_kernels.py
 """
@@ -20,7 +20,7 @@ TENANTS: dict[str, dict[str, Any]] = {
         "plugins": {"allow": ["backends", "filesystem"], "weather": {"options": {"unit": "fahrenheit"}}},
     },
 }
-"""Configuration as a mapping: what a service would read from its tenants' table. It is trusted as code is."""
+"""Configuration as a mapping, which a service would read from its table of tenants. It is trusted like code."""
 
 
 def main() -> None:

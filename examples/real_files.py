@@ -1,4 +1,4 @@
-"""Real files: the agent mends a file of a folder, cannot leave the folder, and never overwrites what it did not see.
+"""Let an agent fix a file in a folder that it cannot leave. It cannot overwrite a file that it has not read.
 
 python examples/real_files.py
 """
@@ -18,7 +18,7 @@ EDIT = {"path": "settings.ini", "old_string": "port = 80", "new_string": "port =
 
 
 def main() -> None:
-    """One task on a folder of this machine."""
+    """Run one task on a folder of this machine."""
     agent = create_deep_agent(
         model(
             ("edit_file", EDIT),  # refused: the agent has not read it

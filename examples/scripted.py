@@ -1,6 +1,6 @@
-"""The stand-in for a model that the examples use, so that they run without a key: it plays answers one by one.
+"""Provide a stand-in for a model, so that the examples run without a key. It plays answers one by one.
 
-With DEEP_MODEL set (`DEEP_MODEL=anthropic:claude-sonnet-4-5`) the examples ask that model instead.
+If you set DEEP_MODEL (`DEEP_MODEL=anthropic:claude-sonnet-4-5`), the examples use that model instead.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 
 Call = tuple[str, Mapping[str, Any]]
 Answer = str | Call | list[Call]
-"""What the model says; or a tool and its arguments; or several such calls at once."""
+"""What the model says, or a tool with its arguments, or several such calls at once."""
 
 
 def model(*answers: Answer) -> Model | str:
-    """The model named by DEEP_MODEL, or one that gives these answers.
+    """Return the model in DEEP_MODEL, or one that gives these answers.
 
     How far a conversation is, is read off its messages, so many conversations can use one model at once.
     """

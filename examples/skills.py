@@ -1,4 +1,4 @@
-"""A skill of your own: found by its description, read when it is needed, its resource read, its script run.
+"""Use your own skill: the agent finds it by its description, reads it and its resource, and runs its script.
 
 The skill is the folder examples/skills/invoice-numbers.
 
@@ -24,7 +24,7 @@ CHECK = f"cd '{SKILLS / NAME}' && python3 scripts/check.py 2026-0417-5"
 
 
 def main() -> None:
-    """A skill's script runs like any command: it asks first."""
+    """Run a skill's script. It asks, like every command."""
     agent = create_deep_agent(
         model(
             ("load_skill", {"skill_name": NAME}),

@@ -1,4 +1,4 @@
-"""Streaming: the answer word by word as it comes, and every tool call as it happens.
+"""Stream the answer word by word, and every tool call as it happens.
 
 python examples/streaming.py
 """
@@ -22,7 +22,7 @@ from deep_core import create_deep_agent, create_default_deps
 
 
 async def main() -> None:
-    """Print what happens while it happens. The events are Pydantic AI's."""
+    """Print events as they happen. They are Pydantic AI's."""
     agent = create_deep_agent(
         model(("write_file", {"path": "haiku.txt", "content": "Rain\n"}), "A short haiku about rain is in haiku.txt."),
         backend="memory",

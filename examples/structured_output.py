@@ -1,4 +1,4 @@
-"""An agent whose answer is data: a pydantic model, checked before it is handed over.
+"""Get an answer as data: a validated pydantic model.
 
 python examples/structured_output.py
 """
@@ -12,22 +12,25 @@ from deep_core import Kernel, create_default_deps
 
 
 class Invoice(BaseModel):
-    """What is read from an invoice."""
+    """The data of an invoice."""
 
     customer: str
     total: float = Field(ge=0)
 
 
 def main() -> None:
-    """Read an invoice out of a sentence."""
+    """Read an invoice from a sentence."""
     with Kernel(discover=False) as kernel:
         agent = kernel.create_agent(
             model(
-                ("final_result", {"customer": "Acme", "total": -1}),  # refused by the model's own rule, and asked again
+                (
+                    "final_result",
+                    {"customer": "Acme", "total": -1},
+                ),  # the model's own rule rejects this, and the agent asks again
                 ("final_result", {"customer": "Acme", "total": 129.5}),
             ),
             output_type=Invoice,
-            interrupt_on=False,  # nothing here waits for a person, so the output type is Invoice alone
+            interrupt_on=False,  # no call waits for a person, so the output type is only Invoice
         )
         result = agent.run_sync("Acme owes us 129.50.", deps=create_default_deps(kernel=kernel))
     invoice = result.output

@@ -1,4 +1,4 @@
-"""Subagents: two of them work side by side, a third was prepared by hand; each sees its task and nothing else.
+"""Run two subagents side by side, and a third that you prepared. Each sees only its task.
 
 python examples/subagents.py
 """
@@ -16,7 +16,7 @@ READER = SubAgentConfig(
     name="reader",
     description="Reads one file and reports what is in it.",
     instructions="Read the file you are told, and report in one sentence.",
-    tools="read",  # a tool expression: it can narrow what the caller has, never widen it
+    tools="read",  # a tool expression; it can only narrow what the caller has
     model=model(("read_file", {"path": "notes.md"}), "The notes are about umbrellas."),
 )
 COUNTER = SubAgentConfig(
@@ -29,11 +29,11 @@ COUNTER = SubAgentConfig(
 
 
 def main() -> None:
-    """One run with three subagents. Without `model=` a subagent uses its caller's."""
+    """Run three subagents. Without `model=`, a subagent uses its caller's model."""
     agent = create_deep_agent(
         model(
             ("write_file", {"path": "notes.md", "content": "Umbrellas sell best in May.\n"}),
-            [  # calls made at once run at once
+            [  # these calls run at once
                 ("task", {"description": "What is in notes.md?", "subagent_type": "reader"}),
                 ("task", {"description": "How many files are there?", "subagent_type": "counter"}),
                 ("task", {"description": "A title for notes about umbrellas.", "subagent_type": "poet"}),

@@ -1,4 +1,4 @@
-"""Uploads: files that a user hands over are stored byte for byte, measured, and told to the model.
+"""Upload files: the plugin stores them byte for byte, measures them, and tells the model.
 
 python examples/uploads.py
 """
@@ -16,7 +16,7 @@ SALES = "month,amount\njanuary,120\nfebruary,80\n".encode("utf-16")
 
 
 async def main() -> None:
-    """Two files with the question, a third later, and one that is too large."""
+    """Upload two files with the question, a third later, and one that is too large."""
     agent = create_deep_agent(
         model(("grep", {"pattern": "Invoice", "path": "uploads"}), "January was best, and there is one invoice."),
         backend="memory",
