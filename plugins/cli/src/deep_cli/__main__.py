@@ -8,6 +8,13 @@ import sys
 
 def main() -> None:
     """Run the command line and exit, as `deep_cli.main.main` does."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # in an import: what runs a command has said so
+        sys.exit(130)
+
+
+def _run() -> None:
     text = _answer(sys.argv[1:])
     if text is None:
         from deep_cli.main import main as run

@@ -22,6 +22,7 @@ from deep_core.plugin_api import Candidate, FoundPlugins, canonical
 from .failure import USAGE, Failure
 from .probing import end
 from .screen import one_line, redact
+from .waiting import exit_code
 
 __all__ = ["Finding", "Run", "disabled", "kept_for", "requirements", "row", "runner", "search"]
 
@@ -284,9 +285,7 @@ def _run(command: Sequence[str], enabled: Sequence[str], plugins: Sequence[str],
                 f"{command[0]} cannot be started ({error.strerror}); has it a first line #!…?", USAGE
             ) from error
         try:
-            code: int | None = child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            code = None
+            code = exit_code(child, seconds)
         finally:
             end(child)  # after Ctrl-C too
         said = _last_line(errors)

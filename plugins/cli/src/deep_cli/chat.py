@@ -139,25 +139,34 @@ class Chat:
         except Exception as error:  # noqa: BLE001 - what a turn ends with is shown, and the chat goes on
             return self._failed(error, before)
         finally:
+            self._interrupts.over()
             self.stored.usage += usage
             self._screen.turn_over()
             self._save()
         return "done"
 
     def _run(self, prompt: str | None, answers: DeferredToolResults | None, usage: RunUsage) -> None:
-        result = self._loop.run(self._agent_run(prompt, answers, usage))
+        token, interrupts = CancellationToken(), self._interrupts
+
+        def cancel() -> None:
+            if interrupts.running:
+                self._screen.stopping()
+                token.cancel()
+
+        # From before the loop runs until after it: Ctrl-C raised in between would leave the run in the loop, to go on
+        # with the next one. In the loop and not in the handler, which may stand in the middle of anything.
+        with interrupts.cancelling(lambda: self._loop.soon(cancel)):
+            result = self._loop.run(self._agent_run(prompt, answers, usage, token))
         self._seen = []
         self.stored.messages = result.all_messages()
         self.stored.pending = result.output if isinstance(result.output, DeferredToolRequests) else None
+        if interrupts.typed and self.stored.pending is not None:
+            raise KeyboardInterrupt  # too late to cancel this run, in time for what it asks
 
-    async def _agent_run(self, prompt: str | None, answers: DeferredToolResults | None, usage: RunUsage) -> Any:
-        token = CancellationToken()
-
-        def cancel() -> None:
-            self._screen.stopping()
-            token.cancel()
-
-        with capture_run_messages() as seen, self._interrupts.cancelling(cancel):
+    async def _agent_run(
+        self, prompt: str | None, answers: DeferredToolResults | None, usage: RunUsage, token: CancellationToken
+    ) -> Any:
+        with capture_run_messages() as seen:
             self._seen = seen
             return await self._made.agent.run(
                 prompt,
@@ -196,7 +205,9 @@ class Chat:
     def _stopped(self, stop: RunCancelled | KeyboardInterrupt, before: list[ModelMessage]) -> End:
         kept = self._keep(stop.all_messages() if isinstance(stop, RunCancelled) else self._so_far(), before)
         self.stopped = True
-        if self._interrupts.running:
+        running = self._interrupts.running
+        self._interrupts.over()
+        if running:
             self._screen.problem("left while a tool was at work")
             raise Left from stop
         hint = "A tool does not stop, and may still do its work. " if self._loop.thread_at_work() else ""
@@ -204,6 +215,7 @@ class Chat:
         return "stopped"
 
     def _failed(self, error: Exception, before: list[ModelMessage]) -> End:
+        self._interrupts.over()
         self.failed = True
         kept = self._keep(self._so_far(), before)
         if self._trace:

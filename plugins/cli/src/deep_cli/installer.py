@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO, cast
 
 import click
 
@@ -21,6 +22,7 @@ from .installed import version_of
 from .receipts import Receipt, injected, pipx_backend, read_receipt
 from .screen import one_line, plain, redact
 from .target import Target, detect
+from .waiting import exit_code, interruptible
 from .wanted import Wanted
 
 __all__ = [
@@ -227,11 +229,11 @@ def perform(step: Step) -> tuple[int, str]:
     assert child.stdout is not None  # noqa: S101 - it is a pipe
     lines: list[str] = []
     try:
-        for line in child.stdout:
+        for line in interruptible(cast("TextIO", child.stdout)):
             lines.append(line)
             if show:
                 click.echo(click.style(plain(redact(line.rstrip("\n"))), dim=True), err=True)
-        code = child.wait()
+        code = exit_code(child)
     except KeyboardInterrupt:
         child.communicate()
         raise

@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from .waiting import waking
+
 __all__ = ["ChatLoop", "Interrupts", "held"]
 
 T = TypeVar("T")
@@ -43,18 +45,19 @@ def held() -> Generator[None]:
 class Interrupts:
     """Ctrl-C in one turn.
 
-    The first one cancels the run, so that what it did is kept; where none is under way (a question stands), it raises
-    KeyboardInterrupt. A second one raises while the run still has not ended, and is passed over after that: whoever
-    is impatient is not to lose the chat.
+    The first one cancels the run, so that what it did is kept; without a run under way (a question stands), it raises
+    KeyboardInterrupt. A second one raises while the run still has not ended; later ones are ignored: whoever is
+    impatient is not to lose the chat.
 
     Attributes:
         running: whether a run is under way.
+        typed: how often Ctrl-C was typed.
     """
 
     def __init__(self) -> None:
         self.running = False
+        self.typed = 0
         self._cancel: Callable[[], None] | None = None
-        self._typed = 0
 
     @contextmanager
     def heard(self) -> Generator[None]:
@@ -67,21 +70,31 @@ class Interrupts:
 
     @contextmanager
     def cancelling(self, cancel: Callable[[], None]) -> Generator[None]:
-        """A run is under way in this event loop, which `cancel` ends."""
-        loop = asyncio.get_running_loop()
-        # In the loop and not in the handler, which may stand in the middle of anything.
-        self._cancel = lambda: loop.call_soon_threadsafe(cancel) and None
-        self.running = True
+        """A run is under way, which `cancel` ends; it is called by the signal handler.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C was typed twice, and the run has not ended: `running` stays true.
+        """
+        self._cancel, self.running = cancel, True
         try:
             yield
-        finally:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
             self._cancel, self.running = None, False
+            raise
+        self._cancel, self.running = None, False
+
+    def over(self) -> None:
+        """The turn has ended: ignore Ctrl-C from now on."""
+        self.typed += 1
+        self._cancel, self.running = None, False
 
     def _on_signal(self, *_: object) -> None:
-        self._typed += 1
-        if self._typed == 1 and self._cancel is not None:
+        self.typed += 1
+        if self.typed == 1 and self._cancel is not None:
             self._cancel()
-        elif self._typed == 1 or self.running:
+        elif self.typed == 1 or self.running:
             raise KeyboardInterrupt
 
 
@@ -99,7 +112,12 @@ class ChatLoop:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run it to its end."""
-        return self._runner.run(work)
+        with waking(self._runner.get_loop()):
+            return self._runner.run(work)
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call it in the loop, from a signal handler too."""
+        self._runner.get_loop().call_soon_threadsafe(callback)
 
     def thread_at_work(self) -> bool:
         """Whether a tool goes on in a thread of Pydantic AI's, after a short wait: idle ones end with their run."""

@@ -47,6 +47,13 @@ class Deep(click.Group):
         with warnings_shown():
             return super().main(*args, **more)
 
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """Parse what was typed."""
+        try:
+            return super().make_context(*args, **more)
+        except KeyboardInterrupt:
+            raise Failure("interrupted", INTERRUPTED) from None
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Built-in ones first; plugins' by name, told from metadata."""
         return [*BUILT_IN, *self._of_plugins(ctx)]
@@ -105,9 +112,11 @@ class Deep(click.Group):
         """Run what was typed; errors become one line and an exit code."""
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise  # click's own, or an end that it handles quietly
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, click.Abort) as end:
+            if isinstance(end, click.Abort) and not isinstance(end.__context__, KeyboardInterrupt):
+                raise  # a "no"; click makes the same of Ctrl-C at one of its questions
             raise Failure("interrupted", INTERRUPTED) from None
         except Exception as error:
             if verbose(ctx):

@@ -16,20 +16,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any, cast
 
 from deep_core.plugin_api import Candidate, FoundPlugins, canonical, entry_source
 
 from .screen import one_line
+from .waiting import POLL_SECONDS
 
 __all__ = ["Outcome", "Probe", "end", "probed"]
 
 START_SECONDS = 60.0
 """How long a child may take to load Pydantic AI, which is no plugin's doing: a cold disk, a busy machine."""
-POLL_SECONDS = 0.05
 PHASES = {
     "start": "could not be probed: Pydantic AI does not load",
     "import": "{what} while it is imported",
@@ -104,9 +105,12 @@ def probed(probes: Sequence[Probe], seconds: float) -> list[Outcome]:
     outcomes: dict[int, Outcome] = {}
     alone: dict[int, Future[tuple[list[Outcome], bool]]] = {}
     together = list(range(len(probes)))
-    with ThreadPoolExecutor(max(1, min(4, os.cpu_count() or 1))) as pool:  # more would slow down what is measured
+    stop = Event()
+    workers = max(1, min(4, os.cpu_count() or 1))  # more would slow down what is measured
+    with ThreadPoolExecutor(workers) as pool, contextlib.ExitStack() as at_the_end:
+        at_the_end.callback(stop.set)  # after Ctrl-C the pool's threads end their children at once
         while together:
-            found, clean = _in_one_child([probes[i] for i in together], seconds)
+            found, clean = _in_one_child([probes[i] for i in together], seconds, stop)
             tried = together[: len(found)]
             if clean:
                 outcomes.update(zip(tried, found, strict=True))
@@ -120,12 +124,14 @@ def probed(probes: Sequence[Probe], seconds: float) -> list[Outcome]:
                 together = [i for i in together if not probes[i].of_all]
             else:
                 again, together = together, []
-            alone.update({i: pool.submit(_in_one_child, [probes[i]], seconds) for i in again})
+            alone.update({i: pool.submit(_in_one_child, [probes[i]], seconds, stop) for i in again})
+        while wait(alone.values(), POLL_SECONDS).not_done:
+            pass  # a signal is noticed after each short wait
     outcomes.update({i: future.result()[0][0] for i, future in alone.items()})
     return [outcomes[i] for i in range(len(probes))]
 
 
-def _in_one_child(probes: Sequence[Probe], seconds: float) -> tuple[list[Outcome], bool]:
+def _in_one_child(probes: Sequence[Probe], seconds: float, stop: Event) -> tuple[list[Outcome], bool]:
     """The outcomes of the first ones, as far as it came, and whether the child ended as it should.
 
     Where it did not, the last outcome is of the one that ended it; there is none where that cannot be told.
@@ -148,23 +154,24 @@ def _in_one_child(probes: Sequence[Probe], seconds: float) -> tuple[list[Outcome
             start_new_session=True,  # so that what the plugin started can be ended with it
         )
         try:
-            code = _wait(child, out, seconds)
+            code = _wait(child, out, seconds, stop)
         finally:
             end(child)
         return _read(out, code, seconds, single=len(probes) == 1)
 
 
-def _wait(child: subprocess.Popen[bytes], out: Path, seconds: float) -> int | None:
-    """The exit code, None where one probe, or the end, takes too long."""
+def _wait(child: subprocess.Popen[bytes], out: Path, seconds: float, stop: Event) -> int | None:
+    """The exit code; None if one probe, or the end, takes too long, or once `stop` is set."""
     begun, limit = 0, time.monotonic() + max(seconds, START_SECONDS)
-    while True:
+    while not stop.is_set():
         with contextlib.suppress(subprocess.TimeoutExpired):
             return child.wait(POLL_SECONDS)
         count = len(_said(out))
         if count > begun:
             begun, limit = count, time.monotonic() + seconds
         elif time.monotonic() > limit:
-            return None
+            break
+    return None
 
 
 def end(child: subprocess.Popen[bytes]) -> None:

@@ -20,6 +20,7 @@ from .options import cli_options
 from .progress import CliProgress
 from .report import PromptCost, RunReport
 from .reporter import Reporter
+from .waiting import waking
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -119,7 +120,7 @@ class _Job:
         output, failure = "", None
         root: str | None = str(folder)
         # One loop for all runs: a provider's client belongs to the loop it was first used in.
-        with asyncio.Runner() as loop:
+        with asyncio.Runner() as loop, waking(loop.get_loop()):
             try:
                 limits = UsageLimits(request_limit=max_requests)
                 output = str(converse(loop, self.agent, prompt, deps, self.approver, limits))

@@ -84,6 +84,9 @@ def open_streams() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors=errors)
+    from .waiting import interruptible_stdin
+
+    sys.stdin = interruptible_stdin()
 
 
 def typeable(text: str) -> str:

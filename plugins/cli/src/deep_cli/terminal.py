@@ -21,6 +21,7 @@ from .interrupts import held
 from .report import Decision, RunReport
 from .reporter import Reporter
 from .screen import one_line, plain, redact
+from .waiting import interruptible
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -55,7 +56,7 @@ class TerminalReporter(Reporter):
     ) -> None:
         self._answer = answer
         self._out = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True, emoji=False)
-        self._in = replies or sys.stdin
+        self._in = interruptible(replies or sys.stdin)
         self._status: Status | None = None
         self._denied: set[str] = set()
         """Calls whose denial was told as a decision; what the run tells of them is no news."""
