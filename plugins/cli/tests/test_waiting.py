@@ -310,8 +310,9 @@ main()
 
 @pytest.mark.parametrize(
     "module",
-    ["deep_cli", "deep_core.lazy", "deep_cli.__main__", "click", "deep_cli.main", "deep_cli.warned", "deep_core.index",
-     "deep_cli.commands.run", "deep_cli.terminal", "deep_cli.runner", "pydantic_ai", "deep_filesystem"],
+    ["deep_cli", "deep_core.lazy", "deep_cli.__main__", "click", "deep_cli.main", "deep_cli.warned",
+     "deep_core.plugins.index", "deep_cli.commands.run", "deep_cli.terminal", "deep_cli.runner", "pydantic_ai",
+     "deep_filesystem"],
 )  # fmt: skip
 def test_ctrl_c_while_a_command_imports_is_a_quiet_exit(deep: Any, module: str) -> None:
     done = deep.environment.run(deep.environment.python, "-P", "-c", STARTS.format(module=module))

@@ -22,6 +22,7 @@ from .report import EXIT_CODES, Decision, Status
 from .reporter import Reporter
 from .runner import converse
 from .screen import redact
+from .waiting import waking
 
 if TYPE_CHECKING:
     from pydantic_ai import ToolDefinition
@@ -130,7 +131,7 @@ def call_tool(
         approver = Approver(approve or cli_options(kernel.config).approve, ask, heard.decided)
         deps: DeepAgentDeps[Any] = create_default_deps(kernel=kernel)
         failure: Exception | None = None
-        with asyncio.Runner() as loop:
+        with asyncio.Runner() as loop, waking(loop.get_loop()):
             try:
                 converse(loop, agent, f"deep call {tool}", deps, approver, UsageLimits(request_limit=None))
             except Exception as error:  # noqa: BLE001 - what ends a run is part of the report
