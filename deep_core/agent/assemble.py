@@ -21,6 +21,7 @@ from .policy.gates import NativeTools, PolicyCapability, approves
 from .policy.rules import InterruptOn, Policy
 from .policy.vetting import vet
 from .run.capability import AgentParts, DeepCapability
+from .run.events import Emitter, RunEvent
 from .run.hosting import Hosted, hostable
 from .run.session import DeepAgentDeps
 from .run.workspace import Workspaces
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from pydantic_ai.workspaces import WorkspaceBackend
 
     from ..plugins.kernel import PluginKernel
-    from .run.events import RunEvent
 
 __all__ = ["assemble"]
 
@@ -220,7 +220,8 @@ class _Assembly:
         own = self._own_capabilities()
         named = [cast("AbstractCapability[Any]", cap) for cap in own if isinstance(cap, AbstractCapability)]
         owners = {cap.id or "": plugin for plugin, cap in plugin_capabilities}
-        listening = self.caller.plugins("deep_run_event", self._kept())
+        if self.caller.plugins("deep_run_event", self._kept()):
+            policy.emit = Emitter(self._emit)
         deep = DeepCapability(
             AgentParts(
                 kernel=self.kernel,
@@ -233,14 +234,13 @@ class _Assembly:
                 static=self._sections(live=False),
                 live=self._sections(live=True),
                 processors=[*self._all("deep_history_processors"), *self._own_processors()],
-                emit=self._emit if listening else None,
+                emit=policy.emit,
                 resolve_model=self._resolve if self.caller.plugins("deep_resolve_model", self._kept()) else None,
                 left_out=self.dropped,
                 incidents=self.incidents,
                 strict=self.strict,
             )
         )
-        policy.on_decision = deep.decided if listening else None
         contributed = [capability for _, capability in plugin_capabilities]
         # The first ones in a row: the order stays what it would be.
         hosted = [*takewhile(hostable, contributed)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
-import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -192,29 +193,11 @@ def _request(agent: Agent[Any, Any], kernel: PluginKernel) -> tuple[list[ModelMe
     async def run() -> None:
         await agent.run("…", model=model, deps=create_default_deps(kernel=kernel), output_type=str)
 
-    _run_anywhere(run)
+    # In a thread of its own: the caller may be inside a running event loop.
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        thread.submit(context.run, asyncio.run, run()).result()
     return seen[0]
-
-
-def _run_anywhere(main: Any) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        asyncio.run(main())
-        return
-    failure: list[BaseException] = []
-
-    def in_thread() -> None:
-        try:
-            asyncio.run(main())
-        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
-            failure.append(error)
-
-    thread = threading.Thread(target=in_thread)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
 
 
 def _sections(

@@ -18,6 +18,7 @@ from pydantic_core import from_json, to_json
 
 from ...errors import suggest
 from ...plugins.contributions import Allow, Ask, Deny, ToolCall, Verdict
+from ..run.events import ApprovalEvent, Emitter
 from ..run.session import session
 from ..tools.expressions import ToolExpression, ToolSubject, as_expression
 from ..tools.rule_errors import check_atoms, check_matches, warn_of_slips
@@ -43,7 +44,7 @@ class Policy:
         ask_by_default: every tool asks.
         narrowing: further `interrupt_on` rules (of untrusted layers): they can only add.
         check_call: asks the plugins' `deep_check_call`; None where none implements it.
-        on_decision: told (ctx, call, decision, reason), for events.
+        emit: sends what was decided to the plugins that listen.
     """
 
     interrupt_on: InterruptOn = field(default_factory=dict[str, Any])
@@ -51,7 +52,7 @@ class Policy:
     ask_by_default: bool = False
     narrowing: tuple[InterruptOn, ...] = ()
     check_call: Callable[[RunContext[Any], ToolCall], Awaitable[Verdict]] | None = None
-    on_decision: Callable[[RunContext[Any], ToolCall, str, str], Awaitable[None]] | None = None
+    emit: Emitter = field(default_factory=Emitter)
     _replaced: dict[tuple[str, str], ToolDefinition] = field(default_factory=dict[Any, Any])
     _replacers: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[Any, Any])
     _pending: dict[tuple[str, str], list[ToolDefinition]] | None = field(default_factory=dict[Any, Any])
@@ -306,8 +307,8 @@ class Policy:
             return None  # something made valid arguments of a call that is not: the person has not seen those
 
     async def _tell(self, ctx: RunContext[Any], call: ToolCall, decision: str, reason: str) -> None:
-        if self.on_decision is not None:
-            await self.on_decision(ctx, call, decision, reason)
+        about = {"tool": call.tool, "plugin": call.plugin, "call_id": call.call_id}
+        await self.emit(ApprovalEvent, ctx, decision=decision, reason=reason, **about)
 
 
 def _searches(definition: ToolDefinition) -> bool:

@@ -17,12 +17,13 @@ from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 
 from ...errors import PluginError, describe_error, error_message
 from ...plugins.context import AgentContext
-from ...plugins.contributions import Contribution, Processor, PromptSection, ToolCall
+from ...plugins.contributions import Contribution, Processor, PromptSection
 from ...plugins.dispatch import Incidents
 from ..policy.approvals import copy_args, unanswered_calls
 from ..policy.gates import DeepBase, InnerGate, NativeTools
 from ..policy.rules import Policy
 from ..tools.toolsets import RunToolsets, Toolbox
+from .events import ApprovalEvent, Emitter, RequestEvent, RunEndEvent, RunStartEvent, ToolEvent
 from .history import History
 from .session import session
 from .workspace import Workspaces
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from pydantic_ai.run import AgentRunResult
 
     from ...plugins.kernel import PluginKernel
-    from .events import RunEvent
 
 __all__ = ["AgentParts", "DeepCapability", "agent_context"]
 
@@ -55,7 +55,7 @@ class AgentParts:
         static: the static sections, in order.
         live: the live sections, in order.
         processors: the history processors, in plugin order.
-        emit: sends an event to the plugins that listen; None where none does.
+        emit: sends events to the plugins that listen.
         resolve_model: asks the plugins for a model; None where none can tell.
         left_out: plugins that failed for this agent: their status and the reason.
         incidents: where failures are recorded.
@@ -72,7 +72,7 @@ class AgentParts:
     static: Sequence[Contribution[PromptSection]]
     live: Sequence[Contribution[PromptSection]]
     processors: Sequence[Contribution[Processor]]
-    emit: Callable[[RunEvent], Awaitable[None]] | None
+    emit: Emitter
     resolve_model: Callable[[str], Model | None] | None
     left_out: Mapping[str, tuple[str, str]]
     incidents: Incidents
@@ -87,7 +87,7 @@ class DeepCapability(DeepBase):
         self.description = None
         self.defer_loading = False
         self.parts = parts
-        self._history = History(parts.processors, parts.live, parts.incidents, parts.kernel.tracer, self._compacted)
+        self._history = History(parts.processors, parts.live, parts.incidents, parts.kernel.tracer, parts.emit)
         self._needs = {
             f"{s.plugin}.{s.value.name}": s.value
             for s in parts.static
@@ -135,11 +135,7 @@ class DeepCapability(DeepBase):
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
         """Check the session, and tell listeners of the run's start and end."""
         session(ctx).state.bind(self.parts.kernel)
-        if self.parts.emit is None:
-            return await handler()
-        from .events import RunEndEvent, RunStartEvent
-
-        await self.parts.emit(RunStartEvent(**_run(ctx)))
+        await self.parts.emit(RunStartEvent, ctx)
         error: BaseException | None = None
         try:
             return await handler()
@@ -147,21 +143,18 @@ class DeepCapability(DeepBase):
             error = raised
             raise
         finally:
-            text = None if error is None else describe_error(error)
-            await self.parts.emit(RunEndEvent(**_run(ctx), error=text))
+            await self.parts.emit(RunEndEvent, ctx, error=None if error is None else describe_error(error))
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
         """Tell listeners which calls a person denied: nothing of these comes by here again."""
-        if self.parts.emit is not None and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
-            from .events import ApprovalEvent
-
+        if self.parts.emit and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
             pending = unanswered_calls(ctx.messages)
             for call_id, answer in node.deferred_tool_results.approvals.items():
                 if call_id in pending and (answer is False or isinstance(answer, ToolDenied)):
                     reason = answer.message if isinstance(answer, ToolDenied) else ""
                     tool = pending[call_id][0]
-                    about: dict[str, Any] = {"tool": tool, "plugin": self._plugin_of(tool), "call_id": call_id}
-                    await self.parts.emit(ApprovalEvent(**_run(ctx), **about, decision="denied", reason=reason))
+                    about = {"tool": tool, "plugin": self._plugin_of(tool), "call_id": call_id, "reason": reason}
+                    await self.parts.emit(ApprovalEvent, ctx, decision="denied", **about)
         return cast("Any", node)
 
     def _plugin_of(self, tool: str) -> str:
@@ -202,18 +195,9 @@ class DeepCapability(DeepBase):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Tell listeners what was used."""
-        if self.parts.emit is not None:
-            from .events import RequestEvent
-
-            usage = response.usage
-            await self.parts.emit(
-                RequestEvent(
-                    **_run(ctx),
-                    model=response.model_name or "",
-                    input_tokens=usage.input_tokens,
-                    output_tokens=usage.output_tokens,
-                )
-            )
+        model, usage = response.model_name or "", response.usage
+        used = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        await self.parts.emit(RequestEvent, ctx, model=model, **used)
         return response
 
     async def wrap_tool_execute(
@@ -227,18 +211,15 @@ class DeepCapability(DeepBase):
     ) -> Any:
         """Tell listeners of a call's start and end."""
         emit = self.parts.emit
-        if emit is None:
+        if not emit:
             return await handler(args)
-        from .events import ToolEvent
-
         about: dict[str, Any] = {
-            **_run(ctx),
             "tool": tool_def.name,
             "plugin": _plugin(tool_def),
             "call_id": call.tool_call_id,
             "args": copy_args(args),
         }
-        await emit(ToolEvent(**about, outcome="started"))
+        await emit(ToolEvent, ctx, **about, outcome="started")
         began = time.perf_counter()
         try:
             result = await handler(args)
@@ -246,9 +227,10 @@ class DeepCapability(DeepBase):
             raise
         except Exception as error:
             outcome = "retried" if isinstance(error, ModelRetry) or "Retry" in type(error).__name__ else "failed"
-            await emit(ToolEvent(**about, outcome=outcome, milliseconds=_since(began), error=error_message(error)))
+            about |= {"outcome": outcome, "error": error_message(error)}
+            await emit(ToolEvent, ctx, **about, milliseconds=_since(began))
             raise
-        await emit(ToolEvent(**about, outcome="success", milliseconds=_since(began)))
+        await emit(ToolEvent, ctx, **about, outcome="success", milliseconds=_since(began))
         return result
 
     async def on_tool_execute_error(
@@ -270,32 +252,6 @@ class DeepCapability(DeepBase):
         text = describe_error(error)
         raise ToolFailed(f"{text} (plugin {plugin})") from error
 
-    # -- events --------------------------------------------------------------------------------------------------
-
-    async def decided(self, ctx: RunContext[Any], call: ToolCall, decision: str, reason: str) -> None:
-        """Tell listeners what the policy decided about a call."""
-        if self.parts.emit is not None:
-            from .events import ApprovalEvent
-
-            about: dict[str, Any] = {"tool": call.tool, "plugin": call.plugin, "call_id": call.call_id}
-            await self.parts.emit(ApprovalEvent(**_run(ctx), **about, decision=decision, reason=reason))  # type: ignore[arg-type]
-
-    async def _compacted(
-        self, ctx: RunContext[Any], processor: Contribution[Processor], before: int, after: int, error: str | None
-    ) -> None:
-        if self.parts.emit is not None:
-            from .events import CompactionEvent
-
-            event = CompactionEvent(
-                **_run(ctx),
-                plugin=processor.plugin,
-                processor=processor.value.name,
-                messages_before=before,
-                messages_after=after,
-                error=error,
-            )
-            await self.parts.emit(event)
-
 
 def agent_context(agent: Agent[Any, Any], plugin: str) -> AgentContext:
     """The context that a plugin's hooks received when this agent was made: for functions called outside a run.
@@ -309,11 +265,6 @@ def agent_context(agent: Agent[Any, Any], plugin: str) -> AgentContext:
         if isinstance(leaf, DeepCapability) and plugin in leaf.parts.contexts:
             return leaf.parts.contexts[plugin]
     raise PluginError(f"this agent was made without the plugin {plugin!r}; `deep plugins list` shows its status")
-
-
-def _run(ctx: RunContext[Any]) -> dict[str, Any]:
-    deps = session(ctx)
-    return {"run_id": ctx.run_id or "", "session_id": deps.session_id, "depth": deps.depth}
 
 
 def _plugin(definition: ToolDefinition) -> str:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-__all__ = ["ApprovalEvent", "CompactionEvent", "RequestEvent", "RunEndEvent", "RunEvent", "RunStartEvent", "ToolEvent"]
+from .session import session
+
+if TYPE_CHECKING:
+    from pydantic_ai.tools import RunContext
+
+__all__ = [
+    "ApprovalEvent",
+    "CompactionEvent",
+    "Emitter",
+    "RequestEvent",
+    "RunEndEvent",
+    "RunEvent",
+    "RunStartEvent",
+    "ToolEvent",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,3 +99,23 @@ class CompactionEvent(RunEvent):
     messages_before: int
     messages_after: int
     error: str | None = None
+
+
+class Emitter:
+    """Sends events to the plugins that listen; false if none does.
+
+    Args:
+        send: sends one event; None if no plugin listens.
+    """
+
+    def __init__(self, send: Callable[[RunEvent], Awaitable[None]] | None = None) -> None:
+        self._send = send
+
+    def __bool__(self) -> bool:
+        return self._send is not None
+
+    async def __call__(self, kind: type[RunEvent], ctx: RunContext[Any], **about: Any) -> None:
+        """Send an event of this kind about this run."""
+        if self._send is not None:
+            deps = session(ctx)
+            await self._send(kind(run_id=ctx.run_id or "", session_id=deps.session_id, depth=deps.depth, **about))

@@ -21,6 +21,7 @@ from ...errors import describe_error
 from ...plugins.contributions import Contribution, Processor, PromptSection, StateSlot
 from ...plugins.dispatch import Incidents
 from .._pydantic_ai import await_maybe, is_async_callable, run_in_executor, takes_run_context
+from .events import CompactionEvent, Emitter
 from .session import session
 
 if TYPE_CHECKING:
@@ -89,14 +90,14 @@ class History:
         sections: the live ones, in their order.
         incidents: where failures are recorded.
         tracer: told of every processor and section that runs.
-        compacted: told (ctx, processor, messages before, messages after, error) of a reducer that changed or failed.
+        emit: sends what a reducer changed, or that it failed, to the plugins that listen.
     """
 
     processors: Sequence[Contribution[Processor]]
     sections: Sequence[Contribution[PromptSection]]
     incidents: Incidents
     tracer: Tracer
-    compacted: Callable[[RunContext[Any], Contribution[Processor], int, int, str | None], Awaitable[None]]
+    emit: Emitter
     _forms: dict[int, Form] = field(default_factory=dict[int, "Form"], init=False, repr=False, compare=False)
     """By the identity of a processor, which lives as long as this does."""
 
@@ -145,11 +146,22 @@ class History:
                 raise
             self.incidents.record(processor.plugin, f"processor {rule.name}", error, "the history stays as it was")
             if rule.phase == "reduce":
-                await self.compacted(ctx, processor, len(sent), len(sent), describe_error(error))
+                await self._report(ctx, processor, sent, sent, describe_error(error))
             return stored, sent
         if rule.phase == "reduce" and _cut(sent, messages):
-            await self.compacted(ctx, processor, len(sent), len(messages), None)
+            await self._report(ctx, processor, sent, messages)
         return ([*messages] if rule.persist else stored), messages
+
+    async def _report(
+        self,
+        ctx: RunContext[Any],
+        processor: Contribution[Processor],
+        before: Sequence[ModelMessage],
+        after: Sequence[ModelMessage],
+        error: str | None = None,
+    ) -> None:
+        about = {"plugin": processor.plugin, "processor": processor.value.name, "error": error}
+        await self.emit(CompactionEvent, ctx, messages_before=len(before), messages_after=len(after), **about)
 
     def _form(self, rule: Processor) -> Form:
         if id(rule) not in self._forms:
