@@ -1,4 +1,4 @@
-"""Run, approvals: what a person was shown, what they decided, and what is about to run; kept per run."""
+"""Run, approvals: the session's record of what a person was asked, what they decided, and what is about to run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 from pydantic_ai.tools import DeferredToolResults, RunContext, ToolApproved
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from ...plugins.contributions import StateSlot
 from ..run.session import session
@@ -29,6 +29,7 @@ from ..run.session import session
 __all__ = [
     "APPROVALS",
     "RUNS",
+    "Admission",
     "RunCalls",
     "args_as_json",
     "args_in_history",
@@ -36,47 +37,63 @@ __all__ = [
     "close_open_calls",
     "copy_args",
     "digest_args",
-    "is_approved",
+    "jsonable",
+    "note_decisions",
+    "remember_question",
+    "take_question",
     "tool_key",
     "unanswered_calls",
 ]
 
-APPROVALS: StateSlot[dict[str, str]] = StateSlot("deep_approvals", dict[str, str], dict[str, str])
-"""`call id plugin:tool` -> digest of the arguments that a person was asked about. The last `REMEMBERED` of them."""
+APPROVALS: StateSlot[dict[str, list[str]]] = StateSlot("deep_approvals", dict[str, list[str]], dict[str, list[str]])
+"""The session's own record of questions: call id -> `digest plugin:tool` for each question that a person was asked.
+
+The conversation, which a client may hold, proves nothing. The last `REMEMBERED` calls are kept; each is answered once.
+"""
 REMEMBERED = 200
+
+
+@dataclass(eq=False)
+class Admission:
+    """What the outer gate let through, for the gates inside.
+
+    Attributes:
+        policy: whose gate.
+        call_id: the call's id.
+        tool: `plugin:tool`.
+        digests: of the arguments that it may run with.
+        approved: whether a person approved it; then it runs once, whatever calls it.
+        used: whether it has run.
+        asked: digests of arguments that a gate inside asked about.
+    """
+
+    policy: object
+    call_id: str
+    tool: str
+    digests: frozenset[str]
+    approved: bool
+    used: bool = False
+    asked: set[str] = field(default_factory=set[str])
+
+    def covers(self, policy: object, call_id: str, tool: str, digest: str) -> bool:
+        """Whether a gate inside may let this through without deciding again."""
+        same = self.policy is policy and self.call_id == call_id and self.tool == tool
+        return same and digest in self.digests and not (self.approved and self.used)
 
 
 @dataclass(eq=False, repr=False)
 class RunCalls:
-    """What one run needs to tell an approved call from a forged or changed one.
+    """What one run knows of its calls.
 
     Attributes:
         own: final name -> the definition as the kernel attributed it for this run.
-        shown: call id -> (tool, arguments) as a person saw them: pending when the run began, or asked about since.
-        raw: call id -> arguments of an approved call as the person saw or wrote them, before any hook changed them.
-        approved: calls that a person approved for this run, or that were handed to a named approver; each runs once.
+        answers: approved call -> the arguments that the person wrote instead, as JSON; None for those asked about.
+        handed: call that a named approver was asked about -> its arguments, as JSON.
     """
 
     own: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
-    shown: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    raw: dict[str, str] = field(default_factory=dict[str, str])
-    approved: set[str] = field(default_factory=set[str])
-
-    def decided(self, results: DeferredToolResults) -> None:
-        """Take over what a person decided."""
-        for call_id, said in results.approvals.items():
-            instead = said.override_args if isinstance(said, ToolApproved) else None
-            if said is True or isinstance(said, ToolApproved):
-                self.approved.add(call_id)
-                if instead is not None:
-                    self.raw[call_id] = args_as_json(instead)
-                elif call_id in self.shown:
-                    self.raw[call_id] = self.shown[call_id][1]
-
-    def overridden(self, call_id: str) -> bool:
-        """Whether the person wrote other arguments than those that were shown: then only theirs are approved."""
-        seen = self.shown.get(call_id)
-        return seen is not None and self.raw.get(call_id, seen[1]) != seen[1]
+    answers: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    handed: dict[str, str] = field(default_factory=dict[str, str])
 
 
 RUNS: StateSlot[dict[str, RunCalls]] = StateSlot("deep_runs", dict[str, RunCalls], dict[str, RunCalls], persist=False)
@@ -89,19 +106,60 @@ def calls_of(ctx: RunContext[Any]) -> RunCalls:
     return runs.get(ctx.run_id or "") or RunCalls()
 
 
-def remember(ctx: RunContext[Any], key: str, digest_of_args: str) -> None:
-    """Note that a person is asked about exactly these arguments."""
-    asked = session(ctx).state[APPROVALS]
-    asked.pop(key, None)
-    asked[key] = digest_of_args
-    for old in list(asked)[:-REMEMBERED]:
-        del asked[old]
+def remember_question(ctx: RunContext[Any], tool: str, digests: Iterable[str]) -> None:
+    """Record that a person is asked whether this call may run with any of these arguments."""
+    record, call_id = session(ctx).state[APPROVALS], ctx.tool_call_id or ""
+    # Equal questions are kept apart: two conversations may wait with one id and the same arguments.
+    record[call_id] = [*record.pop(call_id, ()), " ".join([*sorted(set(digests)), tool])]
+    for old in list(record)[:-REMEMBERED]:
+        del record[old]
+
+
+def take_question(ctx: RunContext[Any], tool: str, digest: str | None) -> frozenset[str]:
+    """Remove one question about this call from the record.
+
+    Ids of calls are not unique: two conversations of one session may wait with the same one.
+
+    Args:
+        ctx: the call's context.
+        tool: `plugin:tool`.
+        digest: of arguments that it was about; None for the last question.
+
+    Returns:
+        The digests of all arguments that it was about; empty if there is no such question.
+    """
+    record, call_id = session(ctx).state[APPROVALS], ctx.tool_call_id or ""
+    questions = record.get(call_id, [])
+    for index, question in reversed([*enumerate(questions)]):
+        digests = question.removesuffix(f" {tool}").split()
+        if question.endswith(f" {tool}") and (digest is None or digest in digests):
+            del questions[index]
+            if not questions:
+                del record[call_id]
+            return frozenset(digests)
+    return frozenset()
+
+
+def note_decisions(ctx: RunContext[Any], results: DeferredToolResults) -> None:
+    """Take over what a person decided. A denied question is answered: no later approval counts for it."""
+    answers, record = calls_of(ctx).answers, session(ctx).state[APPROVALS]
+    for call_id, decision in results.approvals.items():
+        if decision is True or isinstance(decision, ToolApproved):
+            instead = decision.override_args if isinstance(decision, ToolApproved) else None
+            answers[call_id] = None if instead is None else args_as_json(instead)
+        else:
+            record.pop(call_id, None)
 
 
 def tool_key(definition: ToolDefinition) -> str:
     """`plugin:tool`, by the name that its author gave it."""
     metadata = definition.metadata or {}
     return f"{metadata.get('plugin', 'app')}:{metadata.get('original', definition.name)}"
+
+
+def jsonable(args: Mapping[str, Any]) -> Any:
+    """Arguments as JSON values, for a person to read."""
+    return from_json(to_json(dict(args), fallback=repr, serialize_unknown=True))
 
 
 def digest_args(args: Mapping[str, Any]) -> str:
@@ -141,25 +199,13 @@ def args_as_json(args: str | Mapping[str, Any] | None) -> str:
     return args if isinstance(args, str) else to_json(args or {}).decode()
 
 
-def args_in_history(ctx: RunContext[Any], call_id: str) -> str | None:
-    """The arguments of a call as the conversation has them now."""
+def args_in_history(ctx: RunContext[Any]) -> str | None:
+    """The arguments of a call as the conversation shows them; None if it shows none, or has a result of the call."""
     for message in reversed(ctx.messages):
         for part in message.parts:
-            if isinstance(part, ToolCallPart) and part.tool_call_id == call_id:
-                return args_as_json(part.args)
+            if isinstance(part, ToolCallPart | BaseToolReturnPart) and part.tool_call_id == ctx.tool_call_id:
+                return args_as_json(part.args) if isinstance(part, ToolCallPart) else None
     return None
-
-
-def is_approved(ctx: RunContext[Any]) -> bool:
-    """Whether somebody approved this call, and it has no result yet: one that an approver was given may be denied."""
-    call_id = ctx.tool_call_id or ""
-    if call_id not in calls_of(ctx).approved:
-        return False
-    for message in reversed(ctx.messages):
-        for part in message.parts:
-            if isinstance(part, ToolCallPart | BaseToolReturnPart) and part.tool_call_id == call_id:
-                return isinstance(part, ToolCallPart)
-    return True
 
 
 def unanswered_calls(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:

@@ -19,7 +19,7 @@ from pydantic_ai.capabilities import (
     Hooks,
     WrapperCapability,
 )
-from pydantic_ai.exceptions import UserError
+from pydantic_ai.exceptions import ApprovalRequired, UserError
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
@@ -30,7 +30,17 @@ from .._pydantic_ai import ToolSearchToolset, has_handler
 from ..run.hosting import Hosted
 from ..run.session import session
 from ..tools.toolsets import ToolRules
-from .approvals import RUNS, RunCalls, args_as_json, calls_of, close_open_calls, tool_key, unanswered_calls
+from .approvals import (
+    RUNS,
+    RunCalls,
+    args_as_json,
+    calls_of,
+    close_open_calls,
+    digest_args,
+    note_decisions,
+    remember_question,
+    tool_key,
+)
 from .rules import Policy, admitted_call
 
 if TYPE_CHECKING:
@@ -114,7 +124,9 @@ class InnerGate(Attributing):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """Gate the call with the arguments that come in here."""
-        await self.policy.admit(ctx, calls_of(ctx).own.get(name, tool.tool_def), tool_args)
+        admission = await self.policy.admit(ctx, calls_of(ctx).own.get(name, tool.tool_def), tool_args)
+        if admission is not None and name in self._foreign:
+            admission.used = True  # there is no gate further inside, as plugins' toolsets have
         return await self.wrapped.call_tool(name, tool_args, ctx, tool)
 
 
@@ -158,10 +170,10 @@ class PolicyCapability(AbstractCapability[Any]):
         return None
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
-        """Vet what this run brought, and note which calls wait for an approval, before any other hook runs."""
+        """Vet what this run brought, before any other hook runs."""
         self._vet_run(ctx)
         runs = session(ctx).state[RUNS]
-        runs[ctx.run_id or ""] = RunCalls(shown=unanswered_calls(ctx.messages))
+        runs[ctx.run_id or ""] = RunCalls()
         try:
             return await handler()
         finally:
@@ -170,17 +182,14 @@ class PolicyCapability(AbstractCapability[Any]):
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
         """Note what a person decided about calls that waited, before any other hook can say so."""
         if isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
-            calls_of(ctx).decided(node.deferred_tool_results)
+            note_decisions(ctx, node.deferred_tool_results)
         return cast("Any", node)
 
     async def handle_deferred_tool_calls(self, ctx: RunContext[Any], *, requests: DeferredToolRequests) -> None:
         """Answer nothing. First in the chain: vet again, for an approver that has appeared since the run began."""
         self._vet_run(ctx)
         if self.approvers:
-            calls = calls_of(ctx)
-            for call in requests.approvals:
-                calls.approved.add(call.tool_call_id)
-                calls.raw.pop(call.tool_call_id, None)  # what the approver writes is seen when the call comes back
+            calls_of(ctx).handed.update({call.tool_call_id: args_as_json(call.args) for call in requests.approvals})
 
     async def wrap_tool_validate(
         self,
@@ -191,12 +200,11 @@ class PolicyCapability(AbstractCapability[Any]):
         args: str | dict[str, Any],
         handler: Callable[[str | dict[str, Any]], Awaitable[dict[str, Any]]],
     ) -> dict[str, Any]:
-        """Note an approved call's arguments before any other hook can change them, unless they came with the run.
-
-        What the model is told of arguments that do not fit is bounded.
-        """
-        if ctx.tool_call_approved:
-            calls_of(ctx).raw.setdefault(call.tool_call_id, args_as_json(call.args))
+        """Note what a named approver wrote, before any other hook can change it; truncate errors."""
+        calls = calls_of(ctx)
+        if ctx.tool_call_approved and (asked := calls.handed.pop(call.tool_call_id, None)) is not None:
+            given = args_as_json(call.args)
+            calls.answers[call.tool_call_id] = None if given == asked else given
         try:
             return await handler(args)
         except ValidationError as error:
@@ -238,24 +246,21 @@ class PolicyCapability(AbstractCapability[Any]):
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
         """Decide before anything inside can answer."""
-        calls = calls_of(ctx)
-        definition = calls.own.get(tool_def.name, tool_def)
+        definition = calls_of(ctx).own.get(tool_def.name, tool_def)
+        admission = await self.policy.admit(ctx, definition, args, outer=True)
+        token = None if admission is None else admitted_call.set(admission)
         try:
-            digest = await self.policy.admit(ctx, definition, args, call)
-            token = None
-            if digest:
-                token = admitted_call.set((self.policy, ctx.tool_call_id or "", tool_key(definition), digest))
-            try:
-                if (hosted := self.hosted.of("wrap_tool_execute")) is None:
-                    return await handler(args)
-                return await hosted.wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
-            finally:
-                if token is not None:
-                    admitted_call.reset(token)
+            if (hosted := self.hosted.of("wrap_tool_execute")) is None:
+                return await handler(args)
+            return await hosted.wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
+        except ApprovalRequired:
+            # A gate inside asked, or the tool itself.
+            asked = admission.asked if admission is not None else ()
+            remember_question(ctx, tool_key(definition), [digest_args(args), *asked])
+            raise
         finally:
-            if ctx.tool_call_approved:
-                calls.approved.discard(ctx.tool_call_id or "")  # an approval is for one execution
-                calls.raw.pop(ctx.tool_call_id or "", None)
+            if token is not None:
+                admitted_call.reset(token)
 
     # -- what only the hosted capabilities have to say -------------------------------------------------------------
 

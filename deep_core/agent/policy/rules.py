@@ -7,14 +7,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Never, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from pydantic import ValidationError
 from pydantic_ai import ToolDefinition
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed, UserError
-from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import RunContext
-from pydantic_core import from_json, to_json
 
 from ...errors import suggest
 from ...plugins.contributions import Allow, Ask, Deny, ToolCall, Verdict
@@ -22,7 +20,17 @@ from ..run.events import ApprovalEvent, Emitter
 from ..run.session import session
 from ..tools.expressions import ToolExpression, ToolSubject, as_expression
 from ..tools.rule_errors import check_atoms, check_matches, warn_of_slips
-from .approvals import APPROVALS, args_in_history, calls_of, copy_args, digest_args, is_approved, remember, tool_key
+from .approvals import (
+    Admission,
+    args_in_history,
+    calls_of,
+    copy_args,
+    digest_args,
+    jsonable,
+    remember_question,
+    take_question,
+    tool_key,
+)
 
 __all__ = ["InterruptOn", "Policy", "admitted_call"]
 
@@ -30,8 +38,8 @@ Predicate: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
 InterruptOn: TypeAlias = "bool | str | ToolExpression | Mapping[str, bool | Predicate]"
 """What `interrupt_on` takes: tool name -> True, False or a predicate; or one expression; False un-asks all."""
 
-admitted_call: ContextVar[tuple[object, str, str, str] | None] = ContextVar("deep_policy_passed", default=None)
-"""(policy, call id, plugin:tool, digest of the arguments) that the outer gate let through in this task."""
+admitted_call: ContextVar[Admission | None] = ContextVar("deep_admitted_call", default=None)
+"""What the outer gate let through in this task."""
 
 
 @dataclass(eq=False, repr=False)
@@ -216,95 +224,95 @@ class Policy:
         return checked
 
     async def admit(
-        self, ctx: RunContext[Any], definition: ToolDefinition, args: dict[str, Any], call: ToolCallPart | None = None
-    ) -> str:
+        self, ctx: RunContext[Any], definition: ToolDefinition, args: dict[str, Any], *, outer: bool = False
+    ) -> Admission | None:
         """Let a call through, or raise.
 
         Args:
             ctx: the call's context.
             definition: the attributed tool.
             args: the validated arguments that the tool will get.
-            call: the call as the model (or the person who changed it) wrote it; None at the inner gate.
+            outer: whether this is the outer gate: only there an approval is taken.
 
         Returns:
-            The digest of the arguments, empty where nothing can object to this tool.
+            What was let through; None where nothing can object to this tool.
 
         Raises:
             ApprovalRequired: a person must decide.
             ToolFailed: refused; the model reads why.
         """
         shown, how = self._facts(definition)
-        if shown and how == "never" and self.check_call is None:
-            return ""
-        metadata, tool, call_id = definition.metadata or {}, tool_key(definition), ctx.tool_call_id or ""
-        about = digest_args(args)
-        if call is None and admitted_call.get() == (self, call_id, tool, about):
-            return about
-        described = ToolCall(
+        is_free = shown and how == "never" and self.check_call is None
+        if is_free and not ctx.tool_call_approved:
+            return None
+        tool, call_id, digest = tool_key(definition), ctx.tool_call_id or "", digest_args(args)
+        admitted = admitted_call.get()
+        if not outer and admitted is not None and admitted.covers(self, call_id, tool, digest):
+            return admitted
+        digests = self._approved(ctx, definition, tool, digest) if outer else frozenset[str]()
+        if not is_free:
+            await self._decide_call(ctx, definition, args, digest, None if outer else admitted, approved=bool(digests))
+        return Admission(self, call_id, tool, digests or frozenset((digest,)), approved=bool(digests))
+
+    async def _decide_call(
+        self,
+        ctx: RunContext[Any],
+        definition: ToolDefinition,
+        args: dict[str, Any],
+        digest: str,
+        outer: Admission | None,
+        *,
+        approved: bool,
+    ) -> None:
+        metadata = definition.metadata or {}
+        call = ToolCall(
             tool=definition.name,
             original=metadata.get("original", definition.name),
             plugin=metadata.get("plugin", "app"),
             tags=ToolSubject.of(definition).tags,
             args=copy_args(args),
-            call_id=call_id,
+            call_id=ctx.tool_call_id or "",
             depth=session(ctx).depth,
         )
-        verdict = await self.verdict(ctx, described, definition)
+        verdict = await self.verdict(ctx, call, definition)
         if isinstance(verdict, Deny):
-            await self._tell(ctx, described, "denied", verdict.reason)
+            await self._tell(ctx, call, "denied", verdict.reason)
             raise ToolFailed(f"Denied: {verdict.reason}")
         if isinstance(verdict, Ask):
-            key = f"{call_id} {tool}"
-            if ctx.tool_call_approved and self._is_approved(ctx, definition, key, about, call is not None):
-                await self._tell(ctx, described, "approved", verdict.reason)
-            else:
-                await self._tell(ctx, described, "asked", verdict.reason)
-                self._ask(ctx, definition, described, key, about, verdict.reason)
-        return about
+            await self._tell(ctx, call, "approved" if approved else "asked", verdict.reason)
+            if not approved:
+                if outer is None:
+                    remember_question(ctx, tool_key(definition), [digest])
+                else:
+                    outer.asked.add(digest)  # the outer gate records it with the arguments that itself let through
+                about: dict[str, Any] = {"plugin": call.plugin}
+                if verdict.reason:
+                    about["reason"] = verdict.reason
+                if self._validated(ctx, definition, args_in_history(ctx)) != digest:
+                    about["args"] = jsonable(call.args)  # what would run is not what the conversation shows
+                raise ApprovalRequired(metadata=about)
 
-    def _ask(
-        self, ctx: RunContext[Any], definition: ToolDefinition, described: ToolCall, key: str, about: str, reason: str
-    ) -> Never:
-        remember(ctx, key, about)
-        metadata: dict[str, Any] = {"plugin": described.plugin}
-        if reason:
-            metadata["reason"] = reason
-        text = args_in_history(ctx, described.call_id)
-        if text is not None:
-            calls_of(ctx).shown[described.call_id] = (definition.name, text)
-        if text is None or self._validated(ctx, definition, text) != about:
-            # Something changed the arguments that the conversation shows: tell what would run, and ask about that.
-            metadata["args"] = from_json(to_json(dict(described.args), fallback=repr, serialize_unknown=True))
-        raise ApprovalRequired(metadata=metadata)
-
-    def _is_approved(self, ctx: RunContext[Any], definition: ToolDefinition, key: str, about: str, outer: bool) -> bool:
-        """Whether what is about to run is what a person approved.
-
-        Somebody approved this call, and either was asked about exactly these arguments, or the arguments are what
-        plain validation makes of what the person saw, or wrote instead (`override_args`).
-        """
+    def _approved(self, ctx: RunContext[Any], definition: ToolDefinition, tool: str, digest: str) -> frozenset[str]:
+        """Digests that a person approved for this call; empty unless the session's record has the question."""
         calls, call_id = calls_of(ctx), ctx.tool_call_id or ""
-        if not is_approved(ctx):
-            return False
-        if not calls.overridden(call_id) and session(ctx).state[APPROVALS].get(key) == about:
-            return True
-        seen = calls.shown.get(call_id)
-        if not outer or seen is None or seen[0] != definition.name or call_id not in calls.raw:
-            return False
-        if args_in_history(ctx, call_id) != seen[1]:
-            return False  # the conversation no longer says what the person saw
-        return self._validated(ctx, definition, calls.raw[call_id]) == about
+        if not ctx.tool_call_approved or call_id not in calls.answers or args_in_history(ctx) is None:
+            return frozenset()
+        instead = calls.answers.pop(call_id)
+        asked = take_question(ctx, tool, digest if instead is None else None)
+        if asked and instead is not None:
+            asked = frozenset(filter(None, [self._validated(ctx, definition, instead)]))
+        return asked if digest in asked else frozenset()
 
     @staticmethod
-    def _validated(ctx: RunContext[Any], definition: ToolDefinition, raw: str) -> str | None:
-        """Digest of what plain validation makes of a call's arguments, None where they are not valid."""
+    def _validated(ctx: RunContext[Any], definition: ToolDefinition, args: str | None) -> str | None:
+        """Digest of what plain validation makes of arguments; None if they are not valid, or there are none."""
         tool = ctx.tool_manager.tools.get(definition.name) if ctx.tool_manager and ctx.tool_manager.tools else None
-        if tool is None:
+        if tool is None or args is None:
             return None
         try:
-            return digest_args(tool.args_validator.validate_json(raw or "{}", context=ctx.validation_context))
+            return digest_args(tool.args_validator.validate_json(args or "{}", context=ctx.validation_context))
         except ValidationError:
-            return None  # something made valid arguments of a call that is not: the person has not seen those
+            return None
 
     async def _tell(self, ctx: RunContext[Any], call: ToolCall, decision: str, reason: str) -> None:
         about = {"tool": call.tool, "plugin": call.plugin, "call_id": call.call_id}

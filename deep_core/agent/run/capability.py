@@ -147,7 +147,7 @@ class DeepCapability(DeepBase):
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
         """Tell listeners which calls a person denied: nothing of these comes by here again."""
-        if self.parts.emit and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
+        if self.parts.emit.is_heard and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
             pending = unanswered_calls(ctx.messages)
             for call_id, answer in node.deferred_tool_results.approvals.items():
                 if call_id in pending and (answer is False or isinstance(answer, ToolDenied)):
@@ -195,9 +195,9 @@ class DeepCapability(DeepBase):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Tell listeners what was used."""
-        model, usage = response.model_name or "", response.usage
-        used = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-        await self.parts.emit(RequestEvent, ctx, model=model, **used)
+        if self.parts.emit.is_heard:
+            used = {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
+            await self.parts.emit(RequestEvent, ctx, model=response.model_name or "", **used)
         return response
 
     async def wrap_tool_execute(
@@ -211,7 +211,7 @@ class DeepCapability(DeepBase):
     ) -> Any:
         """Tell listeners of a call's start and end."""
         emit = self.parts.emit
-        if not emit:
+        if not emit.is_heard:
             return await handler(args)
         about: dict[str, Any] = {
             "tool": tool_def.name,

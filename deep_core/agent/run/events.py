@@ -102,17 +102,18 @@ class CompactionEvent(RunEvent):
 
 
 class Emitter:
-    """Sends events to the plugins that listen; false if none does.
+    """Sends events to the plugins that listen.
 
     Args:
         send: sends one event; None if no plugin listens.
+
+    Attributes:
+        is_heard: whether any plugin listens.
     """
 
     def __init__(self, send: Callable[[RunEvent], Awaitable[None]] | None = None) -> None:
         self._send = send
-
-    def __bool__(self) -> bool:
-        return self._send is not None
+        self.is_heard = send is not None
 
     async def __call__(self, kind: type[RunEvent], ctx: RunContext[Any], **about: Any) -> None:
         """Send an event of this kind about this run."""

@@ -15,7 +15,7 @@ from pydantic_ai.toolsets.abstract import ToolsetTool
 from ...errors import PluginError, clash_message
 from ...plugins.dispatch import Incidents
 from .._pydantic_ai import QuietToolset, gather, has_instructions
-from ..policy.approvals import calls_of, is_approved
+from ..policy.approvals import calls_of
 from .expressions import Not, ToolExpression, ToolSubject
 from .rule_errors import check_matches
 
@@ -260,12 +260,14 @@ class PluginToolset(WrapperToolset[Any]):
         """Gate the call with the arguments that are about to be used, then make it under the author's name."""
         # The definition as listed here, not as it comes back: something may have changed it on the way.
         definition = calls_of(ctx).own.get(name, self._final[name])
-        await self.policy.admit(ctx, definition, tool_args)
+        admission = await self.policy.admit(ctx, definition, tool_args)
+        if admission is not None:
+            admission.used = True
         original: str = (definition.metadata or {})["original"]
         named = tool.tool_def.name == ctx.tool_name == original  # as most are: nothing to put back
         inner = tool if named else replace(tool, tool_def=replace(tool.tool_def, name=original))
         own = ctx if named else replace(ctx, tool_name=original)
-        if ctx.tool_call_approved and not is_approved(ctx):
+        if ctx.tool_call_approved and not (admission and admission.approved):
             own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # nobody approved it: it is forged
         with self.tracer.step(self.plugin, "tool", name, ctx.tracer):
             return await self.wrapped.call_tool(original, tool_args, own, inner)
