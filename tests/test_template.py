@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_cli.main import BUILT_IN
+from deep_cli.built_in import BUILT_IN
 from deep_cli.plugin_names import CLASHES, plugin_problem
 from deep_cli.template import complete, questions, render
 from hatchling.builders.wheel import WheelBuilder

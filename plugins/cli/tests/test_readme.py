@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 import pytest
-from deep_cli.main import BUILT_IN, deep
+from deep_cli.built_in import BUILT_IN
+from deep_cli.main import deep
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")
 TYPED = re.findall(r"^\$ deep (.+)$", README, re.M)

@@ -89,9 +89,10 @@ def test_a_list_imports_what_tells_a_status_and_nothing_of_what_loads(deep: Any)
             "answer(sorted(sys.modules))"
         )
     )
-    assert "deep_core.survey" in new
+    assert "deep_core.plugins.status" in new
     assert not {"pluggy", "packaging", "tomllib", "email", "zipfile", "hashlib", "difflib"} & new
-    assert not {f"deep_core.{name}" for name in ("kernel", "load", "calls", "registry", "tracing")} & new
+    unneeded = {f"deep_core.plugins.{name}" for name in ("kernel", "load", "dispatch", "registry")}
+    assert not {*unneeded, "deep_core.tracing", "deep_core.agent"} & new
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,9 @@ def test_an_indexed_catalogue_does_not_load_the_yaml_parser(project: Path) -> No
     code = """
 import sys
 from pathlib import Path
-from deep_skills.directories import DirectoryLoader, project_roots
+from deep_skills.directories import DirectoryLoader
 from deep_skills.index import SkillIndex
+from deep_skills.roots import project_roots
 cache = Path("cache"); cache.mkdir(exist_ok=True)
 scan = DirectoryLoader("project", project_roots, index=SkillIndex(lambda: cache)).scan()
 print([found.meta.name for found in scan.skills], "yaml" in sys.modules)

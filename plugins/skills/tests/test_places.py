@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 from deep_skills import DirectoryLoader, backend_loader, check_skills, discover_skills, package_loader
-from deep_skills.directories import project_roots, user_roots
 from deep_skills.resources import EscapesSkill, clean_path, list_resources, read_resource
+from deep_skills.roots import project_roots, user_roots
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import Agent

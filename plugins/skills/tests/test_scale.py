@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from deep_skills import DirectoryLoader
-from deep_skills.discovery import Root
 from deep_skills.index import SkillIndex
+from deep_skills.roots import Root
 from pydantic_ai import Agent
 
 from deep_core import create_default_deps

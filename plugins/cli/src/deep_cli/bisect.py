@@ -19,6 +19,7 @@ from typing import IO, Any, Literal
 
 from deep_core.plugin_api import Candidate, FoundPlugins, canonical
 
+from .built_in import BUILT_IN
 from .failure import USAGE, Failure
 from .probing import end
 from .screen import one_line, redact
@@ -138,8 +139,6 @@ def _parts(command: Sequence[str]) -> list[str]:
     if not words or os.path.basename(words[0]) not in ("deep", "deep_cli"):
         return []
     verb = next((word for word in words[1:] if not word.startswith("-")), "")
-    from .main import BUILT_IN
-
     if verb in BUILT_IN:
         return ["cli", *NEEDED.get(verb, ())]
     from .plugin_commands import plugin_commands

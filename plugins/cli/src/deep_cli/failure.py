@@ -6,7 +6,7 @@ from typing import IO, Any
 
 import click
 
-from .screen import plain, redact, typeable
+from .screen import plain, redact
 
 __all__ = ["FAILED", "INTERRUPTED", "REFUSED", "USAGE", "Failure", "show_traceback"]
 
@@ -34,7 +34,7 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line; what an error quotes may come from anywhere, so control characters are made visible."""
-        click.echo(f"deep: {plain(typeable(self.message))}", file=file, err=True)
+        click.echo(f"deep: {plain(self.message)}", file=file, err=True)
 
 
 def show_traceback(error: BaseException) -> None:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from deep_core import ConfigError
 from deep_core.plugin_api import Candidate, canonical, scan
 
+from .advice import typeable
 from .failure import USAGE, Failure
 from .installed import Dist, brought, distributions, names_of
 from .installer import DEEP_CLI, conflict, install_steps, perform, pins, told, typed, typed_uninstall, uninstall_steps
 from .recorded import Entry, file, forget, read, record
-from .screen import one_line, redact, typeable
+from .screen import one_line, redact
 from .target import PIPX, Target, detect, write_problem
 from .wanted import Wanted, parse
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from deep_core import PluginWarning
 
-from .screen import open_streams, plain, redact, typeable
+from .advice import typeable
+from .screen import open_streams, plain, redact
 
 if TYPE_CHECKING:
     from deep_core import PluginRecord

@@ -13,6 +13,8 @@ from deep_core import ConfigError
 from deep_core import __version__ as core_version
 
 from . import __version__
+from .advice import typeable
+from .built_in import BUILT_IN, LIGHT
 from .failure import INTERRUPTED, Failure, show_traceback
 from .flags import verbose, verbose_option
 from .screen import open_streams
@@ -23,19 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["deep", "main"]
 
-BUILT_IN = {
-    "run": ("commands.run:run", "Let the agent do one task on the current folder."),
-    "chat": ("commands.chat:chat", "Talk with the agent about the current folder; it streams, asks and remembers."),
-    "call": ("commands.call:call", "Run one tool of the agent, without a model: how to try a tool."),
-    "plugins": ("commands.plugins:plugins", "The installed plugins and what became of them."),
-    "explain": ("commands.explain:explain", "The agent as assembled: every part, its plugin, its cost."),
-    "doctor": ("commands.doctor:doctor", "What is wrong, and the command that mends it."),
-    "config": ("commands.config:config", "The configuration: show, schema, init, trust."),
-    "new": ("commands.new:new", "A new plugin from the template."),
-}
-"""Command -> where it is, and its line in the help, so that `deep --help` imports none of them."""
-LIGHT = frozenset({"plugins", "doctor", "new"})
-"""Built-in commands that do not load pydantic, or see to it themselves."""
 FOUND = "deep_cli.plugin_commands"
 
 
@@ -112,6 +101,8 @@ class Deep(click.Group):
         """Run what was typed; errors become one line and an exit code."""
         try:
             return super().invoke(ctx)
+        except Failure as failure:
+            raise Failure(typeable(failure.message), failure.exit_code) from failure
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise  # click's own, or an end that it handles quietly
         except (KeyboardInterrupt, click.Abort) as end:

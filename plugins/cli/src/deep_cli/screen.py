@@ -1,7 +1,7 @@
 """What is shown, and where.
 
-What others wrote made safe: no control characters that a terminal obeys, no secrets, nothing on stdout. Advice that can
-be typed in this environment. Streams that take it.
+What others wrote made safe: no control characters that a terminal obeys, no secrets, nothing on stdout. Streams that
+take it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ __all__ = [
     "plain",
     "redact",
     "redacted",
-    "typeable",
 ]
 
 MASK = "***"
@@ -87,15 +86,6 @@ def open_streams() -> None:
     from .waiting import interruptible_stdin
 
     sys.stdin = interruptible_stdin()
-
-
-def typeable(text: str) -> str:
-    """A text of the kernel's, with what is typed in this environment where it says `pip install`."""
-    if "pip " not in text:
-        return text
-    from .installer import mended  # only where something is wrong
-
-    return mended(text)
 
 
 def looks_secret(name: str) -> bool:

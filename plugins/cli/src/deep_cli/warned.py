@@ -12,7 +12,8 @@ import click
 
 from deep_core import PluginWarning
 
-from .screen import plain, redact, typeable
+from .advice import typeable
+from .screen import plain, redact
 
 __all__ = ["warnings_shown"]
 

@@ -108,9 +108,10 @@ def deep_skill_loaders(context: AgentContext) -> list[SkillLoader]:
     """The directories of the options, of the project and of the user."""
     from functools import cache
 
-    from .directories import DirectoryLoader, directory_loader, project_roots, user_roots
+    from .directories import DirectoryLoader, directory_loader
     from .index import SkillIndex
     from .options import SkillsOptions
+    from .roots import project_roots, user_roots
 
     options = context.options(SkillsOptions)
     index = SkillIndex(lambda: context.cache_dir)

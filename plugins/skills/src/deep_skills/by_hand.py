@@ -12,7 +12,7 @@ from anyio import to_thread
 from deep_core import SkillMeta
 
 from .catalog import catalog_text
-from .directories import DirectoryLoader, Root, project_roots, user_roots
+from .directories import DirectoryLoader
 from .discovery import FILE_NAMES, Found, find_skills
 from .fields import Value, parse_leniently
 from .index import SkillIndex
@@ -20,6 +20,7 @@ from .options import SkillsOptions
 from .problem import Problem
 from .record import split_tools
 from .resources import clean_path, list_resources, read_resource
+from .roots import Root, project_roots, user_roots
 from .split import split_either
 
 if TYPE_CHECKING:

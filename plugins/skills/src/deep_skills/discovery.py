@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from deep_core import SkillMeta
 
-from .directories import Root
 from .index import SkillIndex, Stamp, stamp_of
 from .problem import Problem
 from .reading import TooLong, read_head
 from .record import Record, read_record
+from .roots import Root
 
-__all__ = ["Found", "Root", "Scan", "find_skills"]
+__all__ = ["Found", "Scan", "find_skills"]
 
 MOST_DEPTH = 4
 """Folders between a searched directory and a skill: enough to sort skills by team and topic."""

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from deep_cli.built_in import BUILT_IN
 from deep_cli.failure import FAILED, USAGE, Failure
 from deep_cli.flags import verbose_option
 from deep_cli.plugin_names import distribution_problem, module_problem, parse_name, plugin_problem, text_problem
@@ -100,8 +101,6 @@ def new(plugin: str, kinds: tuple[str, ...] | None, output_dir: Path, no_input: 
     for name, check in CHECKS.items():
         _refuse(f"--{name}", check(str(full[name])))
     if full["command"]:
-        from deep_cli.main import BUILT_IN
-
         _refuse("PLUGIN", plugin_problem(plugin, BUILT_IN))
     _note_installed(plugin)
     folder = _write(output_dir, str(full["distribution"]), render(answers))

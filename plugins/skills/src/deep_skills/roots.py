@@ -1,0 +1,45 @@
+"""The directories of this machine in which skills lie: a project's and the user's."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+__all__ = ["Root", "project_roots", "user_roots"]
+
+FOLDERS = (".deep/skills", ".agents/skills", ".claude/skills")
+"""Where skills are kept in a project; the last two, in the home directory too."""
+
+
+class Root(NamedTuple):
+    """A directory to search.
+
+    Attributes:
+        path: may be relative, to the current directory; `~` is expanded.
+        within: symbolic links may lead anywhere below this directory; None: below `path` only.
+        recursive: look below folders that are no skill themselves, too.
+    """
+
+    path: str
+    within: str | None = None
+    recursive: bool = True
+
+
+def project_roots() -> list[Root]:
+    """The project's directories, in the current working directory as it is now.
+
+    Links may lead anywhere below it: tools that install skills link `.claude/skills/x` to `.agents/skills/x`.
+    """
+    here = os.getcwd()
+    return [Root(os.path.join(here, folder), within=here) for folder in FOLDERS]
+
+
+def user_roots() -> list[Root]:
+    """The user's: `deep/skills` in the configuration directory, then `~/.agents/skills` and `~/.claude/skills`."""
+    from platformdirs import user_config_path
+
+    home = os.path.expanduser("~")
+    own = user_config_path("deep") / "skills"
+    return [Root(str(own), within=home if own.is_relative_to(home) else None)] + [
+        Root(os.path.join(home, folder), within=home) for folder in FOLDERS[1:]
+    ]
