@@ -110,14 +110,14 @@ def check_state(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
     kernel = kernel_with(module)
 
     def like(ctx: RunContext[Any], city: str) -> str:
-        ctx.deps.state[module.FAVOURITES].append(city)
+        ctx.deps.state[module.FAVORITES].append(city)
         return "noted"
 
     agent = kernel.create_agent(function_model(Script(Call("like", {"city": "Oslo"}), "done")), tools=[like])
     deps = create_default_deps(kernel=kernel)
     run(kernel, agent, deps=deps)
-    assert deps.state["favourites"] == ["Oslo"]
-    assert kernel.load_deps(deps.dump()).state[module.FAVOURITES] == ["Oslo"]
+    assert deps.state["favorites"] == ["Oslo"]
+    assert kernel.load_deps(deps.dump()).state[module.FAVORITES] == ["Oslo"]
 
 
 def check_session_methods(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
@@ -236,7 +236,7 @@ def check_resolve_model(module: ModuleType, caplog: pytest.LogCaptureFixture) ->
 def check_agent_created(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="deep.example"):
         kernel_with(module).create_agent("test", name="scout")
-    assert caplog.messages == ["made scout"]
+    assert caplog.messages == ["created scout"]
 
 
 def check_run_event(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,7 @@
-"""The hooks. Each page of the hook documentation is made from one function here, and its example is run by a test.
+"""The hooks. `docs/generate.py` makes one page from each function, and a test runs its example.
 
-First line: what the plugin contributes. *Called*: when, and how often. *Result*: what becomes of the results, and of
-an exception. Contribution hooks are plain functions and do no I/O; notify hooks may be async.
+First line: what the plugin contributes. *Called*: when, and how often. *Result*: what the kernel does with the results
+and with an exception. Contribution hooks are plain functions and do no I/O. Notify hooks may be async.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @hookspec(policy="collect", item="types:ModuleType")
 def deep_hookspecs() -> Iterable[ModuleType]:  # pyright: ignore[reportReturnType]
-    """Modules that declare hooks of this plugin's own, each function marked `@hookspec(policy=…)`.
+    """Modules that declare this plugin's own hooks, each marked with `@hookspec(policy=…)`.
 
     Called:
-        Once, while plugins are loaded, before any implementation is checked.
+        Once, while the kernel loads plugins, before it checks implementations.
 
     Result:
-        The hooks can then be implemented by every other plugin, with `@hookimpl(of="this_plugin")`. A hook that is
-        already declared is an error for this plugin; an exception leaves the plugin out.
+        Every other plugin can implement the hooks with `@hookimpl(of="this_plugin")`. A hook that already exists is an
+        error of this plugin. If the function raises, the kernel leaves the plugin out.
 
     Example:
         import sys
@@ -43,7 +43,7 @@ def deep_hookspecs() -> Iterable[ModuleType]:  # pyright: ignore[reportReturnTyp
 
         @hookspec(policy="collect")
         def deep_cities(context):
-            "Cities to forecast for."
+            "Return cities that need a forecast."
 
         @hookimpl
         def deep_hookspecs():
@@ -56,14 +56,15 @@ def deep_options() -> type[PluginOptions]:  # pyright: ignore[reportReturnType]
     """The plugin's options: a subclass of `PluginOptions`.
 
     Called:
-        Once for every agent that is made (and by `deep config schema`).
+        Once for every agent, and by `deep config schema`.
 
     Result:
-        `[plugins.<name>] options`, the environment and code are validated by it, and `context.options(Model)` gives
-        the instance. Options for a plugin without this hook are an error. An exception leaves the plugin out of the
-        agent.
-        `PluginOptions` is a pydantic model: keep yours in a module of its own that the hook imports, so that importing
-        the plugin stays cheap.
+        The model validates `[plugins.<name>.options]`, the environment and options from code. `context.options(Model)`
+        returns the instance. Options for a plugin without this hook are an error. If the function raises, the kernel
+        leaves the plugin out of the agent.
+
+        `PluginOptions` is a pydantic model. Keep your model in a module that only the hook imports, so that the plugin
+        stays cheap to import.
 
     Example:
         from deep_core import PluginOptions, hookimpl
@@ -82,20 +83,20 @@ def deep_state() -> Iterable[StateSlot[Any]]:  # pyright: ignore[reportReturnTyp
     """Slots of session state that the plugin owns, kept in `deps.state`.
 
     Called:
-        Once, after the plugins are loaded.
+        Once, after the kernel has loaded the plugins.
 
     Result:
-        Tools and sections reach the value as `ctx.deps.state[SLOT]`; it is stored with the session. Two slots of one
-        name are an error that names both plugins.
+        Tools and sections use the value as `ctx.deps.state[SLOT]`. The session stores it. Two slots with the same name
+        are an error that names both plugins.
 
     Example:
         from deep_core import StateSlot, hookimpl
 
-        FAVOURITES = StateSlot("favourites", list[str], list)
+        FAVORITES = StateSlot("favorites", list[str], list)
 
         @hookimpl
         def deep_state():
-            return [FAVOURITES]
+            return [FAVORITES]
     """
 
 
@@ -104,11 +105,12 @@ def deep_session_methods() -> Mapping[str, Callable[..., Any]]:  # pyright: igno
     """Methods of the session: functions that applications call as `deps.name(…)`.
 
     Called:
-        Once, after the plugins are loaded.
+        Once, after the kernel has loaded the plugins.
 
     Result:
-        `deps.name(…)` calls the function with the deps first. A name that another plugin, a state slot or a field of
-        `DeepAgentDeps` has is an error that names both. An exception leaves the plugin out.
+        `deps.name(…)` calls the function with the deps as first argument. If another plugin, a state slot or a field of
+        `DeepAgentDeps` has the same name, an error names both. If the function raises, the kernel leaves the plugin
+        out.
 
     Example:
         from deep_core import StateSlot, hookimpl
@@ -130,15 +132,16 @@ def deep_session_methods() -> Mapping[str, Callable[..., Any]]:  # pyright: igno
 
 @hookspec(policy="collect", item="pydantic_ai.toolsets:AbstractToolset")
 def deep_toolsets(context: AgentContext) -> Iterable[AbstractToolset[DeepAgentDeps[Any]]]:  # pyright: ignore[reportReturnType]
-    """Toolsets: the tools that the model may call.
+    """Toolsets with the tools that the model may call.
 
     Called:
-        Once for every agent that is made.
+        Once for every agent.
 
     Result:
-        All are joined, each tool attributed to its plugin. Tag the tools (`metadata={"tags": ["read"]}`: read, write,
-        execute, network, destructive); a tool without tags counts as `write`. Two tools of one name are an error that
-        names both plugins. An exception leaves the plugin out of the agent.
+        The agent has the tools of all plugins, and the kernel knows which plugin each tool belongs to. Tag the tools
+        (`metadata={"tags": ["read"]}`) with read, write, execute, network or destructive. A tool without tags counts as
+        `write`. Two tools with the same name are an error that names both plugins. If the function raises, the kernel
+        leaves the plugin out of the agent.
 
     Example:
         from deep_core import hookimpl
@@ -160,14 +163,14 @@ def deep_toolsets(context: AgentContext) -> Iterable[AbstractToolset[DeepAgentDe
 
 @hookspec(policy="collect", item="collections.abc:Callable", mapping=True)
 def deep_backends(context: AgentContext) -> Mapping[str, BackendFactory]:  # pyright: ignore[reportReturnType]
-    """Backends: where files are and commands run, by name.
+    """Backends by name: places for files and commands.
 
     Called:
-        Once for every agent that is made. The factory of the chosen one is called once a session.
+        Once for every agent. The kernel calls the factory of the chosen backend once for each session.
 
     Result:
-        `backend="name"` finds it. Two of one name are an error that names both plugins. An exception leaves the
-        plugin out of the agent.
+        `backend="name"` selects a backend. Two backends with the same name are an error that names both plugins. If the
+        function raises, the kernel leaves the plugin out of the agent.
 
     Example:
         from deep_core import hookimpl
@@ -185,15 +188,18 @@ def deep_backends(context: AgentContext) -> Mapping[str, BackendFactory]:  # pyr
 
 @hookspec(policy="collect")
 def deep_history_processors(context: AgentContext) -> Iterable[Processor]:  # pyright: ignore[reportReturnType]
-    r"""History processors: they change the messages before a request is sent.
+    r"""History processors, which change the messages before a request.
 
     Called:
-        Once for every agent that is made. The processors run before every model request.
+        Once for every agent. The processors run before every request to the model.
 
     Result:
-        A chain: phase `redact`, then `reduce`, then `annotate`; within one, in plugin order. A bare callable in any
-        form that Pydantic AI takes becomes a `Processor` with defaults. An exception leaves the plugin out. A reducer
-        rewrites what was sent, so it does much and seldom, and never parts a tool's call from its result.
+        The processors form a chain: phase `redact`, then `reduce`, then `annotate`. Within a phase they follow plugin
+        order. A plain callable, in any form that Pydantic AI accepts, becomes a `Processor` with defaults. If the
+        function raises, the kernel leaves the plugin out of the agent.
+
+        A reducer rewrites what was sent, so it should act rarely and cut much. It must not separate a tool call from
+        its result.
 
     Example:
         import re
@@ -201,7 +207,7 @@ def deep_history_processors(context: AgentContext) -> Iterable[Processor]:  # py
         from deep_core import Processor, hookimpl
 
         def mask(value):
-            "A text, or an item with a text: what a user, a file or a live section said."
+            "Mask a text, or the text of an item (a user's, a file's or a live section's)."
             if isinstance(value, str):
                 return re.sub(r"\d{4} \d{4}", "****", value)
             return replace(value, content=mask(value.content)) if hasattr(value, "content") else value
@@ -223,15 +229,17 @@ def deep_history_processors(context: AgentContext) -> Iterable[Processor]:  # py
 
 @hookspec(policy="collect", item="deep_core.plugins.skills:SkillLoader")
 def deep_skill_loaders(context: AgentContext) -> Iterable[SkillLoader]:  # pyright: ignore[reportReturnType]
-    """Skill loaders: sources of skills.
+    """Skill loaders, the sources of skills.
 
     Called:
-        Once for every agent that is made.
+        Once for every agent.
 
     Result:
-        The plugin that offers skills reads them with `context.collect("deep_skill_loaders")`. An exception leaves
-        the plugin out of the agent. For a skill that a loader does not list, `read` and `resource` raise KeyError; for
-        a file that the skill has not, `resource` raises FileNotFoundError.
+        The plugin that offers skills reads the loaders with `context.collect("deep_skill_loaders")`. If the function
+        raises, the kernel leaves the plugin out of the agent.
+
+        For a skill that a loader does not list, `read` and `resource` must raise KeyError. For a file that the skill
+        does not have, `resource` must raise FileNotFoundError.
 
     Example:
         from deep_core import SkillMeta, hookimpl
@@ -258,15 +266,15 @@ def deep_skill_loaders(context: AgentContext) -> Iterable[SkillLoader]:  # pyrig
 
 @hookspec(policy="collect", item="deep_core.plugins.contributions:PromptSection")
 def deep_prompt_sections(context: AgentContext) -> Iterable[PromptSection]:  # pyright: ignore[reportReturnType]
-    """Prompt sections: what the model should know about the plugin.
+    """Prompt sections, which tell the model what it should know about the plugin.
 
     Called:
-        Once for every agent that is made. A live section's function runs before every request.
+        Once for every agent. The function of a live section runs before every request.
 
     Result:
-        Static texts stand first, in a stable order; a live text is appended when it changes. Do not repeat what a
-        tool's description says. An exception leaves the plugin out of the agent; a live section that raises later
-        keeps what was last sent.
+        Static texts come first, in a stable order. The kernel appends a live text when it changes. Do not repeat a
+        tool's description. If the hook raises, the kernel leaves the plugin out of the agent. If a live section raises
+        later, the text that was last sent stays.
 
     Example:
         from deep_core import PromptSection, hookimpl
@@ -279,15 +287,16 @@ def deep_prompt_sections(context: AgentContext) -> Iterable[PromptSection]:  # p
 
 @hookspec(policy="collect", item="pydantic_ai.capabilities:AbstractCapability")
 def deep_capabilities(context: AgentContext) -> Iterable[AbstractCapability[DeepAgentDeps[Any]]]:  # pyright: ignore[reportReturnType]
-    """Pydantic AI capabilities, for what no other hook gives.
+    """Pydantic AI capabilities, for what no other hook offers.
 
     Called:
-        Once for every agent that is made.
+        Once for every agent.
 
     Result:
-        They stand beside the kernel's own, inside the policy: they cannot answer for a call that must be approved.
-        One that overrides `handle_deferred_tool_calls` is refused unless the user names the plugin in `approvers`.
-        Instances, not classes. An exception leaves the plugin out of the agent.
+        The capabilities stand beside the kernel's own, inside the policy. They cannot answer a call that needs
+        approval. The kernel refuses a capability that overrides `handle_deferred_tool_calls` unless the user names the
+        plugin in `approvers`. Return instances, not classes. If the function raises, the kernel leaves the plugin out
+        of the agent.
 
     Example:
         from deep_core import hookimpl
@@ -302,14 +311,14 @@ def deep_capabilities(context: AgentContext) -> Iterable[AbstractCapability[Deep
 
 @hookspec(policy="deny")
 def deep_check_call(call: ToolCall, context: AgentContext, ctx: RunContext[DeepAgentDeps[Any]]) -> Verdict | None:
-    """A say on one tool call: `Allow`, `Ask`, `Deny`, or None for no opinion.
+    """A verdict on one tool call: `Allow`, `Ask`, `Deny`, or None.
 
     Called:
         Before every execution of every tool, in the agent and its subagents, with the validated arguments.
 
     Result:
-        The strictest answer of all plugins wins. An exception denies the call. May be async. `ctx.deps` is the
-        session, for a check that depends on it.
+        The strictest answer of all plugins wins. An exception denies the call. The function may be async. For a check
+        that depends on the session, use `ctx.deps`.
 
     Example:
         from deep_core import Deny, hookimpl
@@ -327,10 +336,11 @@ def deep_resolve_model(model_id: str) -> Model | None:
     """A model for an id that Pydantic AI does not know.
 
     Called:
-        When an agent is made or run with a model given as text.
+        When an agent is created or run with a model id.
 
     Result:
-        The first model wins; with None from all, Pydantic AI resolves the id. A plugin that raises is passed over.
+        The first model wins. If all plugins return None, Pydantic AI resolves the id. The kernel skips a plugin that
+        raises.
 
     Example:
         from deep_core import hookimpl
@@ -347,33 +357,33 @@ def deep_resolve_model(model_id: str) -> Model | None:
 
 @hookspec(policy="notify")
 def deep_agent_created(agent: Agent[Any, Any], context: AgentContext) -> None:
-    """Nothing: the plugin is told that an agent was made.
+    """Notification: an agent was created.
 
     Called:
         Once for every agent, when it is complete.
 
     Result:
-        Ignored; an exception is logged.
+        The kernel ignores the result and logs an exception.
 
     Example:
         from deep_core import hookimpl
 
         @hookimpl
         def deep_agent_created(agent, context):
-            context.logger.info("made %s", agent.name)
+            context.logger.info("created %s", agent.name)
     """
 
 
 @hookspec(policy="notify")
 def deep_run_event(event: RunEvent, context: AgentContext) -> None:
-    """Nothing: the plugin is told what happens in a run, as typed frozen events.
+    """Notification: something happened in a run, as a typed, frozen event.
 
     Called:
-        When a run starts and ends, a model request is answered, a tool call ends, approval is asked for, and a
-        history was compacted. Not for text as it streams.
+        When a run starts and ends, a model answers, a tool call starts and ends, a call asks or is approved or denied,
+        and a history was compacted. Not for streamed text.
 
     Result:
-        Ignored; an exception is logged. May be async.
+        The kernel ignores the result and logs an exception. The function may be async.
 
     Example:
         from deep_core import hookimpl
