@@ -29,6 +29,7 @@ from deep_core.plugins.index import Status
 from deep_core.plugins.settings import SETTINGS
 from tests import another_process
 from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages, readers_environment, turns
+from tests.import_graph import edges, read
 from tests.stubs import AnthropicStub, Script
 
 DOCS = ROOT / "docs"
@@ -372,9 +373,25 @@ def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Pat
 
 
 def test_the_architecture_page_has_every_file_of_the_kernel() -> None:
-    headings = [
-        line for line in (DOCS / "architecture.md").read_text(encoding="utf-8").splitlines() if line.startswith("## ")
-    ]
-    told = {name for line in headings for name in re.findall(r"[\w/]+\.py", line)}
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([\w/]+\.py)` \|", page, re.M)
     kernel = ROOT / "deep_core"
-    assert told == {str(path.relative_to(kernel)) for path in kernel.rglob("*.py") if path.name != "__init__.py"}
+    files = {str(path.relative_to(kernel)) for path in kernel.rglob("*.py") if path.name != "__init__.py"}
+    assert sorted(listed) == sorted(files)
+    named = set(re.findall(r"`((?:plugins|agent)/[\w/]+\.py)`", page))
+    assert named <= files  # the walks name files that are there
+
+
+def test_the_walks_of_the_architecture_page_go_forward_only() -> None:
+    """Each walk names files in the order in which they call: a file never imports one that the walk named before it."""
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    graph = edges(read(ROOT / "deep_core"))
+    walk = page.partition("## Follow one tool")[2].partition("## Follow one approved call")[0]
+    steps = [re.findall(r"`((?:plugins|agent)/[\w/]+)\.py`", line) for line in re.split(r"^\d+\. ", walk, flags=re.M)]
+    modules = [f"deep_core.{name.replace('/', '.')}" for step in steps for name in step[:1]]
+    assert len(modules) == 8
+    found = [modules.index(module) for module in modules]
+    assert found == sorted(found)
+    # Finding knows nothing of loading, loading nothing of agents: no step reaches a later one's layer from below.
+    below = [module for module in modules if module.startswith("deep_core.plugins")]
+    assert all(not target.startswith("deep_core.agent") for module in below for target in graph[module])
