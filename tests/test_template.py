@@ -39,22 +39,19 @@ BESIDE = ("pytest-deep", "cli", "backends", "filesystem", "skills")
 """What the tests of rendered plugins need."""
 
 
-def every_combination() -> list[Kinds]:
-    """All 128."""
-    return [
-        tuple(kind for kind, chosen in zip(KINDS, choice, strict=True) if chosen)
-        for choice in product((False, True), repeat=len(KINDS))
-    ]
+def each_alone() -> list[Kinds]:
+    """None, each alone, all."""
+    return [(), *((kind,) for kind in KINDS), KINDS]
 
 
 def every_pair() -> list[Kinds]:
-    """None, each alone, all, and rows in which every two kinds stand together, apart, and one without the other.
+    """Rows in which every two kinds stand together, apart, and one without the other.
 
-    The rows are the orthogonal array OA(8, 7, 2, 2): kind number j is in row i where i & (j + 1) has an odd number of
-    bits.
+    The rows are the orthogonal array OA(16, 15, 2, 2): kind number j is in row i where i & j has an odd number of bits.
     """
-    rows = [tuple(kind for j, kind in enumerate(KINDS, 1) if (i & j).bit_count() % 2) for i in range(8)]
-    return list(dict.fromkeys([(), *((kind,) for kind in KINDS), KINDS, *rows]))
+    assert len(KINDS) <= 15
+    rows = [tuple(kind for j, kind in enumerate(KINDS, 1) if (i & j).bit_count() % 2) for i in range(16)]
+    return [row for row in dict.fromkeys(rows) if row not in each_alone()]
 
 
 def answers(plugin: str, kinds: Iterable[str], **more: str) -> dict[str, str | bool]:
@@ -81,7 +78,7 @@ def named(kinds: Sequence[Kinds]) -> dict[str, Kinds]:
 
 
 def test_the_rows_hold_every_pair_of_choices() -> None:
-    rows = every_pair()
+    rows = [(), *every_pair()]
     for one, other in combinations(KINDS, 2):
         assert {(one in row, other in row) for row in rows} == set(product((False, True), repeat=2))
 
@@ -93,31 +90,43 @@ TRACES = {
     "skill_loader": ("skills.py", "deep_skill_loaders"),
     "prompt_section": ("sections.py", "deep_prompt_sections"),
     "capability": ("capability.py", "deep_capabilities"),
+    "state": ("state.py", "deep_state"),
+    "session_method": ("session.py", "deep_session_methods"),
+    "check_call": ("checks.py", "deep_check_call"),
+    "run_event": ("events.py", "deep_run_event"),
+    "hook": ("hookspecs.py", "deep_hookspecs"),
     "command": ("command.py", None),
 }
 """Kind -> its module and its hook. (What is imported in vain, the linters find.)"""
+BRINGS = {"session_method": TRACES["state"], "hook": TRACES["prompt_section"]}
+"""Kind -> the module and the hook that it needs besides."""
 OPTIONS = {
     "entries": {"toolset", "command"},
     "language": {"prompt_section"},
     "hide": {"history_processor"},
+    "confidential": {"check_call"},
     "slow_seconds": {"capability"},
 }
 """Option -> the kinds that read it."""
 
 
 def test_what_was_not_chosen_leaves_no_trace() -> None:
-    for kinds in every_combination():
+    for kinds in [*each_alone(), *every_pair()]:
         files = render(answers("weather", kinds))
         package = {Path(path).name for path in files if path.startswith("src/")}
         tests = {Path(path).name for path in files if path.startswith("tests/")}
-        modules = {TRACES[kind][0] for kind in kinds}
+        brought = {BRINGS[kind] for kind in kinds if kind in BRINGS}
+        modules = {TRACES[kind][0] for kind in kinds} | {module for module, _ in brought}
         options = {name for name, readers in OPTIONS.items() if readers & set(kinds)}
-        hooks = {hook for kind in kinds if (hook := TRACES[kind][1])} | ({"deep_options"} if options else set())
+        hooks = {hook for kind in kinds if (hook := TRACES[kind][1])} | {hook for _, hook in brought}
+        hooks |= {"deep_options"} if options else set()
         more = {"options.py"} if options else set()
         more |= {"skill.md"} if "skill_loader" in kinds else set()
         assert package == {"__init__.py", "py.typed", *modules, *more}
+        # What the hook brings is tested with the hook.
+        tested = modules if "prompt_section" in kinds else modules - {"sections.py"}
         quiet = set() if hooks else {"test_log.py"}
-        assert tests == {"test_conformance.py", *(f"test_{module}" for module in modules), *quiet}
+        assert tests == {"test_conformance.py", *(f"test_{module}" for module in tested), *quiet}
         init = files["src/deep_weather/__init__.py"]
         assert set(re.findall(r"^def (\w+)", init, re.M)) == (hooks or {"deep_agent_created"})
         if options:
@@ -130,7 +139,7 @@ def test_what_was_not_chosen_leaves_no_trace() -> None:
 
 
 def test_no_mark_of_the_template_is_left_and_every_text_ends_in_one_line_break() -> None:
-    for kinds in every_pair():
+    for kinds in [*each_alone(), *every_pair()]:
         for path, text in render(answers("weather", kinds)).items():
             rest = text.replace("${{ matrix.python }}", "")
             assert not re.search(r"\{\{(?!tool:)|\{%|%\}|cookiecutter", path + rest), path
@@ -222,7 +231,7 @@ def hook(given_answers: Mapping[str, str | bool]) -> dict[str, Any]:
 
 def test_cookiecutter_renders_the_same_files(tmp_path: Path) -> None:
     cookiecutter = pytest.importorskip("cookiecutter.main", reason="pip install -r requirements/dev.txt")
-    for number, kinds in enumerate(every_pair()):
+    for number, kinds in enumerate([*each_alone(), *every_pair()]):
         asked = answers("weather", kinds, author="Ann Lee", licence="BSD-3-Clause")
         made = Path(
             cookiecutter.cookiecutter(
@@ -262,7 +271,7 @@ def lint(parent: Path, folders: Mapping[str, Path]) -> None:
 
 
 def install(folder: Path, environment: Environment) -> None:
-    """Build the wheel, in this process, and unpack it: pip would take two minutes for 128 of them."""
+    """Build the wheel, in this process, and unpack it: pip would take a second for each."""
     (wheel,) = WheelBuilder(str(folder)).build(directory=str(folder / "dist"), versions=["standard"])
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(environment.site)
@@ -316,11 +325,24 @@ def own_tests(together: Together, folders: Sequence[Path], report: Path) -> None
             assert f"{folder.name}.tests.{test.stem}" in text, test
 
 
+def test_plugins_with_each_choice_alone_and_with_all_pass_their_own_tests(tmp_path: Path) -> None:
+    together = Together.of(tmp_path, each_alone())
+    own_tests(together, together.folders, tmp_path / "report.xml")
+
+
+def test_plugins_with_each_choice_alone_and_with_all_are_formatted_linted_and_typed(tmp_path: Path) -> None:
+    folders = rendered(tmp_path, each_alone())
+    longest = "t" * 40
+    lint(tmp_path, {**folders, longest: write(tmp_path, longest, KINDS)})
+
+
+@pytest.mark.wheels
 def test_plugins_with_every_pair_of_choices_pass_their_own_tests(tmp_path: Path) -> None:
     together = Together.of(tmp_path, every_pair())
     own_tests(together, together.folders, tmp_path / "report.xml")
 
 
+@pytest.mark.wheels
 def test_plugins_with_every_pair_of_choices_are_formatted_linted_and_typed(tmp_path: Path) -> None:
     lint(tmp_path, rendered(tmp_path, every_pair()))
 
@@ -374,42 +396,18 @@ def test_its_tests_pass_beside_other_tools_of_pytest_and_fail_at_its_own_warning
     assert re.search(r"^3 failed in ", done.out, re.M), done.out
 
 
-@pytest.fixture(scope="module")
-def all_128(tmp_path_factory: pytest.TempPathFactory) -> Together:
-    """A plugin for every combination, all installed in one environment."""
-
-    def make(root: Path) -> None:
-        Together.of(root, every_combination())
-
-    return Together(Environment(made_once(tmp_path_factory, "all-128", make)))
-
-
-PARTS = 4
-"""Runs of pytest over all 128: workers share them."""
-
-
-@pytest.mark.wheels
-@pytest.mark.parametrize("part", range(PARTS))
-def test_all_128_pass_their_own_tests(tmp_path: Path, all_128: Together, part: int) -> None:
-    assert len(all_128.folders) == 128
-    own_tests(all_128, all_128.folders[part::PARTS], tmp_path / "report.xml")
-
-
-@pytest.mark.wheels
-def test_all_128_are_formatted_linted_and_typed(tmp_path: Path) -> None:
-    lint(tmp_path, rendered(tmp_path, every_combination()))
-
-
 # -- in fresh environments ---------------------------------------------------------------------------------------------
 
 NEEDED = {"backend": ["deep-backends", "deep-filesystem"], "skill_loader": ["deep-skills"], "command": ["deep-cli"]}
 """What an agent needs besides, to make use of such a contribution."""
 
 AGENT = """
-import asyncio, json, logging, sys
+import json, logging
+from types import ModuleType
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
-from deep_core import Kernel, create_default_deps
+from pydantic_ai import Tool
+from deep_core import Kernel, create_default_deps, hookimpl
 
 plugin, kinds, slug = json.loads({arguments!r})
 logs = []
@@ -418,9 +416,11 @@ handler.emit = lambda record: logs.append(record.getMessage())
 logging.getLogger("deep." + plugin).addHandler(handler)
 logging.getLogger("deep." + plugin).setLevel(logging.DEBUG)
 
-calls = [("slow", {{}})]
+calls = [("slow", {{}}), ("send", {{"text": "-----BEGIN PRIVATE KEY-----"}})]
 if "toolset" in kinds:
     calls += [(plugin + "_lookup", {{"term": "example"}})]
+    if {{"state", "session_method"}} & set(kinds):
+        calls += [(plugin + "_note", {{"text": "Likes tea."}})]
 if "backend" in kinds:
     calls += [("write_file", {{"path": "a.txt", "content": "kept"}}), ("read_file", {{"path": "a.txt"}})]
 if "skill_loader" in kinds:
@@ -438,10 +438,24 @@ def slow() -> str:
     "Work."
     return "worked"
 
-with Kernel() as kernel:
+def send(text: str) -> str:
+    "Send a text."
+    return "sent " + text
+
+plugins = []
+if "hook" in kinds:
+    office = ModuleType("office")
+    name = "deep_" + plugin + "_facts"
+    setattr(office, name, hookimpl(of=plugin, specname=name)(lambda context: ["Closed on Mondays."]))
+    plugins.append(office)
+
+with Kernel(plugins=plugins) as kernel:
     backend = plugin if "backend" in kinds else None
-    agent = kernel.create_agent(FunctionModel(model), tools=[slow], backend=backend)
+    tools = [slow, Tool(send, metadata={{"tags": ["network"]}})]
+    agent = kernel.create_agent(FunctionModel(model), tools=tools, backend=backend)
     deps = create_default_deps(kernel=kernel)
+    if "session_method" in kinds:
+        getattr(deps, "add_" + plugin + "_note")("Likes cake.")
     result = agent.run_sync("Write to bob@example.org.", deps=deps)
     answer({{
         "output": result.output,
@@ -449,18 +463,18 @@ with Kernel() as kernel:
         "last": shown[-1][1],
         "logs": logs,
         "backend": type(deps.backend).__name__,
+        "notes": deps.state[(plugin + "_notes")[:40]] if {{"state", "session_method"}} & set(kinds) else [],
         "incidents": [str(incident) for incident in kernel.incidents],
     }})
 """
-FRESH = [(), *((kind,) for kind in KINDS), KINDS]
 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """Ours, and a plugin for each of FRESH: name -> wheel."""
+    """Ours, and a plugin for each kind alone, for none and for all: name -> wheel."""
 
     def make(folder: Path) -> None:
-        build(list(rendered(tmp_path_factory.mktemp("made"), FRESH).values()), folder)
+        build(list(rendered(tmp_path_factory.mktemp("made"), each_alone()).values()), folder)
 
     made = made_once(tmp_path_factory, "wheels-of-the-template", make)
     return {**of_the_checkout(tmp_path_factory), **wheels_in(made)}
@@ -472,7 +486,7 @@ def wheels_in(folder: Path) -> dict[str, Path]:
 
 
 @pytest.mark.wheels
-@pytest.mark.parametrize(("plugin", "kinds"), named(FRESH).items(), ids=list(named(FRESH)))
+@pytest.mark.parametrize(("plugin", "kinds"), named(each_alone()).items(), ids=list(named(each_alone())))
 def test_its_wheel_in_a_fresh_environment_is_seen_by_an_agent(
     tmp_path: Path, wheels: Mapping[str, Path], plugin: str, kinds: Kinds
 ) -> None:
@@ -490,11 +504,14 @@ def test_its_wheel_in_a_fresh_environment_is_seen_by_an_agent(
         part: [item.get("name") or item["id"] for item in explained[part] if item["plugin"] == plugin]
         for part in ("tools", "sections", "history_processors", "capabilities")
     }
-    sections = (["language"] if "prompt_section" in kinds else []) + (
-        ["sources"] if {"prompt_section", "toolset"} <= set(kinds) else []
+    notes = bool({"state", "session_method"} & set(kinds))
+    sections = (
+        (["language"] if "prompt_section" in kinds else [])
+        + (["sources"] if {"prompt_section", "toolset"} <= set(kinds) else [])
+        + (["notes"] if "prompt_section" in kinds and notes else [])
     )
     assert mine == {
-        "tools": [f"{plugin}_lookup"] if "toolset" in kinds else [],
+        "tools": [f"{plugin}_lookup", *([f"{plugin}_note"] if notes else [])] if "toolset" in kinds else [],
         "sections": sections,
         "history_processors": ["redact"] if "history_processor" in kinds else [],
         "capabilities": [f"{plugin}.SlowTools.1"] if "capability" in kinds else [],
@@ -515,6 +532,11 @@ def test_its_wheel_in_a_fresh_environment_is_seen_by_an_agent(
     assert ("kept" in report["last"]) is ("backend" in kinds)
     assert ("Look at what is there before you answer." in report["last"]) is ("skill_loader" in kinds)
     assert ("tool slow took 0.0 seconds" in report["logs"]) is ("capability" in kinds)
+    assert ("sent -----BEGIN" in report["last"]) is ("check_call" not in kinds)
+    assert ("Closed on Mondays." in instructions) is ("hook" in kinds)
+    assert any("tokens in" in line for line in report["logs"]) is ("run_event" in kinds)
+    added = ["Likes cake."] if "session_method" in kinds else []
+    assert report["notes"] == added + (["Likes tea."] if notes and "toolset" in kinds else [])
     assert any("was made" in line for line in report["logs"]) is (not kinds)
 
     command = environment.run(deep, plugin)

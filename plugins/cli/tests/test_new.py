@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from tests.environments import REPOSITORY, Distribution
 
-KINDS = ["toolset", "backend", "history_processor", "skill_loader", "prompt_section", "capability", "command"]
+KINDS = ["toolset", "backend", "history_processor", "skill_loader", "prompt_section", "capability", "state"]
+KINDS += ["session_method", "check_call", "run_event", "hook", "command"]
 
 
 @pytest.fixture
@@ -120,7 +121,13 @@ def test_a_distribution_that_was_named_wins_over_one_that_was_meant(deep: Any) -
 @pytest.mark.parametrize(
     ("said", "made"),
     [
-        (["all"], {"toolset", "backend", "history", "skills", "sections", "capability", "command"}),
+        (
+            ["all"],
+            {"toolset", "backend", "history", "skills", "sections", "capability", "command"}
+            | {"state", "session", "checks", "events", "hookspecs"},
+        ),
+        (["session-method"], {"state", "session"}),
+        (["hook", "run_event,check_call"], {"hookspecs", "sections", "events", "checks"}),
         (["none"], set()),
         (["history-processor , toolset"], {"history", "toolset"}),
     ],

@@ -5,35 +5,61 @@ Importing this module loads neither pydantic nor Pydantic AI: hooks import what 
 
 from __future__ import annotations
 
-{% if not (cookiecutter.toolset or cookiecutter.capability) and not cookiecutter.__nothing %}
-from typing import TYPE_CHECKING
-{% else %}
+{% if cookiecutter.toolset or cookiecutter.capability or cookiecutter.__notes or cookiecutter.__nothing %}
 from typing import TYPE_CHECKING, Any
+{% else %}
+from typing import TYPE_CHECKING
 {% endif %}
 
 from deep_core import hookimpl{% if cookiecutter.__options %}, lazy_exports{% endif %}
 
 
 if TYPE_CHECKING:
+{% if cookiecutter.session_method %}
+    from collections.abc import Callable
+{% endif %}
+{% if cookiecutter.hook %}
+    from types import ModuleType
+{% endif %}
+{% if cookiecutter.session_method or cookiecutter.hook %}
+
+{% endif %}
 {% set names %}
-{% if cookiecutter.toolset or cookiecutter.backend or cookiecutter.history_processor or cookiecutter.skill_loader or cookiecutter.prompt_section or cookiecutter.capability or cookiecutter.__nothing %}
+{% if cookiecutter.toolset or cookiecutter.backend or cookiecutter.history_processor or cookiecutter.skill_loader or cookiecutter.__sections or cookiecutter.capability or cookiecutter.check_call or cookiecutter.run_event or cookiecutter.__nothing %}
 AgentContext
 {% endif %}
 {% if cookiecutter.backend %}
 BackendFactory
 {% endif %}
+{% if cookiecutter.check_call %}
+Deny
+{% endif %}
 {% if cookiecutter.history_processor %}
 Processor
 {% endif %}
-{% if cookiecutter.prompt_section %}
+{% if cookiecutter.__sections %}
 PromptSection
+{% endif %}
+{% if cookiecutter.run_event %}
+RunEvent
 {% endif %}
 {% if cookiecutter.skill_loader %}
 SkillLoader
 {% endif %}
+{% if cookiecutter.__notes %}
+StateSlot
+{% endif %}
+{% if cookiecutter.check_call %}
+ToolCall
+{% endif %}
 {% endset %}
-{% if names.split() %}
-    from deep_core import {{ names.split() | join(', ') }}
+{% set names = names.split() %}
+{% if names | join(', ') | length > 94 %}
+    from deep_core import (
+        {{ names | join(',\n        ') }},
+    )
+{% elif names %}
+    from deep_core import {{ names | join(', ') }}
 {% endif %}
 {% if cookiecutter.__nothing %}
     from pydantic_ai import Agent
@@ -45,7 +71,7 @@ SkillLoader
     from pydantic_ai.toolsets import AbstractToolset
 {% endif %}
 {% if cookiecutter.__options %}
-{% if names.split() %}
+{% if names %}
 
 {% endif %}
     from .options import {{ cookiecutter.__class }}Options
@@ -61,6 +87,36 @@ def deep_options() -> type[{{ cookiecutter.__class }}Options]:
     from .options import {{ cookiecutter.__class }}Options
 
     return {{ cookiecutter.__class }}Options
+{% endif %}
+{% if cookiecutter.hook %}
+
+
+@hookimpl
+def deep_hookspecs() -> list[ModuleType]:
+    """The hook `deep_{{ cookiecutter.plugin }}_facts`, which other plugins implement."""
+    from . import hookspecs
+
+    return [hookspecs]
+{% endif %}
+{% if cookiecutter.__notes %}
+
+
+@hookimpl
+def deep_state() -> list[StateSlot[Any]]:
+    """What a session remembers."""
+    from .state import NOTES
+
+    return [NOTES]
+{% endif %}
+{% if cookiecutter.session_method %}
+
+
+@hookimpl
+def deep_session_methods() -> dict[str, Callable[..., Any]]:
+    """What applications call on a session: `deps.add_{{ cookiecutter.plugin }}_note("…")`."""
+    from .session import add_note
+
+    return {"add_{{ cookiecutter.plugin }}_note": add_note}
 {% endif %}
 {% if cookiecutter.toolset %}
 
@@ -78,7 +134,7 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
 
 @hookimpl
 def deep_backends(context: AgentContext) -> dict[str, BackendFactory]:
-    """The backend `{{ cookiecutter.plugin }}`: one for each session, made when the session first needs it."""
+    """The backend: one for each session, made when the session first needs it."""
     from .backend import FilesInMemory
 
     return {"{{ cookiecutter.plugin }}": lambda context: FilesInMemory()}
@@ -104,16 +160,15 @@ def deep_skill_loaders(context: AgentContext) -> list[SkillLoader]:
 
     return [PackageSkills()]
 {% endif %}
-{% if cookiecutter.prompt_section %}
+{% if cookiecutter.__sections %}
 
 
 @hookimpl
 def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     """What the model should know."""
-    from .options import {{ cookiecutter.__class }}Options
     from .sections import build_sections
 
-    return build_sections(context.options({{ cookiecutter.__class }}Options))
+    return build_sections(context)
 {% endif %}
 {% if cookiecutter.capability %}
 
@@ -126,6 +181,27 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
 
     options = context.options({{ cookiecutter.__class }}Options)
     return [SlowTools(options.slow_seconds, context.logger)]
+{% endif %}
+{% if cookiecutter.check_call %}
+
+
+@hookimpl
+def deep_check_call(call: ToolCall, context: AgentContext) -> Deny | None:
+    """A say on every tool call, whoever brings the tool."""
+    from .checks import check
+    from .options import {{ cookiecutter.__class }}Options
+
+    return check(call, context.options({{ cookiecutter.__class }}Options))
+{% endif %}
+{% if cookiecutter.run_event %}
+
+
+@hookimpl
+def deep_run_event(event: RunEvent, context: AgentContext) -> None:
+    """What happens in runs, for the log."""
+    from .events import log_event
+
+    log_event(event, context.logger)
 {% endif %}
 {% if cookiecutter.__nothing %}
 
