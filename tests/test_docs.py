@@ -93,7 +93,7 @@ def test_hooks_that_pages_show_being_implemented_exist(page: Path) -> None:
         name
         for block in blocks(page)
         if block.language == "python"
-        for name in re.findall(r"@hookimpl(?:\([^)]*\))?\s+(?:async )?def (\w+)(?!.*# misspelt)", block.code)
+        for name in re.findall(r"@hookimpl(?:\([^)]*\))?\s+(?:async )?def (\w+)(?!.*# misspelled)", block.code)
     ]
     own = re.findall(r"@hookspec\([^)]*\)\s+def (\w+)", page.read_text(encoding="utf-8"))
     assert set(implemented) <= {*SPECS, *own}
