@@ -9,9 +9,10 @@ __version__ = "0.1.0"
 
 HOMES = {
     "agent.config": ["AgentConfig"],
+    "agent.context": ["AgentContext"],
     "agent.kernel": ["Kernel", "create_deep_agent"],
     "agent.run.capability": ["agent_context"],
-    "plugins.context": ["AgentContext"],
+    "plugins.context": ["PluginContext"],
     "plugins.contributions": [
         "Allow", "Ask", "BackendFactory", "Contribution", "Deny", "Processor", "PromptSection",
         "StateSlot", "ToolCall", "Without",

@@ -1,5 +1,6 @@
 # The names of __init__.py as type checkers see them: at run time each is imported on first use.
 from .agent.config import AgentConfig
+from .agent.context import AgentContext
 from .agent.explain import Explanation, explain
 from .agent.kernel import Kernel, create_deep_agent
 from .agent.run.capability import agent_context
@@ -17,7 +18,7 @@ from .agent.run.workspace import BackendProtocol, SandboxProtocol
 from .agent.tools.expressions import FromPlugin, Prefix, Tag, ToolExpression, ToolName
 from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
 from .lazy import lazy_exports as lazy_exports
-from .plugins.context import AgentContext
+from .plugins.context import PluginContext
 from .plugins.contributions import (
     Allow,
     Ask,
@@ -56,6 +57,7 @@ __all__ = [
     "FromPlugin",
     "Kernel",
     "MissingExtra",
+    "PluginContext",
     "PluginError",
     "PluginKernel",
     "PluginOptions",

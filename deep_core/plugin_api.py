@@ -15,7 +15,7 @@ HOMES = {
     "agent.tools.rule_errors": ["UnmatchedExpression"],
     "agent.tools.toolsets": ["RESERVED_TOOL_NAMES", "static_definitions"],
     "errors": ["describe_error", "error_message", "suggest"],
-    "names": ["NAME", "canonical"],
+    "names": ["NAME", "canonical", "folder_name"],
     "plugins.config": [
         "Config", "ConfigLayer", "find_project_file", "read_file", "restrict", "trust", "user_file",
     ],

@@ -7,7 +7,7 @@ from .agent.tools.expressions import as_expression
 from .agent.tools.rule_errors import UnmatchedExpression
 from .agent.tools.toolsets import RESERVED_TOOL_NAMES, static_definitions
 from .errors import describe_error, error_message, suggest
-from .names import NAME, canonical
+from .names import NAME, canonical, folder_name
 from .plugins.config import (
     Config,
     ConfigLayer,
@@ -51,6 +51,7 @@ __all__ = [
     "field_docs",
     "find_plugins",
     "find_project_file",
+    "folder_name",
     "ignored_keys",
     "is_trusted_only",
     "last_live_texts",

@@ -22,9 +22,10 @@ KERNEL = ROOT / "deep_core"
 PACKAGES = [KERNEL, *sorted(path for path in ROOT.glob("plugins/*/src/*") if path.is_dir())]
 
 UP_FOR_TYPES = {
-    ("deep_core.plugins.context", "deep_core.agent.config"): "AgentContext.config is an AgentConfig",
-    ("deep_core.plugins.context", "deep_core.agent.run.session"): "AgentContext.backend takes a session",
+    ("deep_core.plugins.context", "deep_core.agent.run.session"): "PluginContext.session_dir takes a session",
+    ("deep_core.plugins.contributions", "deep_core.agent.context"): "a backend's factory receives a context",
     ("deep_core.plugins.contributions", "deep_core.agent.run.session"): "a live section's function sees the session",
+    ("deep_core.plugins.hookspecs", "deep_core.agent.context"): "hooks that receive a context",
     ("deep_core.plugins.hookspecs", "deep_core.agent.run.session"): "hooks that receive a session",
     ("deep_core.plugins.hookspecs", "deep_core.agent.run.events"): "deep_run_event receives events",
 }

@@ -79,7 +79,9 @@ def test_the_same_application_before_installing_after_it_and_after_uninstalling(
 def test_the_explanation_has_the_documented_form(here: Here) -> None:
     here.install(WEATHER)
     explanation = here.application()["explanation"]
-    assert explanation.keys() == {"schema", "sections", "tools", "history_processors", "capabilities", "totals"}
+    assert explanation.keys() == {
+        *("schema", "sections", "tools", "history_processors", "capabilities", "left_out", "totals")
+    }
     assert explanation["schema"] == 1
     for section in explanation["sections"]:
         assert section.keys() == {"name", "plugin", "chars", "tokens", "live", "locked"}

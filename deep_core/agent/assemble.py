@@ -12,12 +12,12 @@ from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
-from ..errors import PluginError, clash_message, suggest
-from ..plugins.context import AgentContext
+from ..errors import PluginError, suggest
 from ..plugins.contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
 from ..plugins.dispatch import Incidents
 from .config import restricted_layers
-from .policy.gates import NativeTools, PolicyCapability, approves
+from .context import AgentContext
+from .policy.gates import NativeTools, PolicyCapability, approves, leaves_of
 from .policy.rules import InterruptOn, Policy
 from .policy.vetting import vet
 from .run.capability import AgentParts, DeepCapability
@@ -52,10 +52,12 @@ COLLECT_ORDER = (
 def assemble(kernel: PluginKernel, model: Any, keywords: Mapping[str, Any]) -> Agent[Any, Any]:
     """Make the agent. See `create_deep_agent`."""
     kernel.check_open()
-    return _Assembly(kernel, model, keywords).agent()
+    return Assembly(kernel, model, keywords).agent()
 
 
-class _Assembly:
+class Assembly:
+    """One agent in the making: what plugins contribute is collected, then built."""
+
     def __init__(self, kernel: PluginKernel, model: Any, keywords: Mapping[str, Any]) -> None:
         self.kernel = kernel
         self.model = model
@@ -69,33 +71,24 @@ class _Assembly:
         self.config, self.agent_config = self.request.config, self.request.agent_config
         self.plugins = self.request.plugins
         self.policy = self._policy()
-        self.contexts = {name: self._context(name) for name in (*self.plugins, "app")}
+        self.contexts = {name: AgentContext(name, self) for name in (*self.plugins, "app")}
         self.collected: dict[str, list[Contribution[Any]]] = {}
+        self.workspaces: Workspaces | None = None
+        self.is_made = False
         self.known: list[ToolDefinition] | None = None
         self.guards: tuple[str, ...] = ()
 
     # -- collect -------------------------------------------------------------------------------------------------
 
-    def _context(self, plugin: str) -> AgentContext:
-        return AgentContext(
-            plugin,
-            config=self.agent_config,
-            config_files=self.config.protected,
-            options=self.request.options,
-            collect=self._collected,
-            on_close=self.kernel.on_close,
-            create_agent=self._child,
-            backend=self._backend,
-            resolve_model=self._resolve,
-            asks=self.policy.asks,
-            depth=self.request.get("depth", 0),
-        )
-
-    def _backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
+    def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
+        if self.workspaces is None:
+            raise _too_early("backend")
         deps.state.bind(self.kernel)
         return self.workspaces.for_session(deps, None)
 
-    def _child(self, model: Any = None, *, depth: int, **changes: Any) -> Agent[Any, Any]:
+    def child(self, model: Any = None, *, depth: int, **changes: Any) -> Agent[Any, Any]:
+        if not self.is_made:
+            raise _too_early("create_agent")
         inherited = {k: v for k, v in self.keywords.items() if k not in ("output_type", "instructions", "name")}
         self._only_narrower(changes)
         narrower, wider = changes.pop("tool_filter", None), inherited.get("tool_filter")
@@ -107,7 +100,7 @@ class _Assembly:
         changes["narrowing"] = [*inherited.get("narrowing", ()), *([rule] if rule not in (None, False) else [])]
         changes["capabilities"] = [*inherited.get("capabilities", ()), *changes.get("capabilities", ())]
         model = model if model is not None else self.model
-        child = _Assembly(self.kernel, model, {**inherited, **changes, "depth": depth})
+        child = Assembly(self.kernel, model, {**inherited, **changes, "depth": depth})
         agent = child.agent()
         self._guarded({*self.guards} - {*child.guards})
         if narrower is not None and (definitions := child.known) is not None:
@@ -134,7 +127,7 @@ class _Assembly:
         if missing:
             raise PluginError(f"a subagent cannot be made without {min(missing)!r}, which checks its parent's calls")
 
-    def _collected(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
+    def contributions(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
         if hook in self.collected:
             return tuple(c for c in self.collected[hook] if c.plugin not in self.dropped)
         owner = self.kernel.hooks.get(hook, "")
@@ -215,7 +208,7 @@ class _Assembly:
         policy = self.policy
         tools = ToolAssembly(self.kernel, self.request, policy, self._kept(), self.incidents)
         toolbox = tools.toolbox(self._all("deep_toolsets"))
-        self.workspaces = self._workspaces()
+        self.workspaces = workspaces = self._workspaces()
         plugin_capabilities = self._capabilities()
         own = self._own_capabilities()
         named = [cast("AbstractCapability[Any]", cap) for cap in own if isinstance(cap, AbstractCapability)]
@@ -229,13 +222,13 @@ class _Assembly:
                 native_tools=NativeTools(self._native_tools() | _native_kinds(named), self._refused_native),
                 owners=owners,
                 toolbox=toolbox,
-                workspaces=self.workspaces,
+                workspaces=workspaces,
                 contexts=self.contexts,
                 static=self._sections(live=False),
                 live=self._sections(live=True),
                 processors=[*self._all("deep_history_processors"), *self._own_processors()],
                 emit=policy.emit,
-                resolve_model=self._resolve if self.caller.plugins("deep_resolve_model", self._kept()) else None,
+                resolve_model=self.resolve_model if self.caller.plugins("deep_resolve_model", self._kept()) else None,
                 left_out=self.dropped,
                 incidents=self.incidents,
                 strict=self.strict,
@@ -272,6 +265,7 @@ class _Assembly:
         self.caller.notify_now(
             "deep_agent_created", lambda p: {"agent": agent, "context": self.contexts[p]}, among=self._kept()
         )
+        self.is_made = True
         return agent
 
     def _kept(self) -> tuple[str, ...]:
@@ -280,7 +274,7 @@ class _Assembly:
     def _model(self) -> Any:
         model = self.model if self.model is not None else self.agent_config.model.id
         if isinstance(model, str):
-            return self._resolve(model) or model
+            return self.resolve_model(model) or model
         return model
 
     def _model_settings(self) -> AgentModelSettings[Any] | None:
@@ -291,7 +285,7 @@ class _Assembly:
             return merge_model_settings(configured, given) or None
         return lambda ctx: merge_model_settings(configured, given(ctx)) or ModelSettings()
 
-    def _resolve(self, model_id: str) -> Any:
+    def resolve_model(self, model_id: str) -> Any:
         return self.caller.first("deep_resolve_model", {"model_id": model_id}, among=self._kept())
 
     def _output_type(self, policy: Policy) -> Any:
@@ -339,26 +333,16 @@ class _Assembly:
         )
 
     def _workspaces(self) -> Workspaces:
-        provided: dict[str, Any] = {}
-        owners: dict[str, str] = {}
-        for item in self._all("deep_backends"):
-            name, factory = item.value
-            if name in owners:
-                pair = [(p, self.kernel.label(p)) for p in (owners[name], item.plugin)]
-                raise PluginError(clash_message("backend", name, pair))
-            owners[name] = item.plugin
-            provided[name] = (factory, self.contexts[item.plugin])
+        found = self._all("deep_backends")
+        self.kernel.check_unique("backend", [(c.value[0], c.plugin) for c in found])
+        provided = {c.value[0]: (c.value[1], self.contexts[c.plugin]) for c in found}
         chosen = self.request.get("backend") or self.agent_config.runtime_policy.profile
         return Workspaces(chosen, provided, self.contexts["app"], self.kernel.tracer)
 
     def _sections(self, *, live: bool) -> list[Contribution[PromptSection]]:
-        owners: dict[str, Contribution[PromptSection]] = {}
-        for item in self._all("deep_prompt_sections"):
-            other = owners.setdefault(item.value.name, item)
-            if other is not item:
-                pair = [(c.plugin, self.kernel.label(c.plugin)) for c in (other, item)]
-                raise PluginError(clash_message("prompt section", item.value.name, pair))
-        found = [c for c in owners.values() if (c.value.fn is not None) == live]
+        sections = self._all("deep_prompt_sections")
+        self.kernel.check_unique("prompt section", [(c.value.name, c.plugin) for c in sections])
+        found = [c for c in sections if (c.value.fn is not None) == live]
         found = found if live else [c for c in map(self._resolved, found) if c is not None]
         return sorted(found, key=lambda c: c.value.order)  # stable: plugin order within one order
 
@@ -404,6 +388,13 @@ class _Assembly:
         self.incidents.record("app", "request", error, "the request went without it")
 
 
+def _too_early(what: str) -> PluginError:
+    return PluginError(
+        f"context.{what}() works at run time only, and this agent is still being made: call it in a tool, in a "
+        "section's function, or in a method of a toolset or capability"
+    )
+
+
 def _name_of(function: Callable[..., Any]) -> str:
     name = getattr(function, "__name__", type(function).__name__)
     return name.lower()
@@ -412,7 +403,7 @@ def _name_of(function: Callable[..., Any]) -> str:
 def _native_kinds(capabilities: Sequence[AbstractCapability[Any]]) -> frozenset[str]:
     """Kinds of native tools that the application's own capabilities add: named by code."""
     kinds = [
-        getattr(tool, "kind", "") for cap in capabilities for leaf in _leaves(cap) for tool in leaf.get_native_tools()
+        getattr(tool, "kind", "") for cap in capabilities for leaf in leaves_of(cap) for tool in leaf.get_native_tools()
     ]
     return frozenset(filter(None, kinds))
 
@@ -426,10 +417,4 @@ def _retries(given: int | Mapping[str, int] | None) -> int | dict[str, int]:
 
 
 def _approvers(capabilities: Sequence[AbstractCapability[Any]]) -> tuple[AbstractCapability[Any], ...]:
-    return tuple(leaf for cap in capabilities for leaf in (cap, *_leaves(cap)) if approves(leaf))
-
-
-def _leaves(capability: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:
-    leaves: list[AbstractCapability[Any]] = []
-    capability.apply(leaves.append)
-    return leaves
+    return tuple(leaf for cap in capabilities for leaf in (cap, *leaves_of(cap)) if approves(leaf))

@@ -15,7 +15,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from .policy.gates import PolicyCapability
+from .policy.gates import PolicyCapability, leaves_of
 from .run.capability import DeepCapability
 from .run.history import PROCESSOR_PHASES, last_live_texts
 from .run.session import create_default_deps
@@ -117,8 +117,7 @@ def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Expla
     Raises:
         ValueError: no kernel made the agent, or another one did.
     """
-    leaves: list[Any] = []
-    agent.root_capability.apply(leaves.append)
+    leaves = leaves_of(agent.root_capability)
     deep = next((leaf for leaf in leaves if isinstance(leaf, DeepCapability)), None)
     policy = next((leaf for leaf in leaves if isinstance(leaf, PolicyCapability)), None)
     if deep is None or policy is None or (kernel is not None and deep.parts.kernel is not kernel):

@@ -148,9 +148,7 @@ class Request:
     def _must_be_active(self, name: str) -> None:
         record = self.kernel.plugins[name]
         if record.status != "active":
-            raise PluginError(
-                f"plugin {record.label} is {record.status}: {record.reason}", plugin=name
-            ) from record.error
+            raise PluginError(self.kernel.describe(name), plugin=name) from record.error
 
     def _configure(self, given: object) -> tuple[Config, AgentConfig]:
         config = self.kernel.config

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pydantic_ai.capabilities import HistoryProcessor
     from pydantic_ai.workspaces import WorkspaceBackend
 
+    from ..agent.context import AgentContext
     from ..agent.run.session import DeepAgentDeps
-    from .context import AgentContext
 
 __all__ = [
     "Allow",

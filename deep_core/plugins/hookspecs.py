@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.toolsets import AbstractToolset
 
+    from ..agent.context import AgentContext
     from ..agent.run.events import RunEvent
     from ..agent.run.session import DeepAgentDeps
-    from .context import AgentContext
     from .contributions import BackendFactory, Processor, PromptSection, StateSlot, ToolCall, Verdict
     from .options import PluginOptions
     from .skills import SkillLoader

@@ -68,6 +68,11 @@ class PluginRecord:
         dist = f" ({self.distribution})" if self.distribution else " (given by hand)"
         return f"{self.name} {self.version}".rstrip() + dist
 
+    @property
+    def summary(self) -> str:
+        """`plugin weather 0.1.0 (acme-weather) is disabled: …`, with the reason."""
+        return f"plugin {self.label} is {self.status}: {self.reason}".rstrip(": ")
+
     def fail(self, status: Status, reason: str, error: BaseException | None = None) -> None:
         """Take the plugin out of use, saying why."""
         self.status, self.reason, self.error = status, reason, error

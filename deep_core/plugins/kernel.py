@@ -6,11 +6,14 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import ConfigError, PluginError, clash_message, suggest, warn
 from ..tracing import Trace, Tracer
+from .context import PluginContext
 from .contributions import StateSlot
 from .dispatch import Caller, Incident, Incidents
 from .index import PluginRecord, Status, shield_pydantic
@@ -39,6 +42,7 @@ class PluginKernel:
         require: these must load, or nothing starts.
         config: a configuration file or mapping, trusted as code is.
         strict: every plugin that fails raises, at load and at run time.
+        data_dir: where plugins keep lasting data; None means the user's own folder (platformdirs).
 
     Raises:
         PluginError: a plugin given by hand or required did not load, or two plugins claim one state slot.
@@ -55,6 +59,7 @@ class PluginKernel:
         require: Iterable[str] = (),
         config: ConfigSource | None = None,
         strict: bool = False,
+        data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         self._closed = False
         self._active: tuple[str, ...] = ()
@@ -64,6 +69,7 @@ class PluginKernel:
         self._reported: set[tuple[str, str, type[BaseException]]] = set()
         self.latest = self._incidents.latest
         self.strict = strict
+        self._data_dir = data_dir
         found = find_plugins(
             plugins=plugins,
             discover=discover,
@@ -130,7 +136,7 @@ class PluginKernel:
         """A plugin that will not be used: raise where it was asked for by name, else warn once."""
         if record.status == "active":
             return
-        message = f"plugin {record.label} is {record.status}: {record.reason}"
+        message = record.summary
         if (self.strict and record.status not in ("disabled", "blocked")) or self._is_named(record):
             raise PluginError(message, plugin=record.name) from record.error
         if record.status not in ("disabled", "blocked"):
@@ -142,16 +148,17 @@ class PluginKernel:
         methods = self.caller.collect("deep_session_methods", lambda plugin: {}, among=self.active, drop=self._drop)
         slots = [c for c in slots if c.plugin in self.active]  # a plugin that fails contributes nothing, never half
         owners: dict[str, str] = dict.fromkeys(SESSION_NAMES, "deep_core")
-        for kind, items in (
-            ("state slot", [(c.value.name, c.plugin) for c in slots]),
-            ("session method", [(c.value[0], c.plugin) for c in methods]),
-        ):
-            for name, plugin in items:
-                if name in owners:
-                    pair = [(p, self.label(p)) for p in (owners[name], plugin)]
-                    raise PluginError(clash_message(kind, name, pair))
-                owners[name] = plugin
-        return {c.value.name: c.value for c in slots}, {c.value[0]: c.value[1] for c in methods}
+        self.check_unique("state slot", [(c.value.name, c.plugin) for c in slots], owners)
+        self.check_unique("session method", [(c.value[0], c.plugin) for c in methods], owners)
+        return {c.value.name: c.value for c in slots}, dict(c.value for c in methods)
+
+    def check_unique(self, kind: str, names: Iterable[tuple[str, str]], owners: dict[str, str] | None = None) -> None:
+        """Raise a PluginError if two plugins have one name. `names` are (name, plugin), `owners` those taken before."""
+        owners = {} if owners is None else owners
+        for name, plugin in names:
+            if name in owners:
+                raise PluginError(clash_message(kind, name, [(p, self.label(p)) for p in (owners[name], plugin)]))
+            owners[name] = plugin
 
     def _drop(self, plugin: str, where: str, error: BaseException) -> None:
         """Take a plugin out of use that fails while the kernel loads it."""
@@ -185,18 +192,36 @@ class PluginKernel:
             warn(f"plugin {record.label} failed and was left out of an agent: {reason}")
         return status, reason
 
-    def options(self, plugin: str) -> PluginOptions:
-        """A plugin's options as the configuration says them, for functions that are called without an agent.
+    def context(self, plugin: str) -> PluginContext:
+        """A plugin's options, folders and logger outside any agent: for its commands, jobs and tests.
 
         Raises:
-            KeyError: no active plugin of that name has options.
-            ConfigError: an option is wrong.
-            PluginError: the kernel is closed.
+            PluginError: no active plugin has that name, or the kernel is closed.
         """
+        self.check_open()
+        if plugin not in self.active:
+            raise PluginError(f"kernel.context({plugin!r}): {self.describe(plugin)}", plugin=plugin)
+        return PluginContext(plugin, self, partial(self._options, plugin))
+
+    def _options(self, plugin: str) -> PluginOptions | None:
         from .options import validate_options
 
-        self.check_open()
-        return validate_options(plugin, self.option_models()[plugin], self._settings[plugin])
+        model = self.option_models().get(plugin)
+        return model and validate_options(plugin, model, self._settings[plugin])
+
+    @property
+    def data_dir(self) -> Path:
+        """Where plugins keep lasting data, each in a folder of its own."""
+        from platformdirs import user_data_path
+
+        return Path(self._data_dir) if self._data_dir is not None else user_data_path("deep")
+
+    def describe(self, plugin: str) -> str:
+        """The status of a plugin and its reason, or that there is none of that name."""
+        record = self.plugins.get(plugin)
+        if record is None:
+            return f"no plugin {plugin!r} is installed.{suggest(plugin, self.plugins)}"
+        return record.summary
 
     def option_models(
         self, drop: Callable[[str, str, BaseException], object] | None = None

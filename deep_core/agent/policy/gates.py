@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
 
-__all__ = ["DeepBase", "InnerGate", "NativeTools", "PolicyCapability", "approves"]
+__all__ = ["DeepBase", "InnerGate", "NativeTools", "PolicyCapability", "approves", "leaves_of"]
 
 
 class DeepBase(AbstractCapability[Any]):
@@ -216,9 +216,7 @@ class PolicyCapability(AbstractCapability[Any]):
         root = ctx.root_capability
         if root is None:
             return
-        leaves: list[AbstractCapability[Any]] = []
-        root.apply(leaves.append)
-        for leaf in leaves:
+        for leaf in leaves_of(root):
             if leaf is not self and approves(leaf) and not self._named(leaf):
                 raise UserError(
                     f"capability {type(leaf).__name__} could approve tool calls in this run, and nobody named it as an "
@@ -306,6 +304,13 @@ class PolicyCapability(AbstractCapability[Any]):
         if (hosted := self.hosted.of("after_tool_execute")) is None:
             return result
         return await hosted.after_tool_execute(ctx, call=call, tool_def=tool_def, args=args, result=result)
+
+
+def leaves_of(capability: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:
+    """The capabilities that one is made of, outermost first."""
+    leaves: list[AbstractCapability[Any]] = []
+    capability.apply(leaves.append)
+    return leaves
 
 
 def approves(capability: AbstractCapability[Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 
 from ...errors import PluginError
-from .gates import DeepBase, PolicyCapability, approves
+from .gates import DeepBase, PolicyCapability, approves, leaves_of
 
 __all__ = ["vet"]
 
@@ -19,9 +19,7 @@ def vet(capability: AbstractCapability[Any], label: str, *, approver: bool, nati
     Raises:
         PluginError: it takes a reserved id, could approve calls, or adds a native tool that nobody named.
     """
-    leaves: list[AbstractCapability[Any]] = []
-    capability.apply(leaves.append)
-    for leaf in (capability, *leaves):
+    for leaf in (capability, *leaves_of(capability)):
         name = type(leaf).__name__
         if leaf.id in ("deep", "deep.policy"):
             raise PluginError(f"{label}: capability {name} takes the id {leaf.id!r}, which is the kernel's own")

@@ -16,11 +16,11 @@ from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 
 from ...errors import PluginError, describe_error, error_message
-from ...plugins.context import AgentContext
 from ...plugins.contributions import Contribution, Processor, PromptSection
 from ...plugins.dispatch import Incidents
+from ..context import AgentContext
 from ..policy.approvals import copy_args, unanswered_calls
-from ..policy.gates import DeepBase, InnerGate, NativeTools
+from ..policy.gates import DeepBase, InnerGate, NativeTools, leaves_of
 from ..policy.rules import Policy
 from ..tools.toolsets import RunToolsets, Toolbox
 from .events import ApprovalEvent, Emitter, RequestEvent, RunEndEvent, RunStartEvent, ToolEvent
@@ -259,9 +259,7 @@ def agent_context(agent: Agent[Any, Any], plugin: str) -> AgentContext:
     Raises:
         PluginError: the agent was not made by a kernel, or without that plugin.
     """
-    leaves: list[object] = []
-    agent.root_capability.apply(leaves.append)
-    for leaf in leaves:
+    for leaf in leaves_of(agent.root_capability):
         if isinstance(leaf, DeepCapability) and plugin in leaf.parts.contexts:
             return leaf.parts.contexts[plugin]
     raise PluginError(f"this agent was made without the plugin {plugin!r}; `deep plugins list` shows its status")

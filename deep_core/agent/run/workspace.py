@@ -20,8 +20,8 @@ from ...errors import PluginError, suggest
 from ...plugins.contributions import BackendFactory
 
 if TYPE_CHECKING:
-    from ...plugins.context import AgentContext
     from ...tracing import Tracer
+    from ..context import AgentContext
     from .session import DeepAgentDeps
 
 __all__ = ["BackendProtocol", "SandboxProtocol", "Workspaces"]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import logging
-import re
 import shutil
 import time
-import unicodedata
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +16,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import anyio
 import anyio.abc
 from pydantic_ai.workspaces import WorkspaceBackend
+
+from deep_core.plugin_api import folder_name
 
 from .factories import docker_backend
 
@@ -37,9 +36,6 @@ logger = logging.getLogger(__name__)
 IDLE_SECONDS = 3600.0
 CLEANUP_SECONDS = 60.0
 GRACE_SECONDS = 30.0
-# Lower case only: where a file system ignores case, "Ann" and "ann" would be one directory.
-_PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_SLUG_CHARS = 40
 
 
 class SessionLimitError(RuntimeError):
@@ -91,20 +87,12 @@ class SupportsDispose(Protocol):
 def session_directory_name(session_id: str) -> str:
     """The name of a session's directory or container: safe on every file system, different for different ids.
 
-    An id of up to 64 characters of `a-z`, `0-9`, `_` and `-` is its own name. Any other becomes what is readable of
-    it, a dot, which no id that is its own name has, and 128 bits of its SHA-256.
-
     Raises:
         ValueError: the id is empty.
     """
     if not session_id:
         raise ValueError("a session id cannot be empty")
-    if _PLAIN.fullmatch(session_id):
-        return session_id
-    ascii_only = unicodedata.normalize("NFKD", session_id).encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9]+", "-", ascii_only).strip("-")[:_SLUG_CHARS] or "session"
-    # surrogatepass: an id may be text that no UTF-8 can hold, and must not become another's.
-    return f"{slug}.{hashlib.sha256(session_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+    return folder_name(session_id)
 
 
 def docker_session(place: SessionPlace) -> WorkspaceBackend:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from deep_core import DeepAgentDeps, PluginError, agent_context
 
@@ -51,7 +51,7 @@ def limits_of(deps: DeepAgentDeps[Any]) -> UploadsOptions:
     _check(deps)
     kernel = deps.state.kernel
     if PLUGIN in kernel.active:
-        return cast("UploadsOptions", kernel.options(PLUGIN))
+        return kernel.context(PLUGIN).options(UploadsOptions)
     if deps.state.bound is None:
         return UploadsOptions()  # of a kernel that is yet to come
     raise UploadError(
