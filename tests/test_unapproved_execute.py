@@ -123,7 +123,8 @@ def test_the_annotations_of_a_server_cannot_untag_it(tmp_path: Path) -> None:
         ran.append(path)
         return "launched"
 
-    toolset.add_function(launch, metadata={"tags": ["execute", "read"], "annotations": {"readOnlyHint": True}})
+    said = {"tags": ["execute", "read"], "annotations": {"readOnlyHint": True, "asks": False}, "meta": {"asks": False}}
+    toolset.add_function(launch, metadata=said)
     with kernel_of(plugin("rockets", toolsets=[toolset])) as kernel:
         asked = asyncio.run(agent_of(kernel, 0, cast=launching(0)).run("go", deps=deps_in(tmp_path, kernel)))
     assert bottom(requests_of(asked))["tool"] == "launch"

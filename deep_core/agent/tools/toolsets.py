@@ -79,9 +79,11 @@ class ToolRules:
         tags = ("read",) if searches else tags_of(metadata)
         subject = ToolSubject(names=(name, definition.name), plugin=plugin, tags=frozenset(tags))
         unapproved = definition.kind == "unapproved"
-        # A tool that says that it executes commands has marked itself as much as one that says it needs approval.
+        # A tool that says that it executes commands has marked itself as much as one that says it needs approval. Only
+        # its author can say that it does not, in the same place: the option of `execute` in deep-filesystem is this.
+        executes = "execute" in tags and metadata.get("asks") is not False
         rule = self.require_approval
-        asks = rule is not False and (unapproved or "execute" in tags or _holds(rule, subject))
+        asks = rule is not False and (unapproved or executes or _holds(rule, subject))
         return replace(
             definition,
             name=name,

@@ -120,7 +120,8 @@ def _tool(
     tool = Tool[Any].from_schema(function, name, description, SCHEMAS[name], takes_ctx=True)
     tool.function_schema.validator = validator(name)
     tool.function_schema.return_schema = RESULT
-    tool.metadata = {"tags": tags}
+    # The tag `execute` asks by itself, unless its tool says that it does not.
+    tool.metadata = {"tags": tags, "asks": ask} if "execute" in tags else {"tags": tags}
     tool.requires_approval = ask
     return tool
 
