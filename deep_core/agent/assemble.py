@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from ..errors import PluginError, suggest
@@ -251,17 +252,22 @@ class Assembly:
             **self.request.passed_on,
             "retries": _retries(self.request.passed_on.get("retries")),
         }
-        agent: Agent[Any, Any] = Agent(
-            self._model(),
-            output_type=self._output_type(policy),
-            instructions=self.request.get("instructions", self.agent_config.instructions),
-            deps_type=cast("type[DeepAgentDeps[Any]]", DeepAgentDeps),
-            name=self.request.get("name") or self.agent_config.identity.name,
-            model_settings=self._model_settings(),
-            # `deep` last: it redacts what others appended, and its gate stands inside what they wrap around tools.
-            capabilities=[gate, *contributed[len(hosted) :], *own, deep],
-            **passed_on,
-        )
+        model = self._model()
+        try:
+            agent: Agent[Any, Any] = Agent(
+                model,
+                output_type=self._output_type(policy),
+                instructions=self.request.get("instructions", self.agent_config.instructions),
+                deps_type=cast("type[DeepAgentDeps[Any]]", DeepAgentDeps),
+                name=self.request.get("name") or self.agent_config.identity.name,
+                model_settings=self._model_settings(),
+                # `deep` last: it redacts what others appended, and its gate stands inside what they wrap around tools.
+                capabilities=[gate, *contributed[len(hosted) :], *own, deep],
+                **passed_on,
+            )
+        except UserError as error:
+            self.explain_unknown(error, model)
+            raise
         self.caller.notify_now(
             "deep_agent_created", lambda p: {"agent": agent, "context": self.contexts[p]}, among=self._kept()
         )
@@ -287,6 +293,18 @@ class Assembly:
 
     def resolve_model(self, model_id: str) -> Any:
         return self.caller.first("deep_resolve_model", {"model_id": model_id}, among=self._kept())
+
+    def explain_unknown(self, error: UserError, model_id: object) -> None:
+        """Raise a better error for a model that nobody knows: one that says what became of the plugin it names."""
+        plugin, colon, _ = str(model_id).partition(":")
+        if not colon or not str(error).startswith("Unknown model"):
+            return
+        why = self.kernel.describe(plugin)
+        if plugin in self.dropped:
+            why = f"plugin {self.kernel.label(plugin)} failed: {self.dropped[plugin][1]}"
+        elif plugin in self.kernel.active and plugin not in self.plugins:
+            why += ", but left out of this agent"
+        raise UserError(f"{error}. No plugin of this agent resolves it: {why}") from error
 
     def _output_type(self, policy: Policy) -> Any:
         given = self.request.get("output_type", str)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import infer_model
 
 from ..plugins.context import PluginContext
@@ -64,7 +65,11 @@ class AgentContext(PluginContext):
         Raises:
             pydantic_ai.UserError: no plugin and no provider has that id, or its provider's key is not set.
         """
-        return self._assembly.resolve_model(model_id) or infer_model(model_id)
+        try:
+            return self._assembly.resolve_model(model_id) or infer_model(model_id)
+        except UserError as error:
+            self._assembly.explain_unknown(error, model_id)
+            raise
 
     def create_agent(self, *args: Any, **kwargs: Any) -> Agent[Any, Any]:
         """Make an agent with the same kernel and policy, one level deeper. At run time only.
