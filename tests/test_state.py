@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
+import pickle
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import pytest
@@ -18,8 +20,10 @@ from pydantic_ai import FunctionToolset, RunContext
 from pydantic_ai.ui.vercel_ai import VercelAIAdapter
 
 from deep_core import DeepAgentDeps, Kernel, PluginError, PluginWarning, StateSlot, create_default_deps
-from tests.plugins_by_hand import agent_of, kernel_of, plugin, run, scripted
+from tests.plugins_by_hand import Site, agent_of, kernel_of, plugin, run, scripted, site
 from tests.stubs import Call
+
+__all__ = ["site"]
 
 
 class City(BaseModel):
@@ -429,3 +433,72 @@ def test_a_state_of_another_type_is_an_error(wrong: Any) -> None:
 def test_a_session_is_not_made_of_a_mapping() -> None:
     with pytest.raises(TypeError, match=r"deps\.state is a SessionState, not dict"):
         DeepAgentDeps(state={})  # type: ignore[arg-type]
+
+
+# -- looking at a session makes no kernel ------------------------------------------------------------------------------
+
+
+def look_at_names(deps: Any) -> Any:
+    return list(deps.state.names()), list(deps.state), "todos" in deps.state, CITIES in deps.state
+
+
+def pickle_it(deps: Any) -> Any:
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(deps)
+
+
+def copy_it(deps: Any) -> Any:
+    return copy.copy(deps), copy.copy(deps.state), replace(deps, app=1), deps.clone_for_subagent()
+
+
+@pytest.mark.parametrize("look", [look_at_names, repr, copy_it, pickle_it, lambda deps: deps == deps, vars])
+def test_looking_at_a_session_makes_no_kernel(look: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deep_core.plugins import kernel as module
+
+    monkeypatch.setattr(module, "_default", None)
+    look(create_default_deps())
+    look(DeepAgentDeps.load(json.dumps({"format": 1, "session_id": "a", "slots": {}})))
+    assert module._default is None
+
+
+def test_reading_a_slot_by_name_makes_the_default_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    from deep_core.plugins import kernel as module
+
+    made = kernel_of(plugin("notes", state=[StateSlot("remarks", list[str], list)]))
+    monkeypatch.setattr(module, "_default", made)
+    deps = create_default_deps()
+    assert "remarks" not in deps.state
+    assert deps.state["remarks"] == []
+    assert "remarks" in deps.state
+
+
+# -- names that are taken ----------------------------------------------------------------------------------------------
+
+RESERVED = """
+from deep_core import StateSlot, hookimpl
+
+@hookimpl
+def deep_state():
+    return [StateSlot("{name}", dict[str, str], dict), StateSlot("fine", int, int)]
+
+@hookimpl
+def deep_session_methods():
+    return {{"well": print}}
+"""
+
+
+@pytest.mark.parametrize("name", ["deep_runs", "deep_approvals", "deep_live", "deep_anything"])
+def test_a_slot_that_takes_a_name_of_the_kernel_fails_its_plugin_alone(site: Site, name: str) -> None:
+    site.install("greedy", RESERVED.format(name=name))
+    site.install("modest", RESERVED.format(name="mine").replace('"fine"', '"other"').replace("well", "better"))
+    with pytest.warns(PluginWarning, match=rf"plugin greedy .*state slot '{name}': names that begin with deep_ are"):
+        kernel = Kernel()
+    assert kernel.plugins["greedy"].status == "failed"
+    assert set(kernel.slots) == {"mine", "other"}
+    assert set(kernel.session_methods) == {"better"}
+    assert run(kernel.create_agent(scripted()), deps=create_default_deps(kernel=kernel)).output == "done"
+
+
+def test_a_slot_of_a_plugin_given_by_hand_that_takes_a_name_of_the_kernel_raises() -> None:
+    with pytest.raises(PluginError, match="names that begin with deep_ are the kernel's own; rename it"):
+        kernel_of(plugin("greedy", state=[StateSlot("deep_runs", int, int)]))

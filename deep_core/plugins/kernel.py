@@ -36,7 +36,8 @@ class PluginKernel:
 
     Args:
         plugins: modules or objects with hook implementations, besides the installed ones.
-        discover: False looks for no installed plugin, no configuration file and no environment variable.
+        discover: False uses no installed plugin, and reads no configuration file and no environment variable.
+        read_config: False reads no configuration file and no environment variable; installed plugins are used.
         allow: only these plugins may load (names of plugins or distributions).
         disable: these are left out, before import.
         require: these must load, or nothing starts.
@@ -54,6 +55,7 @@ class PluginKernel:
         *,
         plugins: Sequence[object] = (),
         discover: bool = True,
+        read_config: bool = True,
         allow: Iterable[str] | None = None,
         disable: Iterable[str] = (),
         require: Iterable[str] = (),
@@ -73,6 +75,7 @@ class PluginKernel:
         found = find_plugins(
             plugins=plugins,
             discover=discover,
+            read_config=read_config,
             allow=allow,
             disable=disable,
             require=require,
@@ -89,8 +92,8 @@ class PluginKernel:
         for message in (*found.warnings, *self._config_warnings()):
             warn(message)
         self._registry = Registry()
-        # Only where the environment may be read at all: `discover=False` reads nothing.
-        self.tracer = Tracer(to_stderr=discover and os.environ.get("DEEP_TRACE", "") not in ("", "0"))
+        traced = discover and read_config and os.environ.get("DEEP_TRACE", "") not in ("", "0")
+        self.tracer = Tracer(to_stderr=traced)
         self.caller = Caller(
             self._registry, order=self._order, incidents=self._incidents, label=self.label, tracer=self.tracer
         )
@@ -146,7 +149,14 @@ class PluginKernel:
         """What sessions have: slots, and methods. One name, one owner."""
         slots = self.caller.collect("deep_state", lambda plugin: {}, among=self.active, drop=self._drop)
         methods = self.caller.collect("deep_session_methods", lambda plugin: {}, among=self.active, drop=self._drop)
-        slots = [c for c in slots if c.plugin in self.active]  # a plugin that fails contributes nothing, never half
+        names = [("state slot", c.value.name, c.plugin) for c in slots]
+        names += [("session method", c.value[0], c.plugin) for c in methods]
+        for kind, name, plugin in names:
+            if name.startswith("deep_"):
+                why = f"{kind} {name!r}: names that begin with deep_ are the kernel's own; rename it"
+                self._drop(plugin, "its session", PluginError(why))
+        # A plugin that fails contributes nothing, never half.
+        slots, methods = ([c for c in found if c.plugin in self.active] for found in (slots, methods))
         owners: dict[str, str] = dict.fromkeys(SESSION_NAMES, "deep_core")
         self.check_unique("state slot", [(c.value.name, c.plugin) for c in slots], owners)
         self.check_unique("session method", [(c.value[0], c.plugin) for c in methods], owners)
@@ -220,7 +230,7 @@ class PluginKernel:
         """The status of a plugin and its reason, or that there is none of that name."""
         record = self.plugins.get(plugin)
         if record is None:
-            return f"no plugin {plugin!r} is installed.{suggest(plugin, self.plugins)}"
+            return f"this kernel has no plugin {plugin!r}.{suggest(plugin, self.plugins)}"
         return record.summary
 
     def option_models(

@@ -86,6 +86,7 @@ def find_plugins(
     *,
     plugins: Sequence[object] = (),
     discover: bool = True,
+    read_config: bool = True,
     allow: Iterable[str] | None = None,
     disable: Iterable[str] = (),
     require: Iterable[str] = (),
@@ -97,13 +98,14 @@ def find_plugins(
     Args:
         plugins: modules and objects given by hand.
         discover: whether installed plugins, configuration files and the environment are looked for.
+        read_config: False leaves configuration files and the environment out.
         allow: a closed list; None means what the configuration says.
         disable: left out, besides what the configuration says.
         require: must be active, besides what the configuration says.
         config: a file or mapping that code names.
         remembered: whether an active plugin is shown with the outcome of its last load.
     """
-    settings = load_config(config, files=discover)
+    settings = load_config(config, files=discover and read_config)
     found = scan() if discover else []
     hand = [candidate_from_object(plugin) for plugin in plugins]
     lists = Lists.of(settings, allow=allow, disable=disable, require=require)

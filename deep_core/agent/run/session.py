@@ -84,7 +84,12 @@ class SessionState:
 
     def __contains__(self, key: object) -> bool:
         name = key.name if isinstance(key, StateSlot) else key
-        return name in self._values or name in self._stored or name in self.kernel.slots
+        if name in self._values or name in self._stored:
+            return True
+        return self._kernel is not None and name in self._kernel.slots  # to look makes no kernel; to read a slot does
+
+    def __iter__(self) -> Iterator[str]:
+        return self.names()
 
     def get(self, key: StateSlot[T] | str, default: Any = None) -> Any:
         """The slot's value, or `default` where no plugin owns a slot of that name."""
