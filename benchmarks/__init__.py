@@ -1,1 +1,1 @@
-"""What the harness costs, beside a floor: `make bench` prints it, README.md is written from it."""
+"""Measure what the harness costs beside a floor: `make bench` prints it and writes README.md."""

@@ -17,7 +17,7 @@ from benchmarks.measure import Bench, Contender, Figure
 
 FLOOR, OURS = Contender("floor", "floor"), Contender("ours", "ours")
 PEER_ROWS = ["cold_start", "create", "turn", "static_cost", "sessions", "compaction"]
-"""Those in which the peers take part."""
+"""The rows that measure peers."""
 ROWS = [
     *PEER_ROWS,
     "command_line",
@@ -32,13 +32,19 @@ ROWS = [
 
 
 def main() -> int:
-    """Run the rows, one after the other; 1 where one is worse than at the other commit."""
+    """Run the rows one after the other; return 1 if one is worse than at the other commit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all by default")
     other = parser.add_mutually_exclusive_group()
-    other.add_argument("--peers", action="store_true", help="install and measure the peers of peers.txt too")
-    other.add_argument("--against", metavar="REV", help="measure ours as it was at that commit, in place of the floor")
-    parser.add_argument("--times", type=float, default=1.0, metavar="N", help="so many times the usual rounds")
+    other.add_argument("--peers", action="store_true", help="measure the peers of peers.txt too")
+    other.add_argument("--against", metavar="REV", help="compare with that commit in place of the floor")
+    parser.add_argument(
+        "--times",
+        type=float,
+        default=1.0,
+        metavar="N",
+        help="multiply the rounds: 0.2 for a trial, 3 for a small difference",
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.rows) - set(ROWS):
         parser.error(f"no such row: {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")

@@ -10,9 +10,9 @@ from typing import Any
 
 
 def main() -> None:
-    """Run the row's `child`; it answers when it is asked, line by line."""
+    """Run the row's `child`, which writes one answer for each line that it reads."""
     row, contender, parameters = sys.argv[1:]
-    out, sys.stdout = sys.stdout, sys.stderr  # what a contender prints must not stand among the answers
+    out, sys.stdout = sys.stdout, sys.stderr  # a contender's own output must not mix with the answers
 
     def answer(value: Any) -> None:
         print(json.dumps(value), file=out, flush=True)

@@ -1,6 +1,6 @@
-"""What is the same on a busy machine as on an idle one: modules, function calls, requests, characters, bytes kept.
+"""Counts that a busy machine does not change: modules, function calls, requests, characters, bytes kept.
 
-`python -m benchmarks.counts NAME [ARGUMENT…]` prints one count as JSON, from a process that did nothing else.
+`python -m benchmarks.counts NAME [ARGUMENT…]` prints one count as JSON, from a process of its own.
 tests/test_gates.py holds them to benchmarks/gates.json.
 """
 
@@ -34,7 +34,7 @@ OURS = (str(REPOSITORY / "deep_core"), str(REPOSITORY / "plugins"))
 
 
 class Calls:
-    """Counts calls of Python functions in all threads, in all and of our code, while it is on."""
+    """Count the calls of Python functions in all threads: all of them, and those of our code."""
 
     def __init__(self) -> None:
         self.all = 0
@@ -46,18 +46,18 @@ class Calls:
             self.ours += frame.f_code.co_filename.startswith(OURS)
 
     def on(self) -> None:
-        """Count from here."""
+        """Start counting."""
         threading.setprofile(self._called)
         sys.setprofile(self._called)
 
     def off(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
 
 
 def calls_per_turn(contender: str, turns: str) -> dict[str, float]:
-    """Of the work, from the first request to the last; a first session went before."""
+    """Count the calls of a turn, from the first request to the last, after a session that warms up."""
     calls, count = Calls(), int(turns)
 
     def pause(turn: int) -> None:
@@ -72,7 +72,7 @@ def calls_per_turn(contender: str, turns: str) -> dict[str, float]:
 
 
 def calls_per_request(contender: str, messages: str) -> dict[str, float]:
-    """Of a request that continues a history; the first of the run, which reads what is new to it, is not counted."""
+    """Count the calls of a request that continues a history, without the first of the run, which reads it."""
     calls, steps = Calls(), 4
 
     def pause(turn: int) -> None:
@@ -89,14 +89,14 @@ def calls_per_request(contender: str, messages: str) -> dict[str, float]:
 
 
 def requests(contender: str, turns: str) -> int:
-    """Requests that so many turns take."""
+    """Count the requests of so many turns."""
     came: list[int] = []
     _work(contender, int(turns), came.append)
     return len(came)
 
 
 def summaries(contender: str) -> int:
-    """Summary calls of the compaction bench."""
+    """Count the summary calls of the row `compaction`."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory).resolve()
         prepare(root, COMPACTED_TURNS)
@@ -104,26 +104,26 @@ def summaries(contender: str) -> int:
 
 
 def static_chars(contender: str) -> int:
-    """Characters that every request carries."""
+    """Count the characters that every request carries."""
     with tempfile.TemporaryDirectory() as directory:
         return load(contender).static_cost(Path(directory).resolve())[1]
 
 
 def modules_of_a_request(contender: str) -> list[str]:
-    """Modules that are imported when the first request comes."""
+    """List the modules imported at the first request."""
     static_chars(contender)
     return _imported()
 
 
 def modules_of_an_import(module: str) -> list[str]:
-    """Modules that importing one brings."""
+    """List the modules that an import brings."""
     before = set(_imported())
     import_module(module)
     return sorted(set(_imported()) - before)
 
 
 def modules_of_a_command(*arguments: str) -> list[str]:
-    """Modules that a command line brings; what it prints goes nowhere."""
+    """List the modules that a command imports; drop its output."""
     before = set(_imported())
     sys.argv = ["deep", *arguments]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
@@ -132,12 +132,12 @@ def modules_of_a_command(*arguments: str) -> list[str]:
 
 
 def _imported() -> list[str]:
-    """Modules that are not the standard library's: those differ from Python to Python."""
+    """List the imported modules without the standard library, which differs between versions of Python."""
     return sorted(name for name in sys.modules if name.partition(".")[0] not in sys.stdlib_module_names)
 
 
 def kept_per_session(contender: str) -> float:
-    """Bytes that stay allocated for each session that is over and dropped."""
+    """Measure the bytes that a finished and dropped session keeps allocated."""
     subject, sessions = load(contender), 20
 
     async def run(count: int) -> None:
@@ -158,7 +158,7 @@ def kept_per_session(contender: str) -> float:
 
 
 def peak_of_a_page(contender: str) -> int:
-    """Most bytes allocated at a time while 20 lines are read far into a file of 10 MB."""
+    """Measure the peak of allocated bytes while 20 lines far into a file of 10 MB are read."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory).resolve()
         with (root / "big.log").open("w") as file:

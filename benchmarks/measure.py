@@ -1,7 +1,7 @@
-"""Child processes in alternation, and what is made of their numbers: medians, spreads, ratios.
+"""Run child processes in turns, and make medians, spreads and ratios of their numbers.
 
-Every contender runs in a process of its own, with its own interpreter, so that no heap, cache or garbage collector is
-shared, and a peer can be measured that does not install beside us. They take turns: while one works, the others wait.
+Each contender runs in a process of its own, with its own interpreter: contenders share no heap, cache or garbage
+collector, and a peer needs not install beside us. They take turns: while one works, the others wait.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ __all__ = [
 ]
 
 NOISE = 0.05
-"""The margin of gates that are ratios of times: a turn of one and the same code was 1.13, 1.18, 1.21 and 1.24."""
+"""The margin of gates that are ratios of times: four runs of the same code gave 1.13, 1.18, 1.21 and 1.24."""
 REPOSITORY = Path(__file__).resolve().parent.parent
 KEPT = ("PATH", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT")
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Who is measured.
+    """One that is measured.
 
     Attributes:
-        name: for the table.
+        name: in the table.
         module: below `benchmarks.contenders`, or `module:ATTRIBUTE` of it.
         python: the interpreter that it runs in.
         repository: the checkout that it imports `benchmarks`, `tests` and the kernel from.
-        floor: the name of the contender that it is compared with.
+        floor: the name of the contender to compare with.
     """
 
     name: str
@@ -65,11 +65,11 @@ class Contender:
 
 @dataclass(frozen=True)
 class Spread:
-    """Values of the rounds: their median, least, greatest and number.
+    """Median, least, greatest and number of the values of the rounds.
 
     Attributes:
-        between: the interval that holds the true median with a probability of 95 %, or what comes nearest with so few
-            rounds: least and greatest below six. By the binomial distribution, so whatever the noise looks like.
+        between: the interval that holds the true median with a probability of 95 %, by the binomial distribution, which
+            assumes nothing about the noise. With less than six rounds, from the least to the greatest.
     """
 
     median: float
@@ -81,27 +81,27 @@ class Spread:
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         ranked, count = sorted(values), len(values)
-        cut = 0  # so many values at either end lie outside
+        cut = 0  # values left out at each end
         while sum(comb(count, k) for k in range(cut + 2)) <= 0.025 * 2**count:
             cut += 1
         return cls(statistics.median(ranked), ranked[0], ranked[-1], count, (ranked[cut], ranked[-1 - cut]))
 
     def show(self, digits: int) -> str:
-        """The median, with the spread where there is one."""
+        """Format the median, and the spread if there is one."""
         number = f"{self.median:,.{digits}f}"
         return number if self.low == self.high else f"{number} ({self.low:,.{digits}f}-{self.high:,.{digits}f})"
 
 
 @dataclass(frozen=True)
 class Goal:
-    """At most (or at least) so much, of the value or of the ratio to the floor.
+    """A limit of the value, or of the ratio to the floor.
 
     Attributes:
         limit: the number.
-        of: what is compared with it.
-        least: the value must be at least the limit.
-        gate: a goal whose miss keeps the work open; for others the distance is published.
-        margin: what a number may exceed the limit by, as a share of it, and be within the noise.
+        of: `value` or `ratio`.
+        least: the limit is a lower one.
+        gate: a miss blocks a release; the page explains the miss of any other goal.
+        margin: the share of the limit that counts as noise.
     """
 
     limit: float
@@ -121,17 +121,17 @@ class Goal:
 
 @dataclass
 class Figure:
-    """One line of the page: what was measured, of whom, against which goal.
+    """One line of the page.
 
     Attributes:
-        name: what.
+        name: what was measured.
         unit: of the values.
         values: contender -> spread.
         goal: for ours.
-        ratios: contender -> spread of the ratios to its floor, each of two values that were taken side by side.
+        ratios: contender -> spread of the ratios to its floor, each of two values of the same round.
         digits: after the decimal point.
         note: how to read it.
-        table: a column of the first table, else a line of the second.
+        table: show it as a column of the first table too.
     """
 
     name: str
@@ -145,7 +145,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether ours reaches the goal; None without a goal."""
+        """Whether ours meets the goal; None without a goal."""
         if self.goal is None or "ours" not in self.values:
             return None
         return self.goal.met((self.ratios if self.goal.of == "ratio" else self.values)["ours"].median)
@@ -153,11 +153,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Bench:
-    """What the rows are given: who is measured, and how long.
+    """Whom the rows measure, and how long.
 
     Attributes:
-        contenders: with the floors of all of them.
-        times: of the usual rounds, so many are measured: 0.2 for a trial, 3 for a small difference.
+        contenders: all of them, floors included.
+        times: the factor of all rounds.
     """
 
     contenders: Sequence[Contender]
@@ -165,16 +165,16 @@ class Bench:
 
     @property
     def ours(self) -> list[Contender]:
-        """Ours; beside another commit of ours, both."""
+        """Ours, and the other commit of ours if there is one."""
         return [contender for contender in self.contenders if contender.module == "ours"]
 
     @property
     def own(self) -> list[Contender]:
-        """The floor of our environment and ours, for rows that were not written for peers."""
+        """Ours and its floor, for rows that do not measure peers."""
         return [contender for contender in self.contenders if contender.name == "floor" or contender.module == "ours"]
 
     def rounds(self, usual: int) -> int:
-        """How many rounds to measure where there are usually so many."""
+        """Return the number of rounds to measure."""
         return max(1, round(usual * self.times))
 
     def figure(
@@ -187,14 +187,14 @@ class Bench:
         floor: str | None = None,
         **how: Any,
     ) -> Figure:
-        """A figure from rounds of one value for each contender; ratios are of values of the same round.
+        """Make a figure from rounds with one value for each contender.
 
         Args:
             name: what was measured.
             unit: of the values.
             rounds: contender -> value, of each round.
             goal: for ours.
-            floor: what all are compared with, in place of their own floor.
+            floor: compares all with this contender in place of their own floor.
             **how: the other attributes of the figure.
         """
         values = {who: Spread.of([each[who] for each in rounds]) for who in rounds[0]}
@@ -208,14 +208,14 @@ class Bench:
 
 
 def variables(home: Path, repository: Path = REPOSITORY) -> dict[str, str]:
-    """The environment of what is measured: no key, no setting of ours, byte code written, a home of its own."""
+    """Return the environment of a child process: no keys, no settings, byte code written, a home of its own."""
     kept = {key: os.environ[key] for key in KEPT if key in os.environ}
     return {**kept, "HOME": str(home), "PYTHONPATH": str(repository), "PYDANTIC_AI_NO_BANNER": "1"}
 
 
 @contextmanager
 def scratch() -> Generator[Path]:
-    """A directory that is gone afterwards."""
+    """Make a temporary directory."""
     path = Path(tempfile.mkdtemp(prefix="deep-bench-"))
     try:
         yield path
@@ -226,14 +226,14 @@ def scratch() -> Generator[Path]:
 class Child:
     """A process that runs `benchmarks.rows.<row>.child(contender, answer, **parameters)`.
 
-    `child` calls `answer(value)`, which comes back when it is asked again: in between it waits and uses no time. The
-    first answer is None where there is something to time afterwards: it says that everything is imported and warm.
+    `child` calls `answer(value)`, which returns at the next question: in between the process waits. A row that times
+    something answers None first, when everything is imported and warm.
     """
 
     def __init__(self, contender: Contender, row: str, home: Path, **parameters: Any) -> None:
         self.name = contender.name
         command = [contender.python, "-m", "benchmarks.child", row, contender.module, json.dumps(parameters)]
-        # It ends without cleaning up: what it made goes with `home`.
+        # The child ends without cleaning up; its files go with `home`.
         env = {**variables(home, contender.repository), "TMPDIR": str(home)}
         self._process = subprocess.Popen(
             command,
@@ -245,22 +245,22 @@ class Child:
         )
 
     def ask(self) -> Any:
-        """Let it work until its next answer."""
+        """Ask, and wait for the answer."""
         self.begin()
         return self.answer()
 
     def begin(self) -> None:
-        """Let it work."""
+        """Ask."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def answer(self) -> Any:
-        """Wait for what it answers."""
+        """Wait for the answer."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.name} ended with exit code {self._process.wait()}; its error is above")
+            raise RuntimeError(f"{self.name} ended with exit code {self._process.wait()}; see its error above")
         return json.loads(line)
 
     def __enter__(self) -> Child:
@@ -273,19 +273,19 @@ class Child:
 
 
 def ordered(contenders: Sequence[Any], number: int) -> Sequence[Any]:
-    """Forwards and backwards by turns, so that nobody always follows the same one."""
+    """Alternate the order, so that no contender always follows the same one."""
     return contenders if number % 2 else contenders[::-1]
 
 
 def ready(*children: Child) -> list[Any]:
-    """The first answers. All work at once: none of this is timed."""
+    """Wait until all are warm. They work at once, since none of this is timed."""
     for child in children:
         child.begin()
     return [child.answer() for child in children]
 
 
 def counted(contenders: Sequence[Contender], row: str, rounds: int = 1, **parameters: Any) -> list[dict[str, Any]]:
-    """Rounds of what is counted: nearly the same each time, whatever else the machine does, so all work at once."""
+    """Measure what a busy machine does not change: all contenders work at once."""
     out: list[dict[str, Any]] = []
     for _ in range(rounds):
         with scratch() as home, ExitStack() as stack:
@@ -295,9 +295,9 @@ def counted(contenders: Sequence[Contender], row: str, rounds: int = 1, **parame
 
 
 def alternate(contenders: Sequence[Contender], row: str, rounds: int, **parameters: Any) -> list[dict[str, Any]]:
-    """Rounds in which every contender answers once, in a fresh process, which has loaded what it needs before.
+    """Measure rounds in which each contender answers once, in a fresh process that is warm.
 
-    One more round goes first and is dropped, since it writes the byte code and fills the disk's cache.
+    A first round is dropped: it writes the byte code and fills the disk's cache.
     """
     out: list[dict[str, Any]] = []
     with scratch() as home:
@@ -313,10 +313,10 @@ def alternate(contenders: Sequence[Contender], row: str, rounds: int, **paramete
 def lockstep(
     contenders: Sequence[Contender], row: str, rounds: int, slices: int, **parameters: Any
 ) -> list[dict[str, Any]]:
-    """Rounds of `slices` answers, each contender giving one in turn; a round's values are the means of its slices.
+    """Measure rounds of `slices` answers, one of each contender in turn; a round's values are the means of its slices.
 
-    Slices are tens of milliseconds long: a disturbance of the machine hits all contenders, so that ratios are steadier
-    than values. Processes live through all rounds, and have warmed up before the first.
+    Slices are tens of milliseconds long: a disturbance of the machine hits all contenders, so ratios are steadier than
+    values. The processes live through all rounds and are warm before the first.
     """
     out: list[dict[str, Any]] = []
     with scratch() as home, ExitStack() as stack:
@@ -333,5 +333,5 @@ def lockstep(
 
 
 def only(rounds: Sequence[Mapping[str, Mapping[str, float]]], key: str) -> list[dict[str, float]]:
-    """One of the values that each contender answered with."""
+    """Select one of the values of each contender's answers."""
     return [{who: values[key] for who, values in each.items()} for each in rounds]

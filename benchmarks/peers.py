@@ -51,7 +51,7 @@ class Environment:
 
 
 def install() -> list[Environment]:
-    """Make the environments that are not there yet or whose pin has changed."""
+    """Make the environments that are missing or whose pin has changed."""
     lines = (HERE / "peers.txt").read_text("utf-8").splitlines()
     pins = (line.split(":") for line in lines if not line.startswith("#"))
     return [_installed(peer.strip(), requirement.strip()) for peer, requirement in pins]

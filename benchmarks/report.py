@@ -1,4 +1,4 @@
-"""What a run leaves behind: the table on the terminal, the JSON, and the page."""
+"""Report a run: the table on the terminal, the JSON, and the page."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ DISTRIBUTIONS = ("deep-core", "pydantic-ai-slim", "pydantic", "pydantic-core", "
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the benches.
+    """One run of the benchmarks.
 
     Attributes:
-        command: as it was typed.
-        minutes: that it took.
+        command: as the user typed it.
+        minutes: how long it took.
         figures: what came out.
         environments: of the peers.
     """
@@ -40,7 +40,7 @@ class Run:
 
 
 def machine() -> dict[str, Any]:
-    """Where it ran: no name of the machine, no path of it."""
+    """Describe the machine, without its name and paths."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "system": f"{platform.system()} {platform.release().partition('-')[0]}, {platform.machine()}",
@@ -61,7 +61,7 @@ def _processor() -> str:
 
 
 def as_json(run: Run) -> str:
-    """Everything, for other programs."""
+    """Format everything for other programs."""
     figures = [
         {**asdict(figure), "goal": figure.goal and str(figure.goal), "met": figure.met} for figure in run.figures
     ]
@@ -71,7 +71,7 @@ def as_json(run: Run) -> str:
 
 
 def as_table(run: Run) -> str:
-    """Both tables, as Markdown: what the terminal and the page show."""
+    """Format both tables as Markdown, for the terminal and the page."""
     return "\n\n".join(filter(None, (_contenders(run), _lines(run))))
 
 
@@ -116,7 +116,7 @@ def _markdown(rows: Sequence[Sequence[str]]) -> str:
 
 
 def as_page(run: Run) -> str:
-    """README.md, or PEERS.md."""
+    """Format README.md or PEERS.md."""
     about = machine()
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     missed = [figure for figure in run.figures if figure.met is False]
@@ -126,7 +126,7 @@ def as_page(run: Run) -> str:
         "## This run",
         f"`{run.command}`, {about['date']}, {run.minutes:.0f} minutes. {about['processor']}, {about['cores']} cores, "
         f"load {about['load'][0]} at the end; {about['system']}; {about['python']}; {versions}.",
-        *(_environment(each) for each in run.environments),
+        *(["\n".join(map(_environment, run.environments))] if run.environments else []),
         f"{met} goals met, {len(missed)} missed.",
         as_table(run),
     ]
@@ -137,9 +137,9 @@ def as_page(run: Run) -> str:
 
 def _environment(environment: Environment) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in environment.versions.items() if name != "python")
-    floor, *compared = (contender.name for contender in environment.contenders)
-    python, who = environment.versions["python"], ", ".join(compared)
-    return f"- {environment.requirement}: {python}, {versions}. *{floor}* is what {who} is compared with."
+    floor, *peers = (contender.name for contender in environment.contenders)
+    python, compare = environment.versions["python"], "compares" if len(peers) == 1 else "compare"
+    return f"- {environment.requirement}: {python}, {versions}. {', '.join(peers)} {compare} with *{floor}*."
 
 
 def _explained(figure: Figure) -> str:

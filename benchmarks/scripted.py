@@ -1,4 +1,4 @@
-"""The scripted model of the contenders on Pydantic AI: no network, no sleep, so that what is timed is the harness."""
+"""The scripted model of the contenders on Pydantic AI: no network and no sleep, so the harness alone is timed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from benchmarks.work import WINDOW, Step, step
 __all__ = ["Calls", "either_way", "ours_and_floors", "scripted", "work_model"]
 
 Calls = list[tuple[str, dict[str, object]]]
-"""Tools to call and their arguments; none ends the run."""
+"""Tools to call, with their arguments; an empty list ends the run."""
 
 
 Respond = Callable[[list[ModelMessage], AgentInfo], Awaitable[ModelResponse]]
 
 
 def either_way(respond: Respond, *, window: int = WINDOW) -> FunctionModel:
-    """A model that answers with what `respond` returns, streamed or not."""
+    """Make a model that answers with what `respond` returns, streamed or not."""
 
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
         for index, part in enumerate((await respond(messages, info)).parts):
@@ -33,10 +33,10 @@ def either_way(respond: Respond, *, window: int = WINDOW) -> FunctionModel:
 
 
 def scripted(answer: Callable[[int], Calls]) -> FunctionModel:
-    """A model that answers request `n` (from 0) with `answer(n)`.
+    """Make a model that answers request `n` (from 0) with `answer(n)`.
 
-    It tells its usage: a FunctionModel that does not is made to count the words of the whole history at each request,
-    which would be timed as the harness's.
+    It reports usage. Without, a FunctionModel counts the words of the whole history at each request, and that time
+    would count as the harness's.
     """
     requests = 0
 
@@ -51,7 +51,7 @@ def scripted(answer: Callable[[int], Calls]) -> FunctionModel:
 
 
 def ours_and_floors(this: Step) -> Calls:
-    """The calls of a turn, by the names that the floor's tools have, and ours."""
+    """Return the calls of a turn, by the names of the floor's tools, which are ours too."""
     return [
         ("write_file", {"path": this.write, "content": this.content}),
         ("read_file", {"path": this.read}),
@@ -62,7 +62,7 @@ def ours_and_floors(this: Step) -> Calls:
 def work_model(
     turns: int, pause: Callable[[int], None] = lambda turn: None, calls: Callable[[Step], Calls] = ours_and_floors
 ) -> FunctionModel:
-    """A model that asks for `turns` turns of the work; `pause` hears of each request, the last one (`turns`) too."""
+    """Make a model that asks for `turns` turns of the work, and calls `pause` at each request."""
 
     def answer(request: int) -> Calls:
         pause(request)

@@ -72,12 +72,12 @@ ASYNC_TOOLS = [_async(tool) for tool in TOOLS]
 
 
 def build(model: Model) -> Agent[Session, str]:
-    """The bare agent."""
+    """Make the bare agent."""
     return Agent(model, deps_type=Session, instructions=INSTRUCTIONS, tools=TOOLS)
 
 
 def build_async(model: Model) -> Agent[Session, str]:
-    """The bare agent with async tools."""
+    """Make the bare agent with async tools."""
     return Agent(model, deps_type=Session, instructions=INSTRUCTIONS, tools=ASYNC_TOOLS)
 
 

@@ -1,4 +1,4 @@
-"""What the contenders on LangChain have in common. Their tools belong to the agent: one agent a session."""
+"""What the contenders on LangChain have in common. Tools belong to the agent, so each session makes one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Calls = list[tuple[str, dict[str, Any]]]
 
 
 class ScriptedChatModel(BaseChatModel):
-    """Answers request `n` with the calls of `answer(n)`, none of which ends the run; told no tools, with a summary."""
+    """Answer request `n` with the calls of `answer(n)`; no call ends the run. Without tools, answer with a summary."""
 
     answer: Callable[[int, list[BaseMessage]], Calls]
     requests: int = 0
@@ -36,7 +36,7 @@ class ScriptedChatModel(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Sequence[Any], **settings: Any) -> Any:
-        """Remembers what it is shown."""
+        """Remember the tools."""
         self.tools[:] = tools
         return self.bind(told=True)
 
@@ -67,10 +67,10 @@ def _model(answer: Callable[[int, list[BaseMessage]], Calls], window: int = WIND
 
 @dataclass(frozen=True)
 class LangChainContender:
-    """As `PydanticAIContender`, as far as the rows for peers ask.
+    """What `PydanticAIContender` is for Pydantic AI, as far as the rows for peers need it.
 
     Attributes:
-        build: makes an agent of a model, for a session in a directory.
+        build: makes an agent for a session in a directory.
         calls: the calls of a turn, by the names of its tools.
     """
 
@@ -82,15 +82,15 @@ class LangChainContender:
         self.build(_model(self._turns(0, lambda turn: None)), Path.cwd())
 
     async def work(self, root: Path, turns: int, pause: Callable[[int], None], *, streamed: bool = False) -> None:
-        """One session of so many turns."""
+        """Run one session."""
         await self._run(_model(self._turns(turns, pause)), root)
 
     async def many(self, roots: list[Path], turns: int) -> None:
-        """Sessions side by side."""
+        """Run sessions side by side."""
         await asyncio.gather(*(self.work(root, turns, lambda turn: None) for root in roots))
 
     async def compact(self, root: Path, turns: int, window: int) -> tuple[int, int]:
-        """The work in a window of so many tokens: how often a summary was asked for, and the most characters sent."""
+        """Do the work in a small window; return the summary requests and the most characters sent."""
         work, largest = self._turns(turns, lambda turn: None), 0
 
         def answer(request: int, messages: list[BaseMessage]) -> Calls:
@@ -103,7 +103,7 @@ class LangChainContender:
         return len(model.summaries), largest
 
     def first_request(self, root: Path) -> tuple[list[BaseMessage], ScriptedChatModel, float, float]:
-        """What the first request holds, and when it came."""
+        """Return the first request and its time."""
         seen: list[tuple[list[BaseMessage], float, float]] = []
 
         def answer(request: int, messages: list[BaseMessage]) -> Calls:
@@ -116,7 +116,7 @@ class LangChainContender:
         return messages, model, came, cpu
 
     def static_cost(self, root: Path) -> tuple[int, int]:
-        """Tools that a request shows, and the characters of all that it holds beside the user's own text."""
+        """Count the tools of a request, and its characters without the user's text."""
         messages, model, _, _ = self.first_request(root)
         tools = [convert_to_openai_tool(tool)["function"] for tool in model.tools]
         chars = sum(tool_chars(tool["name"], tool["description"], tool["parameters"]) for tool in tools)

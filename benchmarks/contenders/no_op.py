@@ -1,4 +1,4 @@
-"""An agent of ours with the floor's tools and plugins that contribute nothing: what a plugin costs by being there."""
+"""An agent of ours with the floor's tools, and with plugins that contribute nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ASYNC", "FORTY", "NONE"]
 
 
 class NoOp:
-    """A plugin that answers every question with nothing."""
+    """A plugin that contributes nothing to any hook."""
 
     @hookimpl
     def deep_toolsets(self, context: Any) -> list[Any]:

@@ -1,6 +1,6 @@
-"""Ours: all that is installed, seven features on, over the confined local backend.
+"""Ours: everything that is installed, seven features, on the confined local backend.
 
-That backend's writes are atomic and flushed to the disk (fsync), which the floor's are not: it costs wall time, no CPU.
+The backend writes atomically and flushes to the disk (fsync); the floor does not. That costs wall time.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["CONTENDER"]
 
 
 def build(model: Model) -> Agent[Any, Any]:
-    """An agent as `create_deep_agent` makes it."""
+    """Make an agent."""
     return create_deep_agent(model)
 
 
 def session(root: Path) -> Any:
-    """A session in a directory."""
+    """Make a session in a directory."""
     return create_default_deps(backend=local_backend(root))
 
 

@@ -1,4 +1,4 @@
-"""What the contenders on Pydantic AI have in common: how their agents are run, and what their requests hold."""
+"""What the contenders on Pydantic AI have in common: running an agent, and reading its requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MAXRSS_PER_MB = 1024 * 1024 if sys.platform == "darwin" else 1024
 
 @dataclass(frozen=True)
 class Answered:
-    """One tool call: milliseconds of the clock, by how many MB the process's peak grew, what the model sees."""
+    """One tool call: milliseconds, the growth of peak memory in MB, and the result that the model sees."""
 
     ms: float
     mb: float
@@ -53,10 +53,10 @@ class PydanticAIContender:
     """A contender that is a `pydantic_ai.Agent`.
 
     Attributes:
-        build: makes an agent of a model.
+        build: makes an agent for a model.
         session: makes the deps of a session in a directory.
         calls: the calls of a turn, by the names of its tools.
-        options: more that its `run` takes for a session in a directory.
+        options: further arguments of `run` for a session in a directory.
     """
 
     build: Callable[[Model], Agent[Any, Any]]
@@ -70,7 +70,7 @@ class PydanticAIContender:
         return self.build(work_model(0))
 
     def run_options(self, root: Path) -> dict[str, Any]:
-        """What `run` takes for a new session."""
+        """Return the arguments of `run` for a new session."""
         return {"deps": self.session(root), **self.options(root)}
 
     def create(self) -> None:
@@ -78,13 +78,13 @@ class PydanticAIContender:
         self.build(work_model(0))
 
     async def work(self, root: Path, turns: int, pause: Callable[[int], None], *, streamed: bool = False) -> None:
-        """One session of so many turns in a prepared directory; `pause(n)` is called when request `n` has come."""
+        """Run one session in a prepared directory; call `pause(n)` at request `n`."""
         agent = self.build(work_model(turns, pause, self.calls))
         handler = _ignore if streamed else None
         await agent.run(PROMPT, **self.run_options(root), usage_limits=UNLIMITED, event_stream_handler=handler)
 
     async def many(self, roots: list[Path], turns: int) -> None:
-        """Sessions side by side on one agent, one to a directory."""
+        """Run sessions side by side on one agent, each in its directory."""
         agent = self.build(work_model(turns))
 
         async def one(root: Path) -> None:
@@ -94,7 +94,7 @@ class PydanticAIContender:
         await asyncio.gather(*map(one, roots))
 
     async def session_of(self, root: Path, turns: int) -> Any:
-        """What an application holds of a session of so many turns: its deps and its messages."""
+        """Run a session; return what an application keeps of it: deps and messages."""
         deps = self.session(root)
         model = work_model(turns, calls=self.calls)
         result = await self.agent.run(
@@ -103,13 +103,13 @@ class PydanticAIContender:
         return deps, result.all_messages()
 
     async def continued(self, root: Path, messages: int, turns: int, pause: Callable[[int], None]) -> None:
-        """A run of so many turns after a history of so many messages."""
+        """Continue a history of so many messages."""
         agent = self.build(work_model(turns, pause, self.calls))
         past = history(messages)
         await agent.run(PROMPT, **self.run_options(root), message_history=past, usage_limits=UNLIMITED)
 
     async def compact(self, root: Path, turns: int, window: int) -> tuple[int, int]:
-        """The work in a window of so many tokens: how often a summary was asked for, and the most characters sent."""
+        """Do the work in a small window; return the summary requests and the most characters sent."""
         model = work_model(turns, calls=self.calls)
         respond, summaries, largest = model.function, 0, 0
 
@@ -127,8 +127,7 @@ class PydanticAIContender:
         return summaries, largest
 
     async def one_call(self, root: Path, tool: str, args: dict[str, Any], tools: Sequence[Any] = ()) -> Answered:
-        """One call of a tool of its own, or of the application's `tools`: the result that the model sees, and what it
-        took from answer to next request."""
+        """Call one of its own tools, or of the application's `tools`; time it from the answer to the next request."""
         came: list[tuple[float, list[ModelMessage]]] = []
 
         async def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -145,7 +144,7 @@ class PydanticAIContender:
         return Answered((came[1][0] - came[0][0]) * 1000, grown, str(part.content))
 
     def first_request(self, root: Path) -> tuple[list[ModelMessage], AgentInfo, float, float]:
-        """What the first request holds, and when it came: on the system's monotonic clock, and in CPU seconds."""
+        """Return the first request and its time: on the system's monotonic clock, and in CPU seconds."""
         seen: list[tuple[list[ModelMessage], AgentInfo, float, float]] = []
 
         async def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -157,7 +156,7 @@ class PydanticAIContender:
         return seen[0]
 
     def static_cost(self, root: Path) -> tuple[int, int]:
-        """Tools that a request shows, and the characters of all that it holds beside the user's own text."""
+        """Count the tools of a request, and its characters without the user's text."""
         messages, info, _, _ = self.first_request(root)
         chars = sum(tool_chars(t.name, t.description or "", t.parameters_json_schema) for t in info.function_tools)
         chars += len(info.instructions or "")
@@ -169,7 +168,7 @@ class PydanticAIContender:
 
 
 def history(messages: int) -> list[ModelMessage]:
-    """A conversation of so many messages: a question, then calls of `ls` and their results, then an answer."""
+    """Make a conversation: a question, calls of `ls` with their results, an answer."""
     out: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("Look around.")])]
     for number in range((messages - 2) // 2):
         call = ToolCallPart("ls", {"path": "."}, tool_call_id=f"past-{number}")
@@ -180,7 +179,7 @@ def history(messages: int) -> list[ModelMessage]:
 
 
 def _chars(message: ModelMessage) -> int:
-    """Characters of what a provider is sent of a message."""
+    """Count the characters that a provider gets of a message."""
     return sum(
         len(part.args_as_json_str() if isinstance(part, ToolCallPart) else str(part.content))
         for part in message.parts

@@ -1,4 +1,4 @@
-"""pydantic-deep: its default agent on Pydantic AI's own local workspace, one to a session."""
+"""pydantic-deep: its default agent; each session has a local workspace of Pydantic AI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CONTENDER"]
 
 
 def build(model: Model) -> Any:
-    """An agent as `create_deep_agent` makes it; it does not ask the model for its window."""
+    """Make an agent; it does not ask the model for its window."""
     return create_deep_agent(model, context_manager_max_tokens=model.context_window)
 
 

@@ -1,1 +1,1 @@
-"""What is measured: one file a row of the page, each with `measure`, and `child` where contenders are compared."""
+"""The rows: one file each, with `measure`, and with `child` for what runs in a process of its own."""

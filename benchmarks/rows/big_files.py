@@ -39,7 +39,7 @@ FILES, NEEDLE = 100_000, "needle-42"
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Each read in a fresh process; the files are made once."""
+    """Measure each read in a fresh process; the files are made once."""
     with scratch() as root:
         _make_files(root)
         calls: dict[str, tuple[str, dict[str, Any]]] = {
@@ -72,7 +72,7 @@ def _make_files(root: Path) -> None:
 
 
 def _grep(bench: Bench, root: Path) -> list[Figure]:
-    """Beside ripgrep on the same tree, warm; nothing where ripgrep is not installed."""
+    """Compare with ripgrep on the same tree, warm. Nothing without ripgrep."""
     program = shutil.which("rg")
     if program is None:
         return []
@@ -104,7 +104,7 @@ def _ran(command: Sequence[str]) -> float:
 
 
 def child(module: str, answer: Callable[[Any], None], *, root: str, tool: str, args: dict[str, Any]) -> None:
-    """A small call to warm up, then the one that is measured."""
+    """Make a small call to warm up, then the one that counts."""
     contender = load(module)
     place = Path(root).resolve()
     asyncio.run(contender.one_call(place, "ls", {"path": "."}))

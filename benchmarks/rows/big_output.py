@@ -1,4 +1,4 @@
-"""Big outputs: what the conversation holds of a tool result of 5 MB, and whether all of it can be read."""
+"""Big outputs: the characters of a 5 MB tool result in the conversation, and whether all of it stays readable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHARS = 5_000_000
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Characters in the conversation; 1 where a file of the workspace holds the whole result, byte for byte."""
+    """Count characters in the conversation; 1 if a file of the workspace holds the whole result, byte for byte."""
     taken = counted(bench.own, "big_output")
     note = "1: a file of the workspace is equal to the result, by its hash"
     return [
@@ -34,7 +34,7 @@ def report() -> str:
 
 
 def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
-    """One call of an application's tool."""
+    """Call an application's tool once."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory).resolve()
         seen = asyncio.run(load(module).one_call(root, "report", {}, [report]))

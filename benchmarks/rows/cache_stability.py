@@ -1,4 +1,4 @@
-"""Prompt-cache stability at the provider's wire: which share of a request's bytes the next request begins with.
+"""Prompt-cache stability at the provider's wire: the share of a request's bytes with which the next request begins.
 
 50 turns of one conversation, todos changing each third turn and an upload coming each tenth, over five runs; between
 runs the session is dumped, and loaded by a new kernel that finds its plugins in the opposite order.
@@ -25,7 +25,7 @@ FEATURES = ("backends", "filesystem", "todo", "subagents", "skills", "summarizat
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Percent; 100 is a conversation of which no byte is paid twice."""
+    """Measure percent; at 100 the user pays no byte twice."""
     conversations = [
         replace(each, name=f"{each.name}, {provider}", module=provider) for provider in PROVIDERS for each in bench.ours
     ]
@@ -39,7 +39,7 @@ def measure(bench: Bench) -> list[Figure]:
 
 
 def child(provider: str, answer: Callable[[float], None]) -> None:
-    """One conversation over a stub of the provider."""
+    """Hold one conversation over a stub of the provider."""
     from tests import stubs
 
     stub_type = {"openai": stubs.OpenAIStub, "anthropic": stubs.AnthropicStub}[provider]
@@ -84,7 +84,7 @@ async def _converse(model: Callable[[], Any]) -> None:
 
 
 def cached_text(body: Mapping[str, Any]) -> bytes:
-    """What a provider keys its cache on: tools, system and messages, in this order; cache markers are no text."""
+    """Return what a provider's cache compares: tools, system and messages, in this order, without cache markers."""
     parts = [body.get("tools"), body.get("system"), *body["messages"]]
     return b"\n".join(json.dumps(_unmarked(part), ensure_ascii=False).encode() for part in parts)
 
@@ -98,12 +98,12 @@ def _unmarked(value: Any) -> Any:
 
 
 def share(requests: Sequence[bytes]) -> float:
-    """Percent of the bytes of all requests but the last with which the following request begins."""
+    """Return the percentage of bytes of all requests but the last with which the following request begins."""
     kept = sum(_common(before, after) for before, after in pairwise(requests))
     return 100 * kept / sum(map(len, requests[:-1]))
 
 
 def _common(before: bytes, after: bytes) -> int:
-    """Bytes from the beginning in which both agree."""
+    """Count the bytes of the common beginning."""
     pairs = enumerate(zip(before, after, strict=False))
     return next((index for index, (one, other) in pairs if one != other), min(len(before), len(after)))

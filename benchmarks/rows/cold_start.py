@@ -20,9 +20,9 @@ from benchmarks.measure import NOISE, Bench, Contender, Figure, Goal, only, orde
 __all__ = ["measure"]
 
 ROUNDS = 25
-"""Starts of one and the same code differ by a half; fifteen left a median that was 1.04 one time and 1.13 another."""
+"""Starts of the same code differ by a half: the median of fifteen was 1.04 one time and 1.13 another."""
 COMMANDS = 9
-"""The rounds, of those, in which the commands start too."""
+"""The rounds in which the commands start too."""
 CODE = """
 from benchmarks.contenders import load
 from pathlib import Path
@@ -35,9 +35,9 @@ PROMPT = b"\n>"
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Milliseconds of the clock, and of CPU."""
+    """Measure milliseconds of the clock, and of CPU."""
     with scratch() as home:
-        # The first round writes the byte code and the kernel's cache.
+        # The first round is dropped: it writes the byte code and the kernel's cache.
         taken = [_round(bench, home, number) for number in range(bench.rounds(ROUNDS) + 1)][1:]
     starts = [{who.name: each[who.name] for who in bench.contenders} for each in taken]
     goal = Goal(1.10, of="ratio", gate=True, margin=NOISE)
@@ -57,7 +57,7 @@ def measure(bench: Bench) -> list[Figure]:
 
 
 def _round(bench: Bench, home: Path, number: int) -> dict[str, dict[str, float]]:
-    """Each start once, one after the other; the commands among them in the first rounds."""
+    """Time each start once, one after the other; the commands in the first rounds only."""
     sides = {who.name: partial(_start, who, home) for who in bench.contenders}
     if number <= bench.rounds(COMMANDS):
         for name, (start, _) in STARTED.items():
@@ -73,7 +73,7 @@ def _start(contender: Contender, home: Path) -> dict[str, float]:
 
 
 def _run(contender: Contender, home: Path) -> dict[str, float]:
-    """All of `deep run`, until it has ended."""
+    """Time `deep run` until it has ended."""
     began = time.monotonic()
     command = [contender.python, "-m", "deep_cli", "run", "hi", "-m", "demo:echo"]
     assert "hi" in _output(command, contender, home)
@@ -96,7 +96,7 @@ def _output(command: list[str], contender: Contender, home: Path) -> str:
 
 
 def _chat(contender: Contender, home: Path) -> dict[str, float]:
-    """`deep chat` on a terminal, until it shows its prompt."""
+    """Time `deep chat` on a terminal until it shows its prompt."""
     here, there = pty.openpty()
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
     env = {**variables(home, contender.repository), "TERM": "xterm-256color"}
@@ -127,4 +127,4 @@ STARTED: dict[str, tuple[Callable[[Contender, Path], dict[str, float]], float]] 
     'deep run "hi" -m demo:echo': (_run, 1.3),
     "deep chat to its prompt": (_chat, 1.2),
 }
-"""Commands: how each is started, and its goal, in cold starts of the floor."""
+"""Command -> what times it, and its goal in cold starts of the floor."""

@@ -25,7 +25,7 @@ COMMANDS = {
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Only ours: there is nothing to compare with but the interpreter."""
+    """Measure ours beside the interpreter alone."""
     out: list[Figure] = []
     for installed, limit in INSTALLED.items():
         taken = lockstep(bench.ours, "command_line", bench.rounds(ROUNDS), 1, installed=installed)
@@ -36,7 +36,7 @@ def measure(bench: Bench) -> list[Figure]:
 
 
 def child(module: str, answer: Callable[[dict[str, float] | None], None], *, installed: int) -> None:
-    """Each command once, less what the interpreter takes; a first time before, which leaves the kernel's cache."""
+    """Time each command, less what the interpreter takes. A first time writes the kernel's cache."""
     with tempfile.TemporaryDirectory() as directory:
         environment = Environment.create(Path(directory).resolve())
         _fill(environment, installed)
@@ -52,7 +52,7 @@ def child(module: str, answer: Callable[[dict[str, float] | None], None], *, ins
 
 
 def _fill(environment: Environment, installed: int) -> None:
-    """Ours, as installed from wheels, and others that are no plugins."""
+    """Install ours as from wheels, and distributions that are no plugins."""
     metadata = f"{environment.site}/deep_core-0.1.0.dist-info"
     Path(metadata).mkdir()
     Path(metadata, "METADATA").write_text("Metadata-Version: 2.1\nName: deep-core\nVersion: 0.1.0\n")
@@ -64,7 +64,7 @@ def _fill(environment: Environment, installed: int) -> None:
         points = environment.site / other.dist_info / "entry_points.txt"
         if number % 4:
             points.unlink()
-        else:  # about as many as in a real environment have a command
+        else:  # in a real environment about every fourth has a command
             points.write_text(f"[console_scripts]\nlibrary-{number} = library_{number}:main\n")
 
 

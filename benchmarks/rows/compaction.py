@@ -1,4 +1,4 @@
-"""Compaction: how many summaries 120 turns in a window of 60,000 tokens take."""
+"""Compaction: the summary calls of 120 turns in a window of 60,000 tokens."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["child", "measure"]
 
 TURNS, WINDOW = 120, 60_000
 UNABLE = ("floor", "langchain_floor", "harness:FILES", "harness:CODER")
-"""Those that do not compact as they are measured here."""
+"""Contenders without compaction."""
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Summary calls, and the largest request in percent of the window (estimated, four characters a token)."""
+    """Count summary calls, and the largest request in percent of the window (four characters a token)."""
     able = [contender for contender in bench.contenders if contender.module not in UNABLE]
     taken = counted(able, "compaction")
     note = "of the largest request; above 100 the provider would have refused it"
@@ -31,7 +31,7 @@ def measure(bench: Bench) -> list[Figure]:
 
 
 def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
-    """The work, in a window that it overflows more than twice."""
+    """Do the work in a window that it fills more than twice."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory).resolve()
         prepare(root, TURNS)

@@ -1,4 +1,4 @@
-"""Making an agent: the first one of a process, and the ones after it."""
+"""Make an agent: the first of a process, and those after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROUNDS, AGAIN = 5, 20
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Milliseconds of CPU, everything imported."""
+    """Measure milliseconds of CPU, with everything imported."""
     taken = alternate(bench.contenders, "create", bench.rounds(ROUNDS))
     note = "the first of a process: ours finds and imports its plugins here"
     return [
@@ -24,7 +24,7 @@ def measure(bench: Bench) -> list[Figure]:
 
 
 def child(module: str, answer: Callable[[dict[str, float] | None], None]) -> None:
-    """One agent, then twenty."""
+    """Make one agent, then twenty."""
     contender = load(module)
     answer(None)
     began = time.process_time()

@@ -1,4 +1,4 @@
-"""Long histories: what a request costs beyond the floor's when 100, 1,000 or 10,000 messages came before."""
+"""Long histories: what a request costs beyond the floor's after 100, 1,000 or 10,000 messages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from benchmarks.work import prepare
 __all__ = ["child", "measure"]
 
 STEPS = 4
-"""Requests of one answer; the first of a run, which reads what is new to it, is not among them."""
+"""Requests of one answer, without the first of a run, which reads the history."""
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """CPU milliseconds of a request, and how the overhead grows."""
+    """Measure CPU milliseconds of a request, and how the overhead grows."""
     out: list[Figure] = []
     beyond: dict[int, float] = {}
     for messages, rounds in ((100, 9), (1_000, 7), (10_000, 5)):
@@ -30,14 +30,14 @@ def measure(bench: Bench) -> list[Figure]:
         if "floor" in taken[0]:
             beyond[messages] = Spread.of([each["ours"]["cpu"] - each["floor"]["cpu"] for each in taken]).median
     if beyond:
-        note = "the floor itself grows with the history; ours should add what is new, whatever came before"
+        note = "the floor itself grows with the history; ours should add the cost of what is new"
         values = {f"{count:,} messages": Spread.of([value]) for count, value in beyond.items()}
         out.append(Figure("beyond the floor, by messages", "ms CPU", values, note=note))
     return out
 
 
 def child(module: str, answer: Callable[[dict[str, float] | None], None], *, messages: int) -> None:
-    """Runs that continue the same history."""
+    """Continue the same history again and again."""
     contender = load(module)
 
     def request() -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Memory: what a session leaves behind when it is over, and what one that waits for its user takes."""
+"""Memory of a finished session, and of one that waits for its user."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ TURNS, HELD, IDLE = 20, 40, 1_000
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Resident memory, in MB a session."""
-    # Pages come and go: a commit beside another one needs the spread, the distance to the goals does not.
+    """Measure resident memory in MB a session."""
+    # The goals are far away, so one round does; a comparison of two commits needs the spread.
     taken = counted(bench.own, "memory", bench.rounds(5) if len(bench.ours) > 1 else 1)
     return [
         bench.figure(
             "a finished session of 20 turns, held", "MB", only(taken, "held"), Goal(0.35), digits=3,
             note="its deps and its messages, which hold 90 KB of text",
         ),
-        bench.figure("a finished session, dropped", "MB", only(taken, "dropped"), digits=3, note="what stays behind"),
+        bench.figure("a finished session, dropped", "MB", only(taken, "dropped"), digits=3, note="what it leaves"),
         bench.figure("an idle session of 1,000", "MB", only(taken, "idle"), Goal(0.3), digits=3, note="after one turn"),
     ]  # fmt: skip
 
 
 def resident() -> float:
-    """MB of this process that are in memory now."""
+    """Return the resident memory of this process in MB."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
 
 
 def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
-    """Sessions on one agent, one after the other."""
+    """Run sessions on one agent, one after the other."""
     contender = load(module)
 
     def grown(count: int, turns: int, hold: bool) -> float:

@@ -1,4 +1,4 @@
-"""Plugins at scale: a turn of the kernel without a plugin, and with forty that do nothing, on the floor's tools."""
+"""Plugins at scale: a turn of the kernel without a plugin, and with forty no-op plugins, with the floor's tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOAL = Goal(1.05, of="ratio")
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """CPU milliseconds a turn, streamed and not; the kernel alone beside both floors."""
+    """Measure CPU milliseconds a turn, streamed and not; the kernel alone beside both floors."""
     floors = [each for each in bench.own if each.name == "floor"]
     out: list[Figure] = []
     for streamed in (False, True):

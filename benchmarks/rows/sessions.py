@@ -18,7 +18,7 @@ SESSIONS, TURNS, ROUNDS, WARM = 40, 20, 5, 4
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Turns a second, and CPU milliseconds a turn."""
+    """Measure turns a second, and CPU milliseconds a turn."""
     taken = lockstep(bench.contenders, "sessions", bench.rounds(ROUNDS), 1)
     goal = Goal(0.8, of="ratio", least=True)
     return [
@@ -28,7 +28,7 @@ def measure(bench: Bench) -> list[Figure]:
 
 
 def child(module: str, answer: Callable[[dict[str, float] | None], None]) -> None:
-    """All sessions, again and again, after a few to warm up."""
+    """Run all sessions again and again, after a few that warm up."""
     contender = load(module)
 
     def rates(sessions: int) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Hundreds of skills: how long the first request waits for them, cold and warm, and what they add to it."""
+"""Hundreds of skills: the delay of the first request, cold and warm, and the tokens that they add."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = ("invoice", "deploy", "graph", "kernel", "migrate", "audit", "resume", "
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Against the same agent without a skill; cold: an index that does not exist; warm: a fresh process with it."""
+    """Compare with the same agent without a skill. Cold has no index; warm is a fresh process with one."""
     out: list[Figure] = []
     for count in (402, 1_006):
         with scratch() as root:
@@ -57,7 +57,7 @@ def _write(root: Path, count: int) -> None:
 
 
 def child(module: str, answer: Callable[[dict[str, float] | None], None], *, directory: str) -> None:
-    """The first request of an agent with the skills of a directory, less that of one without."""
+    """Measure the first request with the skills of a directory, less that without skills."""
     from deep_backends import memory_backend
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
     from pydantic_ai.models.function import AgentInfo, FunctionModel

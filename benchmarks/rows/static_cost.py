@@ -1,4 +1,4 @@
-"""What every request carries beside the conversation: tools and prompt, in characters."""
+"""What each request carries beside the conversation: tools and prompt, in characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["child", "measure"]
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Tools, and characters of names, descriptions, schemas, instructions and the harness's own messages."""
+    """Count tools, and characters of names, descriptions, schemas, instructions and the harness's own messages."""
     taken = counted(bench.contenders, "static_cost")
     note = "four characters are about one token"
     return [
@@ -25,6 +25,6 @@ def measure(bench: Bench) -> list[Figure]:
 
 
 def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
-    """Of a first request."""
+    """Count those of a first request."""
     tools, chars = load(module).static_cost(Path.cwd())
     answer({"tools": tools, "chars": chars})

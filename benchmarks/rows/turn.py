@@ -16,9 +16,9 @@ from benchmarks.work import check, prepare
 __all__ = ["ASYNC_FLOOR", "child", "measure"]
 
 SLICE = 10
-"""Turns between two changes of contender."""
+"""Turns that a contender does before the next one works."""
 WARM = 20
-"""Turns that warm a process up."""
+"""Turns that warm up a process."""
 ROUNDS = {50: 11, 200: 5, 400: 5}
 """Turns of a run -> rounds."""
 GOALS = {50: 1.2, 400: 1.15}
@@ -27,9 +27,9 @@ ASYNC_FLOOR = Contender("floor, async tools", "floor:ASYNC")
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """CPU milliseconds a turn: 50 turns beside both floors, 200 beside the one with async tools, 400 beside the floor.
+    """Measure CPU milliseconds: 50 turns beside both floors, 200 beside async tools, 400 beside the floor.
 
-    One run of 400 turns takes ten seconds, and five rounds of the three would be a quarter of `make bench`.
+    A run of 400 turns takes ten seconds: with a third contender it would be a quarter of `make bench`.
     """
     floors = [ASYNC_FLOOR] if bench.contenders[0].name == "floor" else []
     both = [*bench.contenders[:1], *floors, *bench.contenders[1:]]
@@ -59,7 +59,7 @@ def _figures(bench: Bench, contenders: Sequence[Contender], turns: int) -> list[
 
 
 def child(module: str, answer: Callable[[Any], None], *, turns: int, streamed: bool = False) -> None:
-    """Sessions of `turns` turns, one after the other; after each slice its milliseconds a turn."""
+    """Run sessions of `turns` turns one after the other; answer the milliseconds a turn of each slice."""
     contender = load(module)
     began = cpu = 0.0
 
