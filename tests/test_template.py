@@ -537,7 +537,7 @@ def test_its_wheel_in_a_fresh_environment_is_seen_by_an_agent(
     assert any("tokens in" in line for line in report["logs"]) is ("run_event" in kinds)
     added = ["Likes cake."] if "session_method" in kinds else []
     assert report["notes"] == added + (["Likes tea."] if notes and "toolset" in kinds else [])
-    assert any("was made" in line for line in report["logs"]) is (not kinds)
+    assert any("created agent" in line for line in report["logs"]) is (not kinds)
 
     command = environment.run(deep, plugin)
     assert (command.code, command.out) == ((0, "example: This is an example.\n") if "command" in kinds else (2, ""))

@@ -1,4 +1,4 @@
-"""The rules that every plugin keeps. Where one is broken, the test says what to change."""
+"""The rules that every plugin follows. A failing test says what to change."""
 
 from pytest_deep import PluginConformance
 
@@ -10,6 +10,6 @@ class TestConformance(PluginConformance):
     examples = {"{{ cookiecutter.plugin }}_lookup": {"term": "example"}}
 {% endif %}
 {% if cookiecutter.history_processor %}
-    # What the redactor leaves on purpose.
+    # The redactor leaves these kinds of part on purpose.
     unredacted = ["file", "thinking"]
 {% endif %}

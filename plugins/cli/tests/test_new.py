@@ -232,7 +232,7 @@ def test_on_a_terminal_what_was_not_said_is_asked_and_a_bad_answer_again(deep: A
     )
     assert done.code == 0, done.out
     assert "'acme weather' must be letters, digits, - and _" in done.out
-    assert "A backend: where files are and commands run" in done.out
+    assert "A backend: where the agent keeps files and runs commands" in done.out
     folder = deep.work / "acme-weather"
     assert project(folder)["license"] == "BSD-3-Clause"
     assert project(folder)["authors"] == [{"name": "Ann Lee"}]

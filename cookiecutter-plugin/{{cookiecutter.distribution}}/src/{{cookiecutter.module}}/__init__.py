@@ -103,7 +103,7 @@ def deep_hookspecs() -> list[ModuleType]:
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """What a session remembers."""
+    """The data that each session keeps."""
     from .state import NOTES
 
     return [NOTES]
@@ -113,7 +113,7 @@ def deep_state() -> list[StateSlot[Any]]:
 
 @hookimpl
 def deep_session_methods() -> dict[str, Callable[..., Any]]:
-    """What applications call on a session: `deps.add_{{ cookiecutter.plugin }}_note("…")`."""
+    """The method that applications call: `deps.add_{{ cookiecutter.plugin }}_note("…")`."""
     from .session import add_note
 
     return {"add_{{ cookiecutter.plugin }}_note": add_note}
@@ -134,7 +134,7 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
 
 @hookimpl
 def deep_backends(context: AgentContext) -> dict[str, BackendFactory]:
-    """The backend: one for each session, made when the session first needs it."""
+    """The backend, created once for each session when the session first needs it."""
     from .backend import FilesInMemory
 
     return {"{{ cookiecutter.plugin }}": lambda context: FilesInMemory()}
@@ -144,7 +144,7 @@ def deep_backends(context: AgentContext) -> dict[str, BackendFactory]:
 
 @hookimpl
 def deep_history_processors(context: AgentContext) -> list[Processor]:
-    """What changes the messages before a request is sent."""
+    """The processor that changes messages before each request."""
     from .history import build_redactor
     from .options import {{ cookiecutter.__class }}Options
 
@@ -155,7 +155,7 @@ def deep_history_processors(context: AgentContext) -> list[Processor]:
 
 @hookimpl
 def deep_skill_loaders(context: AgentContext) -> list[SkillLoader]:
-    """The skills that this package ships."""
+    """The skills in this package."""
     from .skills import PackageSkills
 
     return [PackageSkills()]
@@ -165,7 +165,7 @@ def deep_skill_loaders(context: AgentContext) -> list[SkillLoader]:
 
 @hookimpl
 def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
-    """What the model should know."""
+    """The texts in the prompt."""
     from .sections import build_sections
 
     return build_sections(context)
@@ -175,7 +175,7 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
 
 @hookimpl
 def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
-    """A report of slow tools, whoever brings them."""
+    """The capability that reports slow tools of any plugin."""
     from .capability import SlowTools
     from .options import {{ cookiecutter.__class }}Options
 
@@ -187,7 +187,7 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
 
 @hookimpl
 def deep_check_call(call: ToolCall, context: AgentContext) -> Deny | None:
-    """A say on every tool call, whoever brings the tool."""
+    """Decide on one tool call, of any plugin."""
     from .checks import check
     from .options import {{ cookiecutter.__class }}Options
 
@@ -198,7 +198,7 @@ def deep_check_call(call: ToolCall, context: AgentContext) -> Deny | None:
 
 @hookimpl
 def deep_run_event(event: RunEvent, context: AgentContext) -> None:
-    """What happens in runs, for the log."""
+    """Log one event of a run."""
     from .events import log_event
 
     log_event(event, context.logger)
@@ -208,6 +208,6 @@ def deep_run_event(event: RunEvent, context: AgentContext) -> None:
 
 @hookimpl
 def deep_agent_created(agent: Agent[Any, Any], context: AgentContext) -> None:
-    """Says in the log that it is there. It contributes nothing yet: add a hook, then remove this one."""
-    context.logger.debug("agent %s was made", agent.name)
+    """Log that an agent was created. The plugin contributes nothing yet: add a hook, then remove this one."""
+    context.logger.debug("created agent %s", agent.name)
 {% endif %}
