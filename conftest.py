@@ -5,10 +5,17 @@ from __future__ import annotations
 import gc
 import signal
 
+import pytest
+
 from tests.drawn import load_profile
+from tests.needs import one_skip_for_all
 
 load_profile()
 # A shell starts a background job with Ctrl-C ignored, and every command that the tests start would ignore it too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# A collection looks at the objects of thousands of collected tests.
 gc.set_threshold(50_000, 20, 20)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what this machine cannot run."""
+    one_skip_for_all(config, items)

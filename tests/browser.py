@@ -7,18 +7,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
-__all__ = ["browser", "needs_chromium"]
+__all__ = ["browser"]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None, reason="no Chromium here: apt-get install -y chromium chromium-driver"
-)
 # Without a window, and without a word to anybody but the server under test.
 ARGUMENTS = (
     "--headless",

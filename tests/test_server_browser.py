@@ -22,11 +22,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.browser import browser, needs_chromium
+from tests.browser import browser
 from tests.docs_pages import readers_environment
 from tests.environments import REPOSITORY
 
-pytestmark = needs_chromium
+pytestmark = pytest.mark.needs("Chromium")
 T = TypeVar("T")
 SECONDS = 60
 IMAGE = "<img src=x onerror=document.title='owned'>"

@@ -11,6 +11,8 @@ from deep_backends import CompositeBackend, composite_backend, local_backend, me
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 
+from tests.rules import for_a_backend
+
 
 @pytest.fixture
 def anyio_backend() -> str:
@@ -21,6 +23,7 @@ async def destroy(backend: WorkspaceBackend) -> None:
     shutil.rmtree(await backend.working_dir())
 
 
+@for_a_backend(commands=True)
 class TestLocal(WorkspaceBackendSuite):
     @pytest.fixture
     def backend(self, tmp_path: Path) -> WorkspaceBackend:
@@ -43,31 +46,29 @@ class TestLocal(WorkspaceBackendSuite):
         return make
 
 
-class WithoutCommands(WorkspaceBackendSuite):
-    @pytest.fixture
-    def can_detect_exit_with_inherited_output_pipes(self) -> bool:
-        return False  # else the suite waits 30 seconds for a command before it skips the rule
-
-
-class TestMemory(WithoutCommands):
+@for_a_backend(commands=False)
+class TestMemory(WorkspaceBackendSuite):
     @pytest.fixture
     def backend(self) -> WorkspaceBackend:
         return memory_backend()
 
 
+@for_a_backend(commands=True)
 class TestCompositeOverLocal(WorkspaceBackendSuite):
     @pytest.fixture
     def backend(self, tmp_path: Path) -> WorkspaceBackend:
         return composite_backend(local_backend(tmp_path), {"/notes/": memory_backend(), "drafts/": memory_backend()})
 
 
-class TestCompositeOverMemory(WithoutCommands):
+@for_a_backend(commands=False)
+class TestCompositeOverMemory(WorkspaceBackendSuite):
     @pytest.fixture
     def backend(self, tmp_path: Path) -> WorkspaceBackend:
         return composite_backend(memory_backend(), {"/project/": local_backend(tmp_path)})
 
 
-class TestMountedLocal(WithoutCommands):
+@for_a_backend(commands=False)
+class TestMountedLocal(WorkspaceBackendSuite):
     """The suite inside a mount: what it does below the working directory lands in the mounted backend."""
 
     @pytest.fixture

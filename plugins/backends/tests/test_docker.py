@@ -6,8 +6,6 @@ import importlib
 import importlib.machinery
 import importlib.util
 import os
-import shutil
-import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -202,16 +200,8 @@ async def test_disposing_removes_the_container_once_and_never_another(docker: Mo
     assert removed == ["acme-1"]
 
 
-def engine_answers() -> bool:
-    if any(importlib.util.find_spec(name) is None for name in ("docker", "httpx", "pydantic_ai_backends")):
-        return False
-    command = shutil.which("docker")
-    return command is not None and subprocess.run([command, "info"], capture_output=True, check=False).returncode == 0
-
-
+@pytest.mark.needs("Docker")
 async def test_a_container_runs_commands_and_holds_files() -> None:
-    if not engine_answers():
-        pytest.skip("needs a running Docker engine, and pip install 'deep-backends[docker]'")
     from pydantic_ai.workspaces import Workspace
 
     os.environ.setdefault("ACME_API_KEY", "secret")

@@ -29,7 +29,6 @@ from hypothesis import strategies as st
 from pydantic_ai.workspaces import Workspace, WorkspaceBackend
 
 from deep_core import MissingExtra
-from plugins.backends.tests.test_docker import engine_answers
 
 pytestmark = pytest.mark.anyio
 
@@ -571,9 +570,9 @@ def test_runtimes_without_the_extra_name_it(monkeypatch: pytest.MonkeyPatch) -> 
         _ = deep_backends.get_runtime
 
 
-async def test_a_container_goes_with_its_session_and_its_files_stay(tmp_path: Path, anyio_backend: str) -> None:
-    if anyio_backend == "trio" or not engine_answers():
-        pytest.skip(f"no Docker engine: start one (docker info), {sys.executable} -m pip install docker httpx")
+@pytest.mark.needs("Docker")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_container_goes_with_its_session_and_its_files_stay(tmp_path: Path) -> None:
     manager = SessionManager(root=tmp_path)
     for text in ("first", "second"):
         async with manager.use("ann") as backend:

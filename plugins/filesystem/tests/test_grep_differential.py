@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -23,9 +22,7 @@ from pydantic_ai.workspaces import Workspace
 from plugins.filesystem.tests.conftest import Session
 from tests.drawn import examples
 
-needs_ripgrep = pytest.mark.skipif(
-    shutil.which("rg") is None, reason="ripgrep is not installed: apt-get install ripgrep (or: brew install ripgrep)"
-)
+needs_ripgrep = pytest.mark.needs("ripgrep")
 MODES = ["files_with_matches", "content", "count"]
 FILES: dict[str, bytes] = {
     "a.py": b"def foo():\n    return 1\n\ndef bar(): pass",

@@ -10,21 +10,27 @@ from pydantic_ai.workspaces import LocalWorkspaceBackend, WorkspaceBackend
 from pytest_deep import BackendConformance
 from pytest_deep.backend_suite import WAYS
 
+from tests.rules import own_rules_only, without
+
 pytest_plugins = ["pytester"]
 
 
+@own_rules_only
 class TestLocal(BackendConformance):
     @pytest.fixture
     def backend(self, tmp_path: Path) -> WorkspaceBackend:
         return local_backend(tmp_path)
 
 
+@own_rules_only
 class TestMemory(BackendConformance):
     @pytest.fixture
     def backend(self) -> WorkspaceBackend:
         return memory_backend()
 
 
+@own_rules_only
+@without("test_nothing_outside_is_read", "test_nothing_outside_is_changed")  # as listed, which skips
 class TestUnconfinedByDesign(BackendConformance):
     @pytest.fixture
     def backend(self, tmp_path: Path) -> WorkspaceBackend:

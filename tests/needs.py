@@ -1,0 +1,68 @@
+"""What tests need that a machine may lack: `@pytest.mark.needs("ripgrep")`, and what to type to get it."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+__all__ = ["INSTALL", "found", "one_skip_for_all"]
+
+
+def _chromium() -> bool:
+    return bool((shutil.which("chromium") or shutil.which("google-chrome")) and shutil.which("chromedriver"))
+
+
+def _docker() -> bool:
+    if any(importlib.util.find_spec(name) is None for name in ("docker", "httpx", "pydantic_ai_backends")):
+        return False
+    command = shutil.which("docker")
+    return command is not None and subprocess.run([command, "info"], capture_output=True, check=False).returncode == 0
+
+
+def _ripgrep() -> bool:
+    return shutil.which("rg") is not None
+
+
+FOUND: dict[str, Callable[[], bool]] = {"Chromium": _chromium, "Docker": _docker, "ripgrep": _ripgrep}
+INSTALL = {
+    "Chromium": "apt-get install chromium chromium-driver",
+    "Docker": "start a Docker engine, and pip install 'deep-backends[docker]'",
+    "ripgrep": "apt-get install ripgrep",
+}
+
+
+@cache
+def found(name: str) -> bool:
+    """Whether this machine has it."""
+    return FOUND[name]()
+
+
+def one_skip_for_all(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the tests in one file that need what is missing, keep the first, which skips and says how many there are."""
+    missing: dict[pytest.Item, tuple[str, str]] = {}
+    for item in items:
+        for mark in item.iter_markers("needs"):
+            if not found(mark.args[0]):
+                missing[item] = (item.nodeid.partition("::")[0], mark.args[0])
+    number, first = Counter(missing.values()), set[tuple[str, str]]()
+    kept, dropped = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        key = missing.get(item)
+        if key is None:
+            kept.append(item)
+        elif key in first:
+            dropped.append(item)
+        else:
+            first.add(key)
+            reason = f"{number[key]} of this file need {key[1]}: {INSTALL[key[1]]}"
+            item.add_marker(pytest.mark.skip(reason=reason))
+            kept.append(item)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
