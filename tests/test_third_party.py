@@ -130,10 +130,12 @@ def calling(*calls: tuple[str, Mapping[str, Any]]) -> FunctionModel:
     return FunctionModel(answer)
 
 
-def conversation(kernel: Kernel, *calls: tuple[str, Mapping[str, Any]], prompt: str = "Go.", **how: Any) -> Any:
+def conversation(
+    kernel: Kernel, *calls: tuple[str, Mapping[str, Any]], prompt: str = "Go.", deps: Any = None, **how: Any
+) -> Any:
     """The result of one run."""
     agent = create_deep_agent(calling(*calls), kernel=kernel, **how)
-    return asyncio.run(agent.run(prompt, deps=create_default_deps(kernel=kernel)))
+    return asyncio.run(agent.run(prompt, deps=deps or create_default_deps(kernel=kernel)))
 
 
 def returned(result: Any) -> list[str]:
@@ -201,14 +203,15 @@ def test_its_model_is_resolved_by_id_at_construction_and_at_run_time(kernel: Ker
 def test_its_check_denies_and_asks(kernel: Kernel) -> None:
     denied = conversation(kernel, ("forecast", {"city": "Atlantis"}))
     assert returned(denied) == ["Denied: Atlantis has no weather service"]
-    asked = conversation(kernel, ("forecast", {"city": "Moon"}))
+    deps = create_default_deps(kernel=kernel)
+    asked = conversation(kernel, ("forecast", {"city": "Moon"}), deps=deps)
     assert isinstance(asked.output, DeferredToolRequests)
     (call,) = asked.output.approvals
     assert asked.output.metadata[call.tool_call_id]["reason"] == "the moon is expensive"
     agent = create_deep_agent(calling(), kernel=kernel)
     resumed = asyncio.run(
         agent.run(
-            deps=create_default_deps(kernel=kernel),
+            deps=deps,
             message_history=asked.all_messages(),
             deferred_tool_results=DeferredToolResults(approvals={call.tool_call_id: True}),
         )

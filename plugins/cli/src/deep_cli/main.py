@@ -115,7 +115,7 @@ class Deep(click.Group):
             from .explained import explained
 
             found = explained(error)
-            raise Failure(found.message, found.exit_code) from error
+            raise Failure(typeable(found.message), found.exit_code) from error
 
 
 @click.group(
