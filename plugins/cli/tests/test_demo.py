@@ -53,7 +53,7 @@ def test_the_demo_names_what_is_missing(make_deep: Any) -> None:
 
 def test_what_was_ignored_of_a_projects_file_is_said_once_however_often_it_is_read(make_deep: Any) -> None:
     deep = make_deep("demo", "backends")
-    (deep.work / "deep.toml").write_text('[agent]\nmodel = "openai:x"\n')
+    (deep.work / "deep.toml").write_text('[plugins.demo]\norder = 3\n[agent]\nmodel = "openai:x"\n')
     err = deep("demo").err
-    assert err.count("ignored agent.model") == 1
+    assert err.count("ignored plugins.demo.order") == 1
     assert err.startswith("deep: warning: ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -208,5 +209,5 @@ def test_no_processor_reaches_the_instructions() -> None:
 
     with Kernel(plugins=[Masks(redact)], discover=False) as kernel:
         agent = kernel.create_agent(FunctionModel(answer), instructions="Write to bob@example.org.")
-        agent.run_sync("Go", deps=create_default_deps(kernel=kernel))
+        asyncio.run(agent.run("Go", deps=create_default_deps(kernel=kernel)))
     assert seen == ["Write to bob@example.org."]
