@@ -127,7 +127,7 @@ def test_there_is_no_context_of_a_plugin_that_is_not_active(site: Site) -> None:
         kernel.context("sun")
     with pytest.raises(PluginError, match=r"plugin ice 1\.0 \(acme-ice\) is failed: ZeroDivisionError"):
         kernel.context("ice")
-    with pytest.raises(PluginError, match=r"no plugin 'suns' is installed\. Did you mean 'sun'\?"):
+    with pytest.raises(PluginError, match=r"this kernel has no plugin 'suns'\. Did you mean 'sun'\?"):
         kernel.context("suns")
 
 
