@@ -400,6 +400,8 @@ class Here:
         self.site = site
         self._monkeypatch = monkeypatch
         monkeypatch.setattr("deep_core.plugins.index.site_directories", lambda: [os.path.realpath(site)])
+        # As if the process had started after the installation, and after every change.
+        monkeypatch.setattr("deep_core.plugins.outcomes.STARTED", sys.maxsize)
         monkeypatch.setattr(sys, "path", [*sys.path, str(site)])
         monkeypatch.chdir(site.parent)
 

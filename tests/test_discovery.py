@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from deep_core.plugins.index import scan
 from tests.environments import REPOSITORY, SECTION_PLUGIN, Distribution, Environment, plugin
 
 SUN, RAIN = plugin("sun"), plugin("rain")
@@ -200,6 +200,69 @@ def test_what_pip_set_aside_is_no_second_distribution(installed: Environment) ->
     assert installed.loaded().statuses == {"rain": "active", "sun": "active"}
 
 
+def test_an_empty_folder_of_an_old_version_shadows_nothing(installed: Environment) -> None:
+    """pip leaves one behind when a file that it did not install is in it: an editor's copy."""
+    rest = installed.site / "acme_sun-0.9.dist-info"
+    rest.mkdir()
+    (rest / "METADATA~").touch()
+    assert installed.loaded()["sun"]["version"] == "1.0"
+
+
+def test_the_first_site_directory_shadows_the_later(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    plugin("sun", version="2.0").write(first)
+    plugin("sun", version="3.0").write(second)
+    plugin("rain").write(second)
+    found = scan([str(first), str(second), str(tmp_path / "none")])
+    assert [(c.record.name, c.record.version) for c in found] == [("rain", "1.0"), ("sun", "2.0")]
+
+
+def test_an_egg_info_folder_is_a_distribution(installed: Environment) -> None:
+    """As `setup.py install` and Debian's packages leave it."""
+    dist_info = installed.site / SUN.dist_info
+    egg_info = dist_info.rename(dist_info.with_name("acme_sun-1.0-py3.11.egg-info"))
+    (egg_info / "METADATA").rename(egg_info / "PKG-INFO")
+    (egg_info / "PKG-INFO").write_text("Metadata-Version: 1.2\nName: acme-sun\nVersion: 1.0\n")
+    (egg_info / "requires.txt").write_text("deep-core>=99\n\n[pdf]\nacme-pdf\n")
+    (egg_info / "RECORD").unlink()
+    outcome = installed.loaded()
+    assert (outcome["sun"]["status"], outcome["sun"]["version"]) == ("incompatible", "1.0")
+    assert "needs deep-core >=99" in outcome["sun"]["reason"]
+    (egg_info / "requires.txt").write_text("deep-core<1\nacme-rain\n")
+    assert installed.loaded().statuses == {"rain": "active", "sun": "active"}
+
+
+@pytest.mark.parametrize("group", ["deep", "console_scripts"])
+def test_a_distribution_with_ten_thousand_entry_points_is_read_in_one_go(installed: Environment, group: str) -> None:
+    """Whatever is done for each of them is done once: the square of their number would take minutes."""
+    many = "".join(f"p{number} = acme_many:p{number}\n" for number in range(10_000))
+    folder = Distribution("acme-many").write(installed.site)
+    (folder / "entry_points.txt").write_text(f"[{group}]\n{many}\n[deep]\nmany = acme_many\nmany = acme_many\n")
+    code = (
+        "from deep_core.plugins.status import find_plugins; answer({r.name: r.status for r in find_plugins().records})"
+    )
+    for _ in range(2):
+        statuses = installed.ask(code)
+        assert len(statuses) == (10_003 if group == "deep" else 3)
+        assert (statuses["sun"], statuses["many"]) == ("active", "failed")
+
+
+def test_a_distribution_with_a_huge_description_is_read(installed: Environment) -> None:
+    with (installed.site / SUN.dist_info / "METADATA").open("a", encoding="utf-8") as file:
+        file.write("\n" + "A line of a description.\n" * 1_000_000)
+    assert installed.listed().statuses == {"rain": "active", "sun": "active"}
+
+
+def test_an_editable_install_of_the_root_folder_opens_nothing(installed: Environment) -> None:
+    url = {"url": "file:///", "dir_info": {"editable": True}}
+    (installed.site / SUN.dist_info / "direct_url.json").write_text(json.dumps(url), encoding="utf-8")
+    (installed.work / "acme_sun.py").write_text("print('shadow ran')", encoding="utf-8")
+    outcome = installed.loaded()
+    assert outcome["sun"]["status"] == "failed"
+    assert str(installed.work / "acme_sun.py") in outcome["sun"]["reason"]
+    assert "acme_sun" not in outcome.imported
+
+
 def test_a_module_may_be_followed_by_extras(environment: Environment) -> None:
     environment.install(Distribution("acme-sun", {"sun": "acme_sun [pdf]"}, SUN.files))
     assert environment.loaded().statuses == {"sun": "active"}
@@ -212,80 +275,9 @@ def test_a_plugin_whose_module_is_gone_says_what_brings_it_back(installed: Envir
     assert sun["reason"].endswith("; pip install --force-reinstall acme-sun, or plugins.disable = ['sun']")
 
 
-# -- the outcome of the last load --------------------------------------------------------------------------------------
+# -- strictness --------------------------------------------------------------------------------------------------------
 
 FAILING = Distribution("acme-ice", {"ice": "acme_ice"}, {"acme_ice.py": "raise RuntimeError('melted')"})
-
-
-def test_a_survey_shows_the_outcome_of_the_last_load_without_importing(installed: Environment) -> None:
-    installed.install(FAILING)
-    assert installed.listed().statuses == {"ice": "active", "rain": "active", "sun": "active"}
-    assert installed.listed()["sun"]["hooks"] is None
-    loaded = installed.loaded()
-    listed = installed.listed()
-    assert listed.statuses == {"ice": "failed", "rain": "active", "sun": "active"}
-    assert listed["ice"]["reason"] == loaded["ice"]["reason"]
-    assert listed["sun"]["hooks"] == ["deep_prompt_sections"]
-    assert not {"acme_ice", "acme_sun", "acme_rain"} & set(listed.imported)
-
-
-def test_a_plugin_that_failed_for_an_agent_is_active_in_a_survey(environment: Environment) -> None:
-    body = "from deep_core import hookimpl\n@hookimpl\ndef deep_toolsets(context): raise RuntimeError('no')\n"
-    environment.install(Distribution("acme-ice", {"ice": "acme_ice"}, {"acme_ice.py": body}))
-    assert environment.loaded(agent=True)["ice"]["status"] == "active"
-    assert environment.listed()["ice"]["status"] == "active"
-
-
-def test_reinstalling_forgets_the_outcome(installed: Environment) -> None:
-    installed.install(FAILING)
-    installed.loaded()
-    installed.uninstall(FAILING)
-    mended = Distribution("acme-ice", {"ice": "acme_ice"}, {"acme_ice.py": SECTION_PLUGIN.format(name="ice")})
-    folder = mended.write(installed.site)
-    os.utime(folder, (1, 1))  # an installer's clock may stand still between the two; the times differ for certain
-    assert installed.listed()["ice"]["status"] == "active"
-    assert installed.loaded()["ice"]["status"] == "active"
-
-
-def test_what_failed_last_time_is_tried_again(installed: Environment) -> None:
-    installed.install(FAILING)
-    installed.loaded()
-    (installed.site / "acme_ice.py").write_text(SECTION_PLUGIN.format(name="ice now"), encoding="utf-8")
-    assert installed.loaded()["ice"]["status"] == "active"
-    assert installed.listed()["ice"]["status"] == "active"
-
-
-def cache_file(environment: Environment) -> Path:
-    """Where the environment's interpreter keeps the outcomes."""
-    return Path(environment.ask("from deep_core.plugins.outcomes import _file; answer(str(_file()))"))
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "3", '{"x": 3}', '{"KEY": {}}', '{"KEY": {"stamp": 1}}', '{"KEY": []}']
-)
-def test_a_cache_that_cannot_be_read_is_no_cache(installed: Environment, text: str) -> None:
-    installed.loaded()
-    cache = cache_file(installed)
-    (key,) = (key for key in json.loads(cache.read_text(encoding="utf-8")) if key.endswith("#sun"))
-    cache.write_text(text.replace("KEY", key.replace("\\", "\\\\")), encoding="utf-8")
-    assert installed.listed().statuses == {"rain": "active", "sun": "active"}
-    outcome = installed.loaded()
-    assert outcome.statuses == {"rain": "active", "sun": "active"}
-    assert outcome.warnings == []
-
-
-def test_an_unwritable_cache_is_ignored(installed: Environment) -> None:
-    cache = cache_file(installed)
-    # A file where its folder should be: unwritable for root too.
-    cache.parent.parent.mkdir(parents=True, exist_ok=True)
-    cache.parent.touch()
-    outcome = installed.loaded()
-    assert outcome.statuses == {"rain": "active", "sun": "active"}
-    assert outcome.warnings == []
-    assert installed.listed().statuses == {"rain": "active", "sun": "active"}
-
-
-# -- strictness --------------------------------------------------------------------------------------------------------
 
 
 def test_a_failing_plugin_is_one_warning_that_names_it(installed: Environment) -> None:

@@ -18,7 +18,7 @@ from tests.environments import REPOSITORY
 
 KERNEL = REPOSITORY / "deep_core"
 PLUGINS = sorted(path.parent for path in (REPOSITORY / "plugins").glob("*/pyproject.toml"))
-THIRD_PARTY = {"pluggy", "packaging", "platformdirs", "pydantic", "pydantic_ai"}
+THIRD_PARTY = {"importlib_metadata", "pluggy", "packaging", "platformdirs", "pydantic", "pydantic_ai"}
 """The kernel's third-party imports (contract, section 2)."""
 PART_OF = {"pydantic_core": "pydantic", "typing_extensions": "pydantic"}
 """Packages that come with one of these, pinned by it."""

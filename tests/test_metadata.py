@@ -1,21 +1,27 @@
-"""Reading metadata without a library says what importlib_metadata and packaging say, for what they accept."""
+"""What the index knows of a distribution is what importlib_metadata and packaging say of it."""
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import importlib_metadata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
+from deep_core import __version__
 from deep_core.names import canonical
-from deep_core.plugins.metadata import accepts, read_entry_points, read_metadata
+from deep_core.plugins.metadata import read_entry_points, read_metadata
 
 NAMES = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,8}[A-Za-z0-9])?", fullmatch=True)
-VERSIONS = st.lists(st.integers(0, 12), min_size=1, max_size=4).map(lambda parts: ".".join(map(str, parts)))
+NAMES |= st.sampled_from(["deep-core", "Deep_Core", "deep.core"])
+VERSIONS = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(lambda parts: ".".join(map(str, parts)))
+VERSIONS |= st.sampled_from([__version__, "0.1.0a1", "0.2.dev3", "1!2.0", "1.0.post1", "0.1.*", "x"])
 CLAUSES = st.tuples(st.sampled_from([">=", "<=", "<", ">", "==", "!=", "~=", "==="]), VERSIONS).map("".join)
 RANGES = st.lists(CLAUSES, max_size=3).map(",".join)
 MARKERS = st.sampled_from(
@@ -33,95 +39,142 @@ MARKERS = st.sampled_from(
 )
 EXTRAS = st.sampled_from(["", "[a]", "[a,b-c]", " [a , b]"])
 REQUIREMENTS = st.tuples(NAMES, EXTRAS, st.sampled_from(["", " "]), RANGES, MARKERS).map("".join)
+TEXTS = st.lists(REQUIREMENTS | st.text("ab [](),;@:/ =<>1.", max_size=12), max_size=5)
+NAME_AND_VERSION = "Metadata-Version: 2.1\nName: X.y\nVersion: 1.0\n"
+LINES = st.sampled_from(
+    ["[deep]", "[deep.commands]", "[other]", "a = b", "a=b:c", "d = e:f [x, y]", "# c", "", "  g = h"]
+)
 
 
-def written(folder: Path, metadata: str, points: str = "") -> str:
-    dist = folder / "x-1.dist-info"
-    dist.mkdir(exist_ok=True)
-    (dist / "METADATA").write_text(metadata, encoding="utf-8")
-    (dist / "entry_points.txt").write_text(points, encoding="utf-8")
-    return str(dist)
+def folder(site: Path, kind: str = "dist-info", **files: str) -> str:
+    """A distribution's folder with these files; `METADATA`, for one, is a keyword."""
+    made = site / f"x-1.{kind}"
+    made.mkdir(exist_ok=True)
+    for name, text in files.items():
+        path = made / name.replace("_TXT", ".txt").replace("_JSON", ".json")
+        path.write_text(text, encoding="utf-8")
+    return str(made)
 
 
-def expected(texts: list[str]) -> tuple[str, tuple[str, ...]]:
-    core_range, requires = "", list[str]()
+def requirements(texts: list[str]) -> list[Requirement]:
+    """Those of them that packaging reads, and that hold here without extras."""
+    found: list[Requirement] = []
     for text in texts:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
             continue
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
-            continue
-        if canonical(requirement.name) == "deep-core":
-            core_range = str(requirement.specifier)
-        else:
-            requires.append(canonical(requirement.name))
-    return core_range, tuple(requires)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            found.append(requirement)
+    return found
 
 
-@given(st.lists(REQUIREMENTS | st.just("deep-core<1,>=0.1") | st.text("ab [](),;@:/ =<>1.", max_size=12), max_size=4))
-def test_requirements_are_read_as_packaging_reads_them(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+# -- requirements ------------------------------------------------------------------------------------------------------
+
+
+@given(texts=TEXTS, kind=st.sampled_from(["dist-info", "egg-info"]))
+def test_requirements_are_those_of_the_libraries(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], kind: str
 ) -> None:
-    folder = tmp_path_factory.mktemp("site")
-    lines = [f"Requires-Dist: {text}" for text in texts]
-    dist = written(folder, "\n".join(["Metadata-Version: 2.1", "Name: X.y", "Version: 1.0", *lines, "", "Name: body"]))
-    found = read_metadata(dist)
-    core_range, requires = expected([text.strip() for text in texts])
-    assert (found.name, found.version) == ("X.y", "1.0")
-    assert SpecifierSet(found.core_range) == SpecifierSet(core_range)
-    assert found.requires == requires
+    lines = "".join(f"Requires-Dist: {text}\n" for text in texts)
+    file = {"dist-info": "METADATA", "egg-info": "PKG-INFO"}[kind]
+    dist = folder(tmp_path_factory.mktemp("site"), kind, **{file: f"{NAME_AND_VERSION}{lines}\nRequires-Dist: body\n"})
+    expected = requirements(importlib_metadata.Distribution.at(dist).requires or [])
+    ranges = [requirement.specifier for requirement in expected if canonical(requirement.name) == "deep-core"]
+    found = read_metadata(dist, [])
+    assert (found["name"], found["version"]) == ("X.y", "1.0")
+    assert found["requires"] == [canonical(r.name) for r in expected if canonical(r.name) != "deep-core"]
+    assert SpecifierSet(found["core_range"]) == SpecifierSet(",".join(map(str, ranges)))
+    assert found["accepts_core"] is all(one.contains(__version__, prereleases=True) for one in ranges)
 
 
-@given(RANGES, VERSIONS | st.sampled_from(["1.0a1", "0.2.dev3", "1!2.0", "1.0.post1"]))
-def test_ranges_accept_what_packaging_accepts(specifier: str, version: str) -> None:
-    try:
-        said = SpecifierSet(specifier).contains(version, prereleases=True)
-    except InvalidSpecifier:
-        with pytest.raises(ValueError, match="Invalid"):
-            accepts(specifier, version)
-        return
-    assert accepts(specifier, version) is said
+@given(texts=st.lists(REQUIREMENTS, max_size=3), extra=st.lists(REQUIREMENTS, max_size=2))
+def test_an_egg_info_folder_may_keep_its_requirements_in_a_file(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], extra: list[str]
+) -> None:
+    text = "\n".join([*texts, "", "[pdf]", *extra, ""])
+    dist = folder(tmp_path_factory.mktemp("site"), "egg-info", **{"PKG-INFO": NAME_AND_VERSION, "requires.txt": text})
+    expected = requirements(importlib_metadata.Distribution.at(dist).requires or [])
+    assert read_metadata(dist, [])["requires"] == [
+        canonical(r.name) for r in expected if canonical(r.name) != "deep-core"
+    ]
+
+
+def test_a_folded_requirement_is_read_and_the_first_name_counts(tmp_path: Path) -> None:
+    text = "NAME: first\nName: second\nVersion: 1\nRequires-Dist: a\n  >=1;\n python_version > '3'\nSummary: x\n y\n"
+    found = read_metadata(folder(tmp_path, METADATA=f"{text}\nName: body\n"), [])
+    assert (found["name"], found["requires"]) == ("first", ["a"])
+
+
+@pytest.mark.parametrize("text", ["", "Version: 1\n", "Name: x\n", "Name:\nVersion: 1\n", "\nName: x\nVersion: 1\n"])
+def test_metadata_without_a_name_or_version_is_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(Exception, match="metadata"):
+        read_metadata(folder(tmp_path, METADATA=text), [])
+
+
+# -- entry points ------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(LINES, max_size=9).map("\n".join))
+def test_entry_points_are_those_of_importlib_metadata(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    dist = folder(tmp_path_factory.mktemp("site"), entry_points_TXT=text)
+    points = importlib_metadata.Distribution.at(dist).entry_points
+    assert read_entry_points(dist) == [[p.group, p.name, p.value] for p in points if p.group != "other"]
+
+
+def test_a_byte_order_mark_hides_no_plugin_and_no_name(tmp_path: Path) -> None:
+    metadata = "\ufeffName: x\nVersion: 1\n"
+    dist = folder(tmp_path, METADATA=metadata, entry_points_TXT="\ufeff[deep]\r\nweather = acme_weather\r\n")
+    assert read_entry_points(dist) == [["deep", "weather", "acme_weather"]]
+    assert read_metadata(dist, [])["name"] == "x"
+
+
+@pytest.mark.parametrize("text", ["[deep]\nno equals sign\n", "[deep]\n[[\n", "[other]\n; a comment of an editor\n"])
+def test_a_line_that_is_no_entry_is_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match=r"entry_points.txt has a line that is not name = value"):
+        read_entry_points(folder(tmp_path, entry_points_TXT=text))
+
+
+# -- editable installs -------------------------------------------------------------------------------------------------
+
+
+def editable(site: Path, direct_url: Any) -> str | None:
+    """The project that direct_url.json names."""
+    text = direct_url if isinstance(direct_url, str) else json.dumps(direct_url)
+    return read_metadata(folder(site, METADATA=NAME_AND_VERSION, direct_url_JSON=text), [])["editable"]
+
+
+@pytest.mark.parametrize("scheme", ["file://", "file://localhost"])
+def test_the_project_of_an_editable_install_is_a_real_path(tmp_path: Path, scheme: str) -> None:
+    project = tmp_path / "a project"
+    project.mkdir()
+    (tmp_path / "link").symlink_to(project)
+    url = f"{scheme}{(tmp_path / 'link').as_posix()}"
+    assert editable(tmp_path, {"url": url, "dir_info": {"editable": True}}) == os.path.realpath(project)
+    assert editable(tmp_path, {"url": url, "dir_info": {"editable": False}}) is None
+    assert editable(tmp_path, {"url": url, "dir_info": {}}) is None
+    assert editable(tmp_path, {"url": url}) is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["file:///", "file:////", "file:///tmp/..", "file:", "file:x", "file://", "file://host/x", "https://x/y", "\0", 7],
+)
+def test_an_editable_install_cannot_be_of_everything_or_of_the_working_directory(tmp_path: Path, url: object) -> None:
+    assert editable(tmp_path, {"url": url, "dir_info": {"editable": True}}) is None
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "[deep]\nweather = acme_weather\n",
-        "[console_scripts]\nx = a:b\n\n[deep]\n# comment\nweather = acme.weather:plugin [pdf]\nother=b\n"
-        "[deep.commands]\nc = d:e\n",
-        "[ deep ]\r\nweather = acme_weather\r\n",
-        "  [deep]\n  weather = acme_weather\n",
-        "[deep]\n",
         "",
+        "{",
+        "[]",
+        "3",
+        "null",
+        '{"url": "file:///x", "dir_info": 3}',
+        '{"url": "file:///\\u0000", "dir_info": {"editable": true}}',
     ],
 )
-def test_entry_points_are_read_as_importlib_metadata_reads_them(tmp_path: Path, text: str) -> None:
-    dist = written(tmp_path, "Name: x\nVersion: 1\n", text)
-    points = importlib_metadata.Distribution.at(Path(dist)).entry_points
-    for group in ("deep", "deep.commands"):
-        assert read_entry_points(dist, group) == [(point.name, point.value) for point in points.select(group=group)]
-
-
-def test_a_byte_order_mark_hides_no_plugin(tmp_path: Path) -> None:
-    dist = written(tmp_path, "Name: x\nVersion: 1\n", "\ufeff[deep]\nweather = acme_weather\n")
-    assert read_entry_points(dist, "deep") == [("weather", "acme_weather")]
-
-
-@pytest.mark.parametrize("text", ["[deep]\nno equals sign\n", "[deep]\n[[\n"])
-def test_what_is_no_entry_is_an_error_with_its_line(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ValueError, match=r"entry_points.txt, line 2"):
-        read_entry_points(written(tmp_path, "Name: x\nVersion: 1\n", text), "deep")
-
-
-@pytest.mark.parametrize("text", ["", "Version: 1\n", "Name: x\n", "Name:\nVersion: 1\n", "\nName: x\nVersion: 1\n"])
-def test_metadata_without_a_name_or_version_is_an_error(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ValueError, match="no Name or no Version"):
-        read_metadata(written(tmp_path, text))
-
-
-def test_folded_and_repeated_headers(tmp_path: Path) -> None:
-    text = "NAME: first\nName: second\nVersion: 1\nRequires-Dist: a\n  >=1;\n python_version > '3'\nSummary: x\n y\n"
-    text += "\nName: body\n"
-    found = read_metadata(written(tmp_path, text))
-    assert (found.name, found.requires) == ("first", ("a",))
+def test_a_damaged_direct_url_means_that_the_install_is_not_editable(tmp_path: Path, text: str) -> None:
+    assert editable(tmp_path, text) is None

@@ -6,21 +6,24 @@ that somebody (the model, say) put into the working directory cannot become a pl
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from ..names import canonical
-from .metadata import read_entry_points, read_metadata
+from . import cache
 
 __all__ = [
     "GROUP",
     "Candidate",
     "PluginRecord",
     "Status",
+    "module_file",
     "origin_problem",
     "scan",
     "shield_pydantic",
@@ -84,22 +87,22 @@ class Candidate(NamedTuple):
     Attributes:
         record: the plugin's record, shared with the kernel.
         value: the entry point's value, `module` or `module:object`.
-        dist_info: the dist-info folder.
+        dist_info: the dist-info folder (or egg-info).
         core_range: the deep-core versions it accepts, as a specifier ("" for any).
         requires: distributions it needs, canonical names.
         missing: those of them that are not installed.
-        roots: folders that its modules may come from.
-        listed: whether a file below the site directory belongs to the distribution is told by its RECORD.
+        accepts_core: whether this deep-core is in `core_range`.
+        stamp: of the files that all this was read from.
     """
 
     record: PluginRecord
-    value: str
-    dist_info: Path
-    core_range: str
-    requires: tuple[str, ...]
-    missing: tuple[str, ...]
-    roots: tuple[str, ...]
-    listed: bool
+    value: str = ""
+    dist_info: Path = Path()
+    core_range: str = ""
+    requires: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    accepts_core: bool = True
+    stamp: Sequence[int] = ()
 
     @property
     def module(self) -> str:
@@ -125,15 +128,18 @@ def scan(directories: Sequence[str] | None = None, *, group: str = GROUP) -> lis
 
     Args:
         directories: where to look; None means `site_directories()`.
-        group: the entry-point group.
+        group: the entry-point group: `deep`, or one that begins with `deep.`.
     """
     paths: dict[str, str] = {}
     for directory in site_directories() if directories is None else directories:
-        for name, path in _dist_infos(directory):
-            paths.setdefault(name, path)  # the first on the path shadows the later, as for import
-    found: list[Candidate] = []
-    for path in paths.values():
-        found.extend(_candidates(path, paths, group))
+        for name, path in _distributions(directory):
+            # The first on the path shadows the later, as for import, unless only a rest of it is left.
+            if name not in paths or not _has_metadata(paths[name]):
+                paths[name] = path
+    known = ChainMap[str, cache.Entry]({}, cache.load())
+    found = [c for path in paths.values() if _declares(path, group) for c in _candidates(path, group, paths, known)]
+    if fresh := known.maps[0]:
+        cache.store({**cache.load(), **fresh})
     return sorted(found, key=lambda c: (c.record.name, c.record.distribution or ""))
 
 
@@ -147,89 +153,71 @@ def shield_pydantic(candidates: Iterable[Candidate]) -> None:
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
-def _dist_infos(directory: str) -> Iterator[tuple[str, str]]:
+def _distributions(directory: str) -> list[tuple[str, str]]:
     try:
-        # With `~` begins what pip has set aside to uninstall it, and left there when it was killed.
-        names = sorted(name for name in os.listdir(directory) if name.endswith(".dist-info") and name[0] != "~")
+        names = sorted(os.listdir(directory))
     except OSError:
-        return
-    for name in names:
-        yield canonical(name.removesuffix(".dist-info").partition("-")[0]), os.path.join(directory, name)
+        return []
+    # With `~` begins what pip has set aside to uninstall it, and left there when it was killed.
+    names = [name for name in names if name.endswith((".dist-info", ".egg-info")) and name[0] != "~"]
+    return [(canonical(_name_and_version(name)[0]), os.path.join(directory, name)) for name in names]
 
 
-def _candidates(path: str, installed: dict[str, str], group: str) -> list[Candidate]:
-    points: list[tuple[str, str]] | None = None
+def _name_and_version(path: str) -> tuple[str, str]:
+    name, _, version = os.path.splitext(os.path.basename(path))[0].partition("-")
+    return name, version
+
+
+def _has_metadata(path: str) -> bool:
+    return any(os.path.exists(os.path.join(path, name)) for name in ("METADATA", "PKG-INFO"))
+
+
+def _declares(path: str, group: str) -> bool:
+    """Whether entry_points.txt has the group's section: of a thousand distributions, only these few are read."""
     try:
-        points = read_entry_points(path, group)
-        return _read(path, points, installed) if points else []
+        with open(os.path.join(path, "entry_points.txt"), "rb", buffering=0) as file:
+            content, header = file.read(), f"[{group}]".encode()
+    except OSError:
+        return False
+    # The header may stand after spaces and a byte order mark; within a line it is an entry's extras.
+    return header in content and header in map(bytes.strip, content.removeprefix(codecs.BOM_UTF8).splitlines())
+
+
+def _candidates(
+    path: str, group: str, installed: Mapping[str, str], known: ChainMap[str, cache.Entry]
+) -> list[Candidate]:
+    entry, named = known.get(path), [("", "")]
+    try:
+        stamp = cache.stamp(os.path.join(path, name) for name in os.listdir(path))
+        if entry is None or entry["stamp"] != stamp:
+            from .metadata import read_entry_points, read_metadata
+
+            points = read_entry_points(path)
+            named = [(name, value) for where, name, value in points if where == group]
+            entry = known[path] = {"stamp": stamp, "metadata": read_metadata(path, points), "outcomes": {}}
     except Exception as error:  # noqa: BLE001 - whatever one distribution's metadata does, the others are untouched
-        return [_unreadable(path, name, value, error) for name, value in points or [(_guessed(path), "")]]
-
-
-def _guessed(path: str) -> str:
-    """The plugin's name, where entry_points.txt does not tell."""
-    return os.path.basename(path).partition("-")[0].lower().removeprefix("deep_")
+        return [_unreadable(path, name, value, error) for name, value in named]
+    return list(_read(path, entry, group, installed))
 
 
 def _unreadable(path: str, plugin: str, value: str, error: Exception) -> Candidate:
-    name, _, version = os.path.basename(path).removesuffix(".dist-info").partition("-")
+    name, version = _name_and_version(path)
+    plugin = plugin or name.lower().removeprefix("deep_")  # a guess, where entry_points.txt does not tell
     record = PluginRecord(plugin, name.replace("_", "-"), version, os.path.dirname(path))
     reason = f"its metadata cannot be read ({type(error).__name__}: {error}); pip install --force-reinstall"
     record.fail("failed", f"{reason} {record.distribution}", error)
-    return Candidate(record, value, Path(path), "", (), (), (), listed=False)
+    return Candidate(record, value, Path(path))
 
 
-def _read(path: str, points: Sequence[tuple[str, str]], installed: dict[str, str]) -> list[Candidate]:
-    metadata = read_metadata(path)
-    site_directory = os.path.dirname(os.path.realpath(path))
-    editable = _editable_root(_text(os.path.join(path, "direct_url.json")))
-    return [
-        Candidate(
-            record=PluginRecord(
-                name=name,
-                distribution=metadata.name,
-                version=metadata.version,
-                path=editable or site_directory,
-                editable=editable is not None,
-            ),
-            value=value,
-            dist_info=Path(path),
-            core_range=metadata.core_range,
-            requires=metadata.requires,
-            missing=tuple(name for name in metadata.requires if name not in installed),
-            roots=(editable, site_directory) if editable else (site_directory,),
-            listed=editable is None,
-        )
-        for name, value in points
-    ]
-
-
-def _text(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except OSError:
-        return None
-
-
-def _editable_root(direct_url: str | None) -> str | None:
-    if not direct_url:
-        return None
-    import json
-    from urllib.parse import unquote, urlsplit
-
-    try:
-        raw: object = json.loads(direct_url)
-    except ValueError:
-        return None
-    if not isinstance(raw, dict):
-        return None
-    data = cast("dict[str, Any]", raw)
-    info: Any = data.get("dir_info")
-    if not isinstance(data.get("url"), str) or not isinstance(info, dict) or not cast("Any", info).get("editable"):
-        return None
-    url = urlsplit(str(data["url"]))
-    return os.path.realpath(unquote(url.path)) if url.scheme == "file" else None
+def _read(path: str, entry: cache.Entry, group: str, installed: Mapping[str, str]) -> Iterator[Candidate]:
+    said, editable = entry["metadata"], entry["metadata"]["editable"]
+    folder, requires = editable or os.path.dirname(os.path.realpath(path)), tuple(said["requires"])
+    missing = tuple(name for name in requires if name not in installed)
+    same = (Path(path), said["core_range"], requires, missing, said["accepts_core"], entry["stamp"])
+    for where, name, value in said["points"]:
+        if where == group:
+            record = PluginRecord(name, said["name"], said["version"], folder, editable=editable is not None)
+            yield Candidate(record, value, *same)
 
 
 def origin_problem(candidate: Candidate) -> str | None:
@@ -237,21 +225,29 @@ def origin_problem(candidate: Candidate) -> str | None:
 
     Nothing is imported to find out: the finders are asked level by level, as `import` would.
     """
-    search: list[str] | None = None
-    parts = candidate.module.split(".")
-    for depth in range(len(parts)):
-        name = ".".join(parts[: depth + 1])
-        spec = _find_spec(name, search)
+    for name, spec in _specs(candidate):
         if spec is None:
             return f"its module {name!r} is not there; {_again(candidate)}"
-        if spec.origin is not None and spec.has_location:
-            problem = _outside(candidate, name, os.path.realpath(spec.origin))
-            if problem:
-                return problem
-        search = _locations(spec, parts[depth], search)
-        if search is None and depth + 1 < len(parts):
-            return f"its module {candidate.module!r} is not there: {name!r} is no package; {_again(candidate)}"
+        if spec.origin and spec.has_location and (problem := _outside(candidate, name, os.path.realpath(spec.origin))):
+            return problem
     return None
+
+
+def module_file(candidate: Candidate) -> str | None:
+    """The file of the candidate's module, or of the outermost package around it that has one; nothing is imported."""
+    return next((spec.origin for _, spec in _specs(candidate) if spec and spec.has_location and spec.origin), None)
+
+
+def _specs(candidate: Candidate) -> Iterator[tuple[str, Any]]:
+    """(name, spec) of each level of the candidate's module, from the outermost; the spec is None where it ends."""
+    parts, search = candidate.module.split("."), None
+    for depth, part in enumerate(parts):
+        name = ".".join(parts[: depth + 1])
+        spec = _find_spec(name, search) if depth == 0 or search is not None else None
+        yield name, spec
+        if spec is None:
+            return
+        search = _locations(spec, part, search)
 
 
 def _again(candidate: Candidate) -> str:
@@ -288,10 +284,9 @@ def _find_spec(name: str, path: list[str] | None) -> Any:
 
 
 def _outside(candidate: Candidate, name: str, origin: str) -> str | None:
-    for root in candidate.roots:
-        if not origin.startswith(root.rstrip(os.sep) + os.sep):
-            continue
-        if not candidate.listed or _in_record(candidate, os.path.relpath(origin, root)):
+    for root in (candidate.record.path, os.path.realpath(candidate.dist_info.parent)):
+        below = origin.startswith(root.rstrip(os.sep) + os.sep)
+        if below and (candidate.record.editable or _in_record(candidate, os.path.relpath(origin, root))):
             return None
     return (
         f"module {name!r} would come from {origin}, which {candidate.record.distribution} did not install; "

@@ -312,12 +312,15 @@ class PluginKernel:
 
 def _by_name(records: Sequence[PluginRecord]) -> dict[str, PluginRecord]:
     """Records by name. Of distributions with one plugin name the one in use has it, others `name@distribution`."""
-    out: dict[str, PluginRecord] = {}
+    groups: dict[str, list[PluginRecord]] = {}
     for record in records:
-        doubles = [other for other in records if other.name == record.name]
-        rivals = [other for other in doubles if other.status not in ("disabled", "blocked")]
-        plain = len(doubles) == 1 or (rivals == [record])
-        out[record.name if plain else f"{record.name}@{record.distribution or 'hand'}"] = record
+        groups.setdefault(record.name, []).append(record)
+    out: dict[str, PluginRecord] = {}
+    for name, doubles in groups.items():
+        rivals = [record for record in doubles if record.status not in ("disabled", "blocked")]
+        for record in doubles:
+            plain = len(doubles) == 1 or rivals == [record]
+            out[name if plain else f"{name}@{record.distribution or 'hand'}"] = record
     return out
 
 

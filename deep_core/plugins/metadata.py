@@ -1,169 +1,119 @@
-"""Discover, one distribution: its metadata read from the dist-info folder.
+"""Discover, one distribution: read its metadata with importlib_metadata and packaging.
 
-The plain forms, which nearly all metadata has, are read here: importing importlib_metadata and packaging for them would
-cost a fifth of the time in which a bare agent sends its first request. Whatever is not plain is left to those two.
+`index.py` imports this module only for a distribution that the cache does not know: the two libraries take longer to
+import than everything else that `deep plugins list` does.
 """
 
 from __future__ import annotations
 
-import codecs
 import os
-import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, TypedDict
+from urllib.parse import unquote, urlsplit
 
+from importlib_metadata import EntryPoint, PathDistribution
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+
+from .. import __version__
 from ..names import canonical
 
-__all__ = ["Metadata", "accepts", "read_entry_points", "read_metadata"]
-
-# The others are compiled when they are used, which `re` remembers: most who import this module read no metadata.
-_REQUIREMENT = (
-    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) *(?:\[[A-Za-z0-9._, -]*\])? *"
-    r"(?P<range>(?:(?:>=|<=|==|!=|<|>) *\d+(?:\.\d+)* *(?:, *(?=[><=!]))?)*)(?:; *(?P<marker>.*))?"
-)
-_EXTRA = r"""extra *== *(?P<quote>['"])[A-Za-z0-9._-]+(?P=quote)"""
-_CLAUSE = r"(>=|<=|==|!=|<|>) *(\d+(?:\.\d+)*)"
-_RELEASE = r"\d+(?:\.\d+)*"
+__all__ = ["Metadata", "read_entry_points", "read_metadata"]
 
 
-class Metadata(NamedTuple):
-    """What the index needs of one distribution.
+class Metadata(TypedDict):
+    """What the index needs of one distribution, as JSON keeps it.
 
     Attributes:
         name: as its author spells it.
         version: of the distribution.
         core_range: the deep-core versions that it accepts, as a specifier; "" for any.
-        requires: the other distributions that it always needs, canonical names.
+        accepts_core: whether this deep-core is one of them, pre-releases included.
+        requires: the other distributions that it always needs here, canonical names.
+        editable: the project's folder if the install is editable.
+        points: [group, name, value] of each entry point of deep.
     """
 
     name: str
     version: str
     core_range: str
-    requires: tuple[str, ...]
+    accepts_core: bool
+    requires: list[str]
+    editable: str | None
+    points: list[list[str]]
 
 
-def read_metadata(dist_info: str) -> Metadata:
-    """Read METADATA.
+class _Distribution(PathDistribution):
+    def read_text(self, filename: str | os.PathLike[str]) -> str | None:
+        text = super().read_text(filename)
+        return text and text.removeprefix("\ufeff")  # the mark with which editors of Windows begin a file
+
+
+def read_entry_points(folder: str) -> list[list[str]]:
+    """Read [group, name, value] of every entry point in the group `deep` and in those below it (`deep.commands`).
+
+    Args:
+        folder: the distribution's dist-info or egg-info folder.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it names no distribution, or is not UTF-8.
+        ValueError: a line of entry_points.txt is no entry, or the file is not UTF-8.
     """
-    with open(os.path.join(dist_info, "METADATA"), encoding="utf-8") as file:
-        headers = list(_headers(file))
-    single = dict(reversed(headers))  # the first of a name counts
-    if not single.get("name") or "version" not in single:
-        raise ValueError("METADATA has no Name or no Version")
-    core_range, requires = "", list[str]()
-    for key, text in headers:
-        found = _requirement(text) if key == "requires-dist" else None
-        if found is None:
-            continue
-        name, wanted = found
-        if name == "deep-core":
-            core_range = wanted
-        else:
-            requires.append(name)
-    return Metadata(single["name"], single["version"], core_range, tuple(requires))
-
-
-def _headers(lines: Iterator[str] | Any) -> Iterator[tuple[str, str]]:
-    key, value = "", ""
-    for raw in lines:
-        line = raw.rstrip("\r\n")
-        if line[:1] in (" ", "\t"):
-            value += line  # folded
-            continue
-        if key:
-            yield key, value.strip()
-        if not line:
-            return
-        key, _, value = line.partition(":")
-        key = key.lower()
-    if key:
-        yield key, value.strip()
-
-
-def _requirement(text: str) -> tuple[str, str] | None:
-    """(name, range) of a requirement that holds here without extras; None for others, and for what is none."""
-    plain = re.fullmatch(_REQUIREMENT, text)
-    marker = plain["marker"] if plain else None
-    if marker is not None and re.fullmatch(_EXTRA, marker.strip()):
-        return None
-    if plain is not None and marker is None:
-        return canonical(plain["name"]), plain["range"].strip()
-    from packaging.requirements import InvalidRequirement, Requirement
-
     try:
-        requirement = Requirement(text)
+        points: list[EntryPoint] = list(_Distribution(Path(folder)).entry_points)
+    except TypeError as error:
+        raise ValueError("entry_points.txt has a line that is not name = value") from error
+    return [[point.group, point.name, point.value] for point in points if point.group.partition(".")[0] == "deep"]
+
+
+def read_metadata(folder: str, points: list[list[str]]) -> Metadata:
+    """Read METADATA (PKG-INFO in an egg-info folder) and direct_url.json.
+
+    Args:
+        folder: the distribution's dist-info or egg-info folder.
+        points: its entry points.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: there is no name or no version, or a file is not UTF-8.
+    """
+    distribution = _Distribution(Path(folder))
+    headers = distribution.metadata
+    name, version = headers.get("Name"), headers.get("Version")
+    if not name or not version:
+        raise ValueError("its metadata has no Name or no Version")
+    found = [_requirement(text) for text in headers.get_all("Requires-Dist") or distribution.requires or ()]
+    requires = [(canonical(requirement.name), requirement.specifier) for requirement in found if requirement]
+    core_range = SpecifierSet(",".join(str(specifier) for other, specifier in requires if other == "deep-core"))
+    return Metadata(
+        name=name,
+        version=version,
+        core_range=str(core_range),
+        accepts_core=core_range.contains(__version__, prereleases=True),
+        requires=[other for other, _ in requires if other != "deep-core"],
+        editable=_editable_root(distribution),
+        points=points,
+    )
+
+
+def _requirement(text: str) -> Requirement | None:
+    """Return a requirement that holds here without extras; None for another one, and for text that is none."""
+    try:
+        requirement = Requirement(" ".join(text.split()))  # a header may be folded
     except InvalidRequirement:
         return None
-    if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
-        return None
-    return canonical(requirement.name), str(requirement.specifier)
+    return requirement if requirement.marker is None or requirement.marker.evaluate({"extra": ""}) else None
 
 
-def read_entry_points(dist_info: str, group: str) -> list[tuple[str, str]]:
-    """The (name, value) pairs of a group in entry_points.txt; none where there is no such file or section.
+def _editable_root(distribution: Any) -> str | None:
+    """Return the project's folder, by direct_url.json (PEP 610).
 
-    Raises:
-        ValueError: the section is there, and a line of the file is no entry, or the file is not UTF-8.
+    None for a folder that is relative, which would be the working directory, and for `/`, which holds everything.
     """
-    # A thousand distributions are asked, and few have the section: no buffer, no decoding, no pattern before that.
-    # It may stand after spaces, and after the mark with which editors of Windows begin a file.
     try:
-        with open(os.path.join(dist_info, "entry_points.txt"), "rb", buffering=0) as file:
-            content = file.read()
-    except OSError:
-        return []
-    header = f"[{group}]".encode()
-    if header not in content:
-        return []
-    if header not in map(bytes.strip, content.removeprefix(codecs.BOM_UTF8).splitlines()):
-        return []  # an entry's extras
-    section, found = "", list[tuple[str, str]]()
-    for number, raw in enumerate(content.decode("utf-8-sig").splitlines(), 1):
-        line = raw.strip()
-        if not line or line[0] in "#;":
-            continue
-        if line[0] == "[" and line[-1] == "]":
-            section = line[1:-1]
-            continue
-        name, equals, value = line.partition("=")
-        if not equals:
-            raise ValueError(f"entry_points.txt, line {number}: {line!r} is not name = value")
-        if section == group:
-            found.append((name.strip(), value.strip()))
-    return found
-
-
-def accepts(specifier: str, version: str) -> bool:
-    """Whether a version is in a range, pre-releases included.
-
-    Raises:
-        ValueError: the range is none.
-    """
-    clauses = [re.fullmatch(_CLAUSE, clause.strip()) for clause in specifier.split(",") if clause.strip()]
-    if not re.fullmatch(_RELEASE, version) or None in clauses:
-        from packaging.specifiers import SpecifierSet
-
-        return SpecifierSet(specifier).contains(version, prereleases=True)
-    ours = _numbers(version)
-    return all(_holds(clause[1], ours, _numbers(clause[2])) for clause in clauses if clause)
-
-
-def _numbers(release: str) -> tuple[int, ...]:
-    numbers = [int(part) for part in release.split(".")]
-    while len(numbers) > 1 and numbers[-1] == 0:
-        numbers.pop()  # 1.0 is 1
-    return tuple(numbers)
-
-
-def _holds(operator: str, ours: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
-    if operator == "==":
-        return ours == theirs
-    if operator == "!=":
-        return ours != theirs
-    if operator in ("<", "<="):
-        return ours < theirs or (operator == "<=" and ours == theirs)
-    return ours > theirs or (operator == ">=" and ours == theirs)
+        origin = distribution.origin
+        url = urlsplit(str(origin.url))
+        path = os.path.realpath(unquote(url.path))
+        local = url.scheme == "file" and url.netloc in ("", "localhost") and os.path.isabs(url.path)
+        return path if origin.dir_info.editable and local and path != os.path.dirname(path) else None
+    except (AttributeError, ValueError):
+        return None  # no direct_url.json, or garbage: then RECORD says what may be imported

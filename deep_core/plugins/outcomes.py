@@ -1,77 +1,83 @@
-"""What became of each plugin when it was last loaded, kept in the user's cache so that a list need not import."""
+"""Remember how each plugin loaded, so that a list need not import it.
+
+An outcome holds for the code it was seen with. The kernel forgets it when a file of the plugin changes, and when
+something is installed or uninstalled beside it, which may be the missing library.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, cast
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import cast
 
-from .index import Candidate
+from . import cache
+from .index import Candidate, Status, module_file
 
 __all__ = ["recall", "remember"]
 
-FIELDS = {"stamp", "status", "reason", "hooks", "import_ms"}
-"""What is kept of a plugin; an entry without one of these, of another version, counts as none."""
-
-
-def _file() -> Path:
-    from platformdirs import user_cache_path
-
-    return user_cache_path("deep") / "plugins.json"
-
-
-def _stamp(candidate: Candidate) -> str | None:
-    try:
-        return f"{candidate.value} {os.stat(candidate.dist_info).st_mtime_ns}"
-    except OSError:
-        return None
-
-
-def _read() -> dict[str, dict[str, Any]]:
-    try:
-        data: Any = json.loads(_file().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}  # no cache, or one that cannot be read: nothing is known
-    entries: list[tuple[str, Any]] = list(data.items()) if isinstance(data, dict) else []  # type: ignore[arg-type]
-    return {key: entry for key, entry in entries if isinstance(entry, dict) and set(cast("Any", entry)) >= FIELDS}
+MOST = 500
+"""So many files and folders of a package are looked at."""
+STARTED = time.time_ns()
+"""Before any plugin is imported: code that changed later may not be what was imported."""
 
 
 def recall(candidates: Iterable[Candidate]) -> None:
-    """Give the records of active candidates the outcome of their last load, where they have not changed since."""
-    known = _read()
+    """Give the records of active candidates the outcome of their last load, unless something has changed since."""
+    known = cache.load()
     for candidate in candidates:
-        entry = known.get(f"{candidate.dist_info}#{candidate.record.name}")
-        if entry is None or candidate.record.status != "active" or entry["stamp"] != _stamp(candidate):
+        record, entry = candidate.record, _entry(candidate, known)
+        outcome = entry["outcomes"].get(record.name) if entry and record.status == "active" else None
+        if outcome is None or outcome["code"] != _code(candidate):
             continue
-        candidate.record.hooks = tuple(entry["hooks"]) if entry["hooks"] is not None else None
-        candidate.record.import_ms = entry["import_ms"]
-        if entry["status"] != "active":
-            candidate.record.fail(entry["status"], entry["reason"])
+        record.hooks = tuple(outcome["hooks"]) if outcome["hooks"] is not None else None
+        record.import_ms = outcome["import_ms"]
+        if outcome["status"] != "active":
+            record.fail(cast("Status", outcome["status"]), f"at its last load: {outcome['reason']}")
 
 
 def remember(candidates: Iterable[Candidate]) -> None:
-    """Store the outcomes of a load. A cache that cannot be written is ignored: the next list knows less."""
-    known = _read()
-    changed = False
+    """Cache the outcomes of a load."""
+    known, changed = cache.load(), False
     for candidate in candidates:
-        record = candidate.record
-        stamp = _stamp(candidate)
-        if record.distribution is None or stamp is None or record.status not in ("active", "failed", "needs-extra"):
+        record, entry = candidate.record, _entry(candidate, known)
+        if entry is None or (record.status != "active" and record.error is None):
+            continue  # given by hand, or left out before it was loaded
+        code, old = _code(candidate), entry["outcomes"].get(record.name)
+        if code is None or code[-1] > STARTED:
             continue
-        key = f"{candidate.dist_info}#{record.name}"
         hooks = list(record.hooks) if record.hooks is not None else None
-        entry = {"stamp": stamp, "status": record.status, "reason": record.reason, "hooks": hooks}
-        old = known.get(key)
-        if old is None or {k: old.get(k) for k in entry} != entry:
-            known[key] = {**entry, "import_ms": record.import_ms}
+        took, status = record.import_ms, record.status
+        new = cache.Outcome(code=code, status=status, reason=record.reason, hooks=hooks, import_ms=took)
+        if old is None or new != {**old, "import_ms": took}:  # which differs every time
+            entry["outcomes"][record.name] = new
             changed = True
     if changed:
-        with contextlib.suppress(OSError):
-            file = _file()
-            file.parent.mkdir(parents=True, exist_ok=True)
-            temporary = file.with_suffix(f".{os.getpid()}.tmp")
-            temporary.write_text(json.dumps(known), encoding="utf-8")
-            temporary.replace(file)
+        cache.store(known)
+
+
+def _entry(candidate: Candidate, known: Mapping[str, cache.Entry]) -> cache.Entry | None:
+    entry = known.get(str(candidate.dist_info))
+    return entry if entry and entry["stamp"] == candidate.stamp else None
+
+
+def _code(candidate: Candidate) -> list[int] | None:
+    """Stamp the plugin's code: the time of its site directory, then what `cache.stamp` says of its files."""
+    try:
+        sources = islice(_sources(module_file(candidate)), MOST)
+        return [os.stat(candidate.dist_info.parent).st_mtime_ns, *cache.stamp(sources)]
+    except Exception:  # noqa: BLE001 - any finder may raise: the outcome is not remembered
+        return None
+
+
+def _sources(file: str | None) -> Iterator[str]:
+    if file is None:
+        return
+    folder, name = os.path.split(file)
+    if not name.startswith("__init__."):
+        yield file
+        return
+    for path, folders, names in islice(os.walk(folder), MOST):
+        folders[:] = sorted(name for name in folders if name.isidentifier() and name != "__pycache__")
+        yield from (os.path.join(path, name) for name in sorted(names) if name.endswith(".py"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ from ..errors import ConfigError, PluginError, suggest
 from ..names import NAME, canonical
 from .config import Config, load_config
 from .index import Candidate, PluginRecord, scan
-from .metadata import accepts
 from .outcomes import recall
 
 __all__ = [
@@ -129,7 +127,7 @@ def candidate_from_object(given: object, names: Iterable[str] = ()) -> Candidate
     if not NAME.fullmatch(name):
         raise PluginError(f"a plugin given by hand cannot be called {name!r}; {NAME.pattern} is what a name looks like")
     record = PluginRecord(name=name, distribution=None, version="", path=path)
-    return Candidate(record, "", Path(), "", (), (), (), listed=False)
+    return Candidate(record)
 
 
 def decide_statuses(
@@ -214,7 +212,7 @@ def _gate_one(candidate: Candidate, lists: Lists, config: Config, version: str, 
             "blocked", f"not on the allow list of {', '.join(sorted(sources))}; add {record.name!r} to plugins.allow"
         )
         return
-    if candidate.core_range and not accepts(candidate.core_range, version):
+    if not candidate.accepts_core:
         record.fail(
             "incompatible",
             f"needs deep-core {candidate.core_range}, this is {version}: "
@@ -230,39 +228,37 @@ def _gate_doubles(candidates: Sequence[Candidate]) -> None:
     for name, doubles in by_name.items():
         if len(doubles) < 2:
             continue
-        who = "\n".join(f"  {c.record.label}" for c in doubles)
+        who = "\n".join(f"  {c.record.label}" for c in doubles[:10])
         ways = [c.record.distribution for c in doubles if c.record.distribution]
         way = (
             f"plugins.disable = [{ways[0]!r}], or pip uninstall {ways[0]}" if ways else "give one of them, or rename it"
         )
+        reason = f"{len(doubles)} distributions have a plugin {name!r}:\n{who}\nchoose one: {way}"
         for candidate in doubles:
-            candidate.record.fail(
-                "failed",
-                f"{len(doubles)} distributions have a plugin {name!r}:\n{who}\nchoose one: {way}",
-            )
+            candidate.record.fail("failed", reason)
 
 
 def _gate_requirements(candidates: Sequence[Candidate]) -> None:
+    providers: dict[str, list[PluginRecord]] = {}
+    for candidate in candidates:
+        providers.setdefault(canonical(candidate.record.distribution or ""), []).append(candidate.record)
     changed = True
     while changed:  # a plugin left out here may be another one's requirement
         changed = False
         for candidate in candidates:
             record = candidate.record
-            problem = _unmet(candidate, candidates) if record.status == "active" else None
+            problem = _unmet(candidate, providers) if record.status == "active" else None
             if problem:
                 record.fail("needs-plugin", problem)
                 changed = True
 
 
-def _unmet(candidate: Candidate, candidates: Sequence[Candidate]) -> str | None:
+def _unmet(candidate: Candidate, providers: Mapping[str, Sequence[PluginRecord]]) -> str | None:
     for name in candidate.missing:
         if name.startswith("deep-"):
             return f"requires {name}, which is not installed: pip install {name}"
     for name in candidate.requires:
-        providers = [
-            c.record for c in candidates if c.record.distribution and _same_distribution(name, c.record.distribution)
-        ]
-        if providers and not any(record.status in ("active", "failed", "needs-extra") for record in providers):
-            first = providers[0]
-            return f"requires {name}, which is {first.status}: {first.reason}"
+        found = providers.get(name, ())
+        if found and not any(record.status in ("active", "failed", "needs-extra") for record in found):
+            return f"requires {name}, which is {found[0].status}: {found[0].reason}"
     return None

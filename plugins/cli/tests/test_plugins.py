@@ -106,6 +106,7 @@ def test_listing_imports_neither_click_nor_logging(make_deep: Any) -> None:
         "import sys; sys.argv[1:] = ['plugins', 'list']; from deep_cli.__main__ import main; main()\n"
         "print(*sorted({'click', 'logging', 'inspect', 'pydantic'} & {*sys.modules}), file=sys.stderr)"
     )
+    deep("plugins", "list").ok()  # the first one reads the plugins' metadata, with libraries
     done = deep.environment.run(str(deep.environment.python), "-c", code)
     assert (done.code, done.err.strip()) == (0, "")
     assert "acme-sun" in done.out

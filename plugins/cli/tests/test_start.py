@@ -60,24 +60,25 @@ def test_a_version_among_other_words_is_left_to_the_parser(deep: Any) -> None:
         assert deep(*arguments).code == 2
 
 
-def test_a_list_looks_once_at_a_distribution_and_reads_the_metadata_of_plugins_only(make_deep: Any) -> None:
+def test_a_list_looks_once_at_a_distribution_and_reads_no_metadata_again(make_deep: Any) -> None:
     deep = make_deep(others=(Distribution("acme-sun", {"sun": "acme_sun"}), Distribution("acme-none")))
     bare = deep.environment.site / "acme_bare-1.0.dist-info"
     bare.mkdir()
     (bare / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-bare\nVersion: 1.0\n", encoding="utf-8")
-    found = opened(deep, "plugins", "list")
-    assert found.count(("os.listdir", ".")) <= 2  # once by the import system
-    names = [name for event, name in found if event == "open"]
-    assert len(names) == len(set(names)), names
-    assert {name for name in names if name.startswith("acme_sun")} == {
+    first = {name for event, name in opened(deep, "plugins", "list") if event == "open"}
+    assert {name for name in first if name.startswith("acme_sun")} == {
         f"acme_sun-1.0.dist-info/{file}" for file in ("METADATA", "direct_url.json", "entry_points.txt")
     }
-    for other in ("acme_none", "acme_bare"):
-        assert {name for name in names if name.startswith(other)} == {f"{other}-1.0.dist-info/entry_points.txt"}
+    found = opened(deep, "plugins", "list")
+    assert found.count(("os.listdir", ".")) <= 2  # once by the import system
+    assert len(found) == len(set(found)), found
+    names = {name for event, name in found if event == "open"}
+    assert names == {f"{path.name}/entry_points.txt" for path in deep.environment.site.glob("*.dist-info")}
     assert "os.scandir" not in {event for event, _ in found}
 
 
 def test_a_list_imports_what_tells_a_status_and_nothing_of_what_loads(deep: Any) -> None:
+    deep("plugins", "list").ok()  # the first one reads the plugins' metadata, with libraries
     new = set(
         deep.environment.ask(
             "import sys; sys.argv = ['deep', 'plugins', 'list']\n"
