@@ -93,7 +93,7 @@ class Explanation:
         return dict(sorted(out.items()))
 
     def to_json(self) -> dict[str, Any]:
-        """The documented JSON form (contract, section 10)."""
+        """Return the documented JSON form."""
         return {
             "schema": 1,
             "sections": [asdict(section) for section in self.sections],

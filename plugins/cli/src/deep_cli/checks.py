@@ -50,7 +50,7 @@ class Check:
     plugin: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The documented form (contract, section 10)."""
+        """The documented form."""
         return asdict(self)
 
 

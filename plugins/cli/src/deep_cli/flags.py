@@ -22,7 +22,7 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 BACKEND = "local"
-"""The default of `--backend` (contract, section 6)."""
+"""The default of `--backend`."""
 VERBOSE = "deep_cli.verbose"
 
 

@@ -65,7 +65,7 @@ def _row(row: tuple[str, ...], widths: list[int], colour: int = 0) -> str:
 
 
 def as_json(records: Sequence[PluginRecord]) -> str:
-    """The documented form (contract, section 10)."""
+    """The documented form."""
     import json
 
     return json.dumps({"schema": 1, "plugins": [_json(record) for record in records]}, indent=2)

@@ -16,7 +16,7 @@ from .screen import one_line
 __all__ = ["PluginCommand", "plugin_commands"]
 
 GROUP = "deep.commands"
-"""The entry-point group (contract, section 4)."""
+"""The entry-point group."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def plugin_commands() -> dict[str, PluginCommand]:
 
 
 def _problem(candidates: list[Candidate], known: FoundPlugins) -> str:
-    """Lists act before import, for commands as for plugins (contract, section 3)."""
+    """Lists act before import, for commands as for plugins."""
     if len(candidates) > 1:
         names = [str(c.record.distribution) for c in candidates]
         return f"{' and '.join(names)} both have a command of this name; pip uninstall {names[-1]}"

@@ -36,7 +36,7 @@ def _without_deep(name: str) -> str:
 
 
 def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
-    """What is wrong with a plugin's name (contract, section 3), with one that would do; "" for a good name.
+    """What is wrong with a plugin's name, with one that would do; "" for a good name.
 
     Args:
         name: what was typed.
