@@ -75,8 +75,9 @@ def test_the_report_of_the_readme_has_the_keys_of_a_report() -> None:
     from deep_cli import FileChange
 
     report = RunReport(
-        "done", "", None, "m", "b", 1, 1, 1, (step,), (decision,), (FileChange("a", "added"),), "folder",
-        PromptCost(1, {}),
+        status="done", output="", error=None, model="m", backend="b", requests=1, input_tokens=1, output_tokens=1,
+        steps=(step,), decisions=(decision,), files=(FileChange("a", "added"),), files_by="folder",
+        prompt=PromptCost(1, {}),
     )  # fmt: skip
     shown = next(json.loads(text) for text in JSON if '"exit_code"' in text)
     real = report.to_json()

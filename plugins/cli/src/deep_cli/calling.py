@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from .explained import explained
 from .failure import USAGE, Failure
 from .options import cli_options
 from .progress import CliProgress
-from .report import EXIT_CODES, Decision, Status
+from .report import Report
 from .reporter import Reporter
 from .runner import converse
 from .screen import redact
@@ -37,8 +37,8 @@ __all__ = ["CallReport", "call_tool"]
 CALL_ID = "deep-call"
 
 
-@dataclass(frozen=True)
-class CallReport:
+@dataclass(frozen=True, kw_only=True)
+class CallReport(Report):
     """What came of one call.
 
     Attributes:
@@ -54,20 +54,11 @@ class CallReport:
         exception: the exception behind `error`.
     """
 
-    status: Status
     tool: str
     plugin: str
     args: Mapping[str, Any]
     result: str
-    error: str | None
     milliseconds: float
-    decisions: tuple[Decision, ...]
-    exception: BaseException | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def exit_code(self) -> int:
-        """0 done, 1 failed, 3 refused or could not be asked."""
-        return EXIT_CODES[self.status]
 
     def to_json(self) -> dict[str, Any]:
         """What `deep call --output json` prints (documented in the README of deep-cli)."""

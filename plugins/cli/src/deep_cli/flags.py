@@ -15,6 +15,7 @@ __all__ = [
     "backend_option",
     "config_option",
     "json_option",
+    "model_of",
     "plugin_option",
     "verbose",
     "verbose_option",
@@ -24,6 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 BACKEND = "local"
 """The default of `--backend`."""
 VERBOSE = "deep_cli.verbose"
+MODEL = "deep_cli.model"
 
 
 def verbose(ctx: click.Context) -> bool:
@@ -31,9 +33,19 @@ def verbose(ctx: click.Context) -> bool:
     return bool(ctx.meta.get(VERBOSE))
 
 
+def model_of(ctx: click.Context) -> str:
+    """The model that `--model` named, for errors of its provider; "" for none."""
+    return ctx.meta.get(MODEL) or ""
+
+
 def _note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
         ctx.meta[VERBOSE] = True
+
+
+def _note_model(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    ctx.meta[MODEL] = value
+    return value
 
 
 def verbose_option(command: F) -> F:
@@ -51,6 +63,7 @@ def agent_options(command: F) -> F:
                 "-m",
                 "--model",
                 metavar="MODEL",
+                callback=_note_model,
                 help="provider:name, as openai:gpt-5.2. Default: DEEP_MODEL, [agent] model.",
             ),
             backend_option,

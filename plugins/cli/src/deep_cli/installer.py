@@ -310,13 +310,18 @@ def typed(target: Target, texts: Sequence[str], *, flags: Sequence[str] = ()) ->
 
 def _typed_uv_tool(target: Target, texts: Sequence[str], flags: Sequence[str], without: str = "") -> str:
     receipt = read_receipt(target.prefix)
-    names = {text: canonical(re.split(r"[^A-Za-z0-9._-]", text)[0]) for text in texts}
+    names = {text: _name_in(text) for text in texts}
     # deep-cli and what it rests on are there anyway: they are only upgraded.
     added = [text for text in texts if names[text] not in (DEEP_CLI, *PINNED) or canonical(text) != names[text]]
     others = dict(receipt.others) | {names[text]: ("--with", text) for text in added}
     others.pop(without, None)
     again = [argument for flag in flags for argument in _each(UV_FLAGS[flag], names.values())]
     return shlex.join(["uv", "tool", "install", *receipt.tool, *again, *(a for how in others.values() for a in how)])
+
+
+def _name_in(requirement: str) -> str:
+    """The distribution that a requirement begins with."""
+    return canonical(re.split(r"[^A-Za-z0-9._-]", requirement)[0])
 
 
 def _each(option: str, values: Iterable[str]) -> list[str]:
@@ -375,7 +380,7 @@ def _mended(target: Target, verb: str, words: Sequence[str], plugins: Collection
     if not set(flags) <= set(UV_FLAGS):
         return shlex.join(["pip", verb, *words])  # of pip alone
     texts = [word for word in words if not word.startswith("-")]
-    names = {canonical(re.split(r"[^A-Za-z0-9._-]", text)[0]) for text in texts}
+    names = {_name_in(text) for text in texts}
     ours = target.changeable and not names & set(PINNED) and all(n in plugins or n.startswith("deep-") for n in names)
     if verb == "uninstall":
         return f"deep plugins uninstall {texts[0]}" if ours else typed_uninstall(target, texts[0])

@@ -16,7 +16,7 @@ from . import __version__
 from .advice import typeable
 from .built_in import BUILT_IN, LIGHT
 from .failure import INTERRUPTED, Failure, show_traceback
-from .flags import verbose, verbose_option
+from .flags import model_of, verbose, verbose_option
 from .screen import open_streams
 from .warned import warnings_shown
 
@@ -114,7 +114,7 @@ class Deep(click.Group):
                 show_traceback(error)
             from .explained import explained
 
-            found = explained(error)
+            found = explained(error, model_of(ctx))
             raise Failure(typeable(found.message), found.exit_code) from error
 
 

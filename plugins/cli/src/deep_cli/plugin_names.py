@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Iterable
 
+from deep_core.plugin_api import canonical
+
 from .wanted import OURS
 
 __all__ = ["distribution_problem", "module_problem", "parse_name", "plugin_problem", "suggested_name", "text_problem"]
@@ -71,7 +73,7 @@ def distribution_problem(name: str) -> str:
     """What is wrong with a distribution's name (PEP 508), "" for a good one."""
     if not _DISTRIBUTION.fullmatch(name):
         return f"{name!r} must be letters, digits, - and _, a letter or digit first and last"
-    deep, _, own = re.sub(r"[-_.]+", "-", name).lower().partition("-")
+    deep, _, own = canonical(name).partition("-")
     if deep == "deep" and own in OURS:
         return f"{name!r} is one of deep's own distributions: pip would replace it. Try: my-{own}"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from typing import Any, Literal
 from .changes import FileChange
 from .screen import redact
 
-__all__ = ["DecidedBy", "Decision", "PromptCost", "RunReport", "Status", "Step"]
+__all__ = ["DecidedBy", "Decision", "PromptCost", "Report", "RunReport", "Status", "Step"]
 
 Status = Literal["done", "failed", "refused"]
 DecidedBy = Literal["you", "always", "allow", "deny", "nobody"]
@@ -90,8 +91,34 @@ class PromptCost:
     by_plugin: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class RunReport:
+@dataclass(frozen=True, kw_only=True)
+class Report(ABC):
+    """What came of what the agent did, as a command ends with it.
+
+    Attributes:
+        status: `done`, `failed` or `refused`.
+        error: what went wrong, in one line; None otherwise.
+        decisions: the approvals, in order.
+        exception: the exception behind `error`.
+    """
+
+    status: Status
+    error: str | None
+    decisions: tuple[Decision, ...]
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def exit_code(self) -> int:
+        """0 done, 1 failed, 3 an approval was refused or could not be asked."""
+        return EXIT_CODES[self.status]
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """What `--output json` prints (documented in the README of deep-cli)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunReport(Report):
     """What came of one task.
 
     Attributes:
@@ -113,25 +140,16 @@ class RunReport:
         prompt: what prompt and tools cost in every request; None where the run failed.
     """
 
-    status: Status
     output: str
-    error: str | None
     model: str
     backend: str
     requests: int
     input_tokens: int
     output_tokens: int
     steps: tuple[Step, ...]
-    decisions: tuple[Decision, ...]
     files: tuple[FileChange, ...]
     files_by: Literal["folder", "tools"]
     prompt: PromptCost | None
-    exception: BaseException | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def exit_code(self) -> int:
-        """0 done, 1 failed, 3 an approval was refused or could not be asked."""
-        return EXIT_CODES[self.status]
 
     def to_json(self) -> dict[str, Any]:
         """What `deep run --output json` prints (documented in the README of deep-cli)."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
-from deep_cli.failure import Failure, show_traceback
-from deep_cli.flags import approve_option, backend_option, config_option, plugin_option, verbose, verbose_option
+from deep_cli.finish import finish
+from deep_cli.flags import approve_option, backend_option, config_option, plugin_option, verbose_option
 from deep_cli.screen import answers_alone, plain
-
-if TYPE_CHECKING:
-    from deep_cli.calling import CallReport
 
 __all__ = ["call"]
 
@@ -61,42 +57,23 @@ def call(
     if pairs and whole is not None:
         raise click.UsageError("KEY=VALUE and --json exclude each other: --json has all arguments.")
     from deep_cli.calling import call_tool
-    from deep_cli.explained import explained
     from deep_cli.plugin_files import load_plugin_files
     from deep_cli.terminal import CallScreen
 
-    try:
-        with answers_alone(), CallScreen().open() as screen:
-            given: Any = load_plugin_files(plugin_files)
-            report = call_tool(
-                tool,
-                pairs,
-                whole=whole,
-                backend=backend,
-                approve=approve,
-                ask=screen.ask,
-                plugins=given,
-                config=config,
-                reporter=screen,
-            )
-    except Failure:
-        raise
-    except Exception as error:
-        if verbose(ctx):
-            show_traceback(error)
-        found = explained(error)
-        raise Failure(found.message, found.exit_code) from error
-    _finish(ctx, report, as_json=output == "json")
-
-
-def _finish(ctx: click.Context, report: CallReport, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
-    elif report.result:
+    with answers_alone(), CallScreen().open() as screen:
+        given: Any = load_plugin_files(plugin_files)
+        report = call_tool(
+            tool,
+            pairs,
+            whole=whole,
+            backend=backend,
+            approve=approve,
+            ask=screen.ask,
+            plugins=given,
+            config=config,
+            reporter=screen,
+        )
+    if output == "text" and report.result:
         # A file gets the result as it is; a terminal would obey what is in it.
         click.echo(plain(report.result) if sys.stdout.isatty() else report.result)
-    if report.error is not None:
-        if report.exception is not None and verbose(ctx):
-            show_traceback(report.exception)
-        raise Failure(report.error, report.exit_code)
-    ctx.exit(report.exit_code)
+    finish(ctx, report, as_json=output == "json")

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import click
 
-from deep_cli.failure import Failure, show_traceback
 from deep_cli.flags import agent_options, config_option, verbose, verbose_option
 
 __all__ = ["chat"]
@@ -45,27 +44,18 @@ def chat(
     approval was refused or could not be asked; 2 usage or configuration.
     """
     from deep_cli.chat_session import run_chat
-    from deep_cli.explained import explained
     from deep_cli.plugin_files import load_plugin_files
 
     given: Any = load_plugin_files(plugin_files)
-    try:
-        code = run_chat(
-            model=model,
-            backend=backend,
-            files=files,
-            approve=approve,
-            max_requests=max_requests,
-            plugins=given,
-            resume=resume,
-            config=config,
-            trace=verbose(ctx),
-        )
-    except Failure:
-        raise
-    except Exception as error:
-        if verbose(ctx):
-            show_traceback(error)
-        found = explained(error, model or "")
-        raise Failure(found.message, found.exit_code) from error
+    code = run_chat(
+        model=model,
+        backend=backend,
+        files=files,
+        approve=approve,
+        max_requests=max_requests,
+        plugins=given,
+        resume=resume,
+        config=config,
+        trace=verbose(ctx),
+    )
     ctx.exit(code)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
-from deep_cli.failure import Failure, show_traceback
-from deep_cli.flags import agent_options, config_option, verbose, verbose_option
+from deep_cli.finish import finish
+from deep_cli.flags import agent_options, config_option, verbose_option
 from deep_cli.screen import answers_alone, is_text
 
-if TYPE_CHECKING:
-    from deep_cli.report import RunReport
-
-__all__ = ["finish", "run"]
+__all__ = ["run"]
 
 
 @click.command()
@@ -51,48 +47,22 @@ def run(
         raise click.UsageError("TASK is empty: say what to do.")
     if not is_text(task):
         raise click.UsageError("TASK has bytes that are not UTF-8: set the terminal to UTF-8.")
-    from deep_cli.explained import explained
     from deep_cli.plugin_files import load_plugin_files
     from deep_cli.runner import run_task
     from deep_cli.terminal import TerminalReporter
 
-    try:
-        with answers_alone() as stdout, TerminalReporter(None if output == "json" else stdout).open() as screen:
-            given: Any = load_plugin_files(plugin_files)
-            report = run_task(
-                task,
-                model=model,
-                backend=backend,
-                files=files,
-                approve=approve,
-                ask=screen.ask,
-                plugins=given,
-                config=config,
-                max_requests=max_requests,
-                reporter=screen,
-            )
-    except Failure:
-        raise
-    except Exception as error:
-        if verbose(ctx):
-            show_traceback(error)
-        found = explained(error, model or "")
-        raise Failure(found.message, found.exit_code) from error
+    with answers_alone() as stdout, TerminalReporter(None if output == "json" else stdout).open() as screen:
+        given: Any = load_plugin_files(plugin_files)
+        report = run_task(
+            task,
+            model=model,
+            backend=backend,
+            files=files,
+            approve=approve,
+            ask=screen.ask,
+            plugins=given,
+            config=config,
+            max_requests=max_requests,
+            reporter=screen,
+        )
     finish(ctx, report, as_json=output == "json")
-
-
-def finish(ctx: click.Context, report: RunReport, *, as_json: bool = False) -> None:
-    """End the process with a task's exit code, saying what went wrong.
-
-    Args:
-        ctx: the command's context; tells whether `--verbose` was typed.
-        report: of `run_task`.
-        as_json: print the whole report on stdout.
-    """
-    if as_json:
-        click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
-    if report.error is not None:
-        if report.exception is not None and verbose(ctx):
-            show_traceback(report.exception)
-        raise Failure(report.error, report.exit_code)
-    ctx.exit(report.exit_code)

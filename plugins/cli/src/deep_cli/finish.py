@@ -1,0 +1,33 @@
+"""How a command that ran the agent ends."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from .failure import Failure, show_traceback
+from .flags import verbose
+
+if TYPE_CHECKING:
+    from .report import Report
+
+__all__ = ["finish"]
+
+
+def finish(ctx: click.Context, report: Report, *, as_json: bool) -> None:
+    """End the process with the report's exit code, saying what went wrong.
+
+    Args:
+        ctx: the command's context; tells whether `--verbose` was typed.
+        report: what came of the task or the call.
+        as_json: print the whole report on stdout.
+    """
+    if as_json:
+        click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
+    if report.error is not None:
+        if report.exception is not None and verbose(ctx):
+            show_traceback(report.exception)
+        raise Failure(report.error, report.exit_code)
+    ctx.exit(report.exit_code)
