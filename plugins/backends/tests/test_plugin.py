@@ -118,7 +118,7 @@ def test_docker_passes_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
     def create(image: str, **settings: Any) -> None:
         asked.update(settings, image=image)
 
-    monkeypatch.setattr("deep_backends.docker.create_docker_backend", create)
+    monkeypatch.setattr("deep_backends.factories.docker_backend", create)
     made("docker", docker_image="acme:1", docker_network="none", docker_memory="1g", docker_cpus=2, env=["A"])
     assert asked.items() >= {"image": "acme:1", "network_mode": "none", "mem_limit": "1g", "cpus": 2.0}.items()
     assert asked["env"] == ("A",)

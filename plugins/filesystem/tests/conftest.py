@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from deep_backends import local_backend, memory_backend
 from deep_filesystem import FILES, FilesystemOptions, Seen
-from deep_filesystem.toolset import FileTools
+from deep_filesystem.operations import Operations
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace, WorkspaceBackend
 
@@ -23,7 +23,7 @@ class Session:
     def __init__(self, workspace: Workspace, **options: Any) -> None:
         self.workspace = workspace
         self.deps = DeepAgentDeps()
-        self.tools = FileTools(FilesystemOptions(**options))
+        self.tools = Operations(FilesystemOptions(**options))
         self._ctx: Any = SimpleNamespace(workspace=workspace, deps=self.deps)
 
     @property

@@ -7,8 +7,9 @@ import re
 
 import pytest
 from deep_filesystem import FilesystemOptions
+from deep_filesystem.operations import Operations
 from deep_filesystem.schemas import SCHEMAS
-from deep_filesystem.toolset import FileTools, build_toolset
+from deep_filesystem.toolset import build_toolset
 from pydantic_ai import Tool
 from pydantic_core import SchemaValidator
 
@@ -22,7 +23,7 @@ def told(validator: SchemaValidator) -> list[str]:
 def test_a_schema_is_what_the_signature_says(name: str) -> None:
     toolset = build_toolset(FilesystemOptions())
     ours = toolset.tools[name].function_schema
-    made = Tool(getattr(FileTools(FilesystemOptions()), name)).function_schema
+    made = Tool(getattr(Operations(FilesystemOptions()), name)).function_schema
     assert json.dumps(ours.json_schema) == json.dumps(made.json_schema)
     assert told(ours.validator) == told(made.validator)
     assert ours.return_schema == made.return_schema
@@ -38,7 +39,7 @@ def test_every_tool_has_a_schema() -> None:
 def test_defaults_are_what_the_signature_says() -> None:
     toolset = build_toolset(FilesystemOptions())
     for name, tool in toolset.tools.items():
-        made = Tool(getattr(FileTools(FilesystemOptions()), name)).function_schema.validator
+        made = Tool(getattr(Operations(FilesystemOptions()), name)).function_schema.validator
         required = dict.fromkeys(SCHEMAS[name].get("required", ()), "x")
         ours = tool.function_schema.validator.validate_python(required)
         assert ours == made.validate_python(required)

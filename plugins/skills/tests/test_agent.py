@@ -278,10 +278,10 @@ async def test_a_models_mistakes_are_answered(project: Path, skill: Write, make_
     result = await make_agent(function_model(Script(calls, "done"))).run("go", deps=create_default_deps())
     texts = results(result.all_messages())
     wanted = [
-        "Did you mean pdf-forms?",
+        "Did you mean 'pdf-forms'?",
         "skill_name is missing or not text",
         "skill_name is missing or not text",
-        "Did you mean guide.md?",
+        "Did you mean 'guide.md'?",
         "is not a path inside the skill",
         "is not a path inside the skill",
         "sub is a folder",

@@ -16,16 +16,11 @@ from pydantic_ai.workspaces import (
     WorkspaceUnavailableError,
 )
 
-from .environment import PassedEnv, check_env, passed_environment
-
 if TYPE_CHECKING:
-    from pydantic_ai_backends.types import RuntimeConfig
     from pydantic_ai_backends.workspaces import DockerWorkspace
 
-__all__ = ["DEFAULT_IMAGE", "DEFAULT_WORK_DIR", "DockerBackend", "create_docker_backend"]
+__all__ = ["DockerBackend", "require_docker"]
 
-DEFAULT_IMAGE = "python:3.12-slim"
-DEFAULT_WORK_DIR = "/workspace"
 _NEEDED = ("pydantic_ai_backends", "httpx", "docker")
 """What the extra brings; pydantic-ai-backend 0.2.37 imports httpx for every workspace, its extra `docker` lacks it."""
 
@@ -105,43 +100,13 @@ def _unreachable(error: Exception) -> Exception:
     )
 
 
-def create_docker_backend(
-    image: str = DEFAULT_IMAGE,
-    *,
-    runtime: str | RuntimeConfig | None = None,
-    env: PassedEnv = (),
-    work_dir: str = DEFAULT_WORK_DIR,
-    network_mode: str | None = None,
-    mem_limit: str | None = None,
-    cpus: float | None = None,
-    oci_runtime: str | None = None,
-    volumes: Mapping[str, str] | None = None,
-    container_name: str | None = None,
-    ref: WorkspaceRef | None = None,
-) -> DockerBackend:
-    """Make a docker backend; see `deep_backends.docker_backend`."""
-    if runtime is not None and (image, work_dir) != (DEFAULT_IMAGE, DEFAULT_WORK_DIR):
-        raise ValueError("a runtime brings its own image and work_dir: give the runtime alone, or leave it out")
-    passed = passed_environment(check_env(env))
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
+def require_docker() -> None:
+    """Look for what the extra brings.
+
+    Raises:
+        MissingExtra: `deep-backends[docker]` is not installed.
+    """
+    if any(importlib.util.find_spec(name) is None for name in _NEEDED):
         from deep_core import MissingExtra
 
         raise MissingExtra("backends[docker]")
-    from pydantic_ai_backends.workspaces import DockerWorkspace
-
-    from .runtimes import get_runtime
-
-    workspace = DockerWorkspace(
-        image=image,
-        runtime=get_runtime(runtime) if isinstance(runtime, str) else runtime,
-        work_dir=work_dir,
-        network_mode=network_mode,
-        mem_limit=mem_limit,
-        cpus=cpus,
-        oci_runtime=oci_runtime,
-        env=passed or None,
-        volumes=volumes,
-        container_name=container_name,
-    )
-    return DockerBackend(workspace, ref)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 
-from .environment import PassedEnv
+from .environment import PassedEnv, check_env, passed_environment
 from .limits import MAX_OUTPUT_BYTES, MAX_READ_BYTES
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ __all__ = [
     "memory_backend",
     "memory_by_name",
 ]
+
+DEFAULT_IMAGE = "python:3.12-slim"
+DEFAULT_WORK_DIR = "/workspace"
 
 
 def local_backend(
@@ -70,11 +73,11 @@ def composite_backend(default: WorkspaceBackend, routes: Mapping[str, WorkspaceB
 
 
 def docker_backend(
-    image: str = "python:3.12-slim",
+    image: str = DEFAULT_IMAGE,
     *,
     runtime: str | RuntimeConfig | None = None,
     env: PassedEnv = (),
-    work_dir: str = "/workspace",
+    work_dir: str = DEFAULT_WORK_DIR,
     network_mode: str | None = None,
     mem_limit: str | None = None,
     cpus: float | None = None,
@@ -105,21 +108,29 @@ def docker_backend(
         ValueError: Both a runtime, and an image or a work_dir, are given.
         KeyError: No runtime has that name; the message has those there are.
     """
-    from .docker import create_docker_backend
+    if runtime is not None and (image, work_dir) != (DEFAULT_IMAGE, DEFAULT_WORK_DIR):
+        raise ValueError("a runtime brings its own image and work_dir: give the runtime alone, or leave it out")
+    passed = passed_environment(check_env(env))
+    from .docker import DockerBackend, require_docker
 
-    return create_docker_backend(
-        image,
-        runtime=runtime,
-        env=env,
+    require_docker()
+    from pydantic_ai_backends.workspaces import DockerWorkspace
+
+    from .runtimes import get_runtime
+
+    workspace = DockerWorkspace(
+        image=image,
+        runtime=get_runtime(runtime) if isinstance(runtime, str) else runtime,
         work_dir=work_dir,
         network_mode=network_mode,
         mem_limit=mem_limit,
         cpus=cpus,
         oci_runtime=oci_runtime,
+        env=passed or None,
         volumes=volumes,
         container_name=container_name,
-        ref=ref,
     )
+    return DockerBackend(workspace, ref)
 
 
 def _options(context: AgentContext) -> BackendsOptions:

@@ -40,7 +40,10 @@ LINE_SHOWN = 300
 
 
 class Operations:
-    """The tools' work over `ctx.workspace`. Holds options only: what a session saw is in its own state."""
+    """The tools over `ctx.workspace`. Holds options only: what a session saw is in its own state.
+
+    A changed signature is changed in `schemas.py` too.
+    """
 
     def __init__(self, options: FilesystemOptions) -> None:
         self.options = options

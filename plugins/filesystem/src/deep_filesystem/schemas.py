@@ -1,6 +1,6 @@
 """The tools' arguments: the JSON schemas that the model sees, and what validates by them.
 
-Pydantic AI would make the same of the signatures in `toolset.py`, in 1 to 3 ms a tool; a test compares the two.
+Pydantic AI would make the same of the signatures in `operations.py`, in 1 to 3 ms a tool; a test compares the two.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from pydantic import WithJsonSchema
 from pydantic_ai import FunctionToolset, RunContext, Tool
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.workspaces import SupportsCommands
@@ -17,62 +16,7 @@ from .schemas import RESULT, SCHEMAS, validator
 if TYPE_CHECKING:
     from .operations import Operations
 
-__all__ = ["FileTools", "build_toolset", "create_filesystem_toolset"]
-
-
-class FileTools:
-    """The tools' signatures; `operations.py` does the work.
-
-    Holds options only: what a session saw is in its state. A changed signature is changed in `schemas.py` too.
-    """
-
-    def __init__(self, options: FilesystemOptions) -> None:
-        self.options = options
-
-    @cached_property
-    def _operations(self) -> Operations:
-        from .operations import Operations
-
-        return Operations(self.options)
-
-    async def ls(self, ctx: RunContext[Any], path: str = ".") -> str:
-        """List a directory: directories first, then files with their size."""
-        return await self._operations.ls(ctx, path)
-
-    async def read_file(
-        self, ctx: RunContext[Any], path: str, offset: int = 0, limit: int = 2000, byte: int = 0
-    ) -> str:
-        """Read a page of a file."""
-        return await self._operations.read_file(ctx, path, offset, limit, byte)
-
-    async def write_file(self, ctx: RunContext[Any], path: str, content: str) -> str:
-        """Create or replace a file."""
-        return await self._operations.write_file(ctx, path, content)
-
-    async def edit_file(
-        self, ctx: RunContext[Any], path: str, old_string: str, new_string: str, replace_all: bool = False
-    ) -> str:
-        """Replace a text in a file."""
-        return await self._operations.edit_file(ctx, path, old_string, new_string, replace_all)
-
-    async def glob(self, ctx: RunContext[Any], pattern: str, path: str = ".") -> str:
-        """Find files by name."""
-        return await self._operations.glob(ctx, pattern, path)
-
-    async def grep(
-        self,
-        ctx: RunContext[Any],
-        pattern: str,
-        path: str = ".",
-        glob: Annotated[str | None, WithJsonSchema({"type": "string"})] = None,
-        output_mode: Literal["files_with_matches", "content", "count"] = "files_with_matches",
-    ) -> str:
-        """Search in files."""
-        return await self._operations.grep(ctx, pattern, path, glob, output_mode)
-
-    async def execute(self, ctx: RunContext[Any], command: str, timeout: int = 120) -> str:  # noqa: ASYNC109
-        """Run a shell command."""
-        return await self._operations.execute(ctx, command, timeout)
+__all__ = ["build_toolset", "create_filesystem_toolset"]
 
 
 def build_toolset(options: FilesystemOptions, *, id: str = "filesystem") -> FunctionToolset[Any]:
@@ -81,29 +25,38 @@ def build_toolset(options: FilesystemOptions, *, id: str = "filesystem") -> Func
     Every tool carries its tags in `metadata["tags"]`. `execute` has all that a command can do, so that no expression
     that leaves out `write` or `network` lets it in.
     """
-    tools = FileTools(options)
+
+    @cache
+    def operations() -> Operations:
+        from .operations import Operations  # with the first call of a tool
+
+        return Operations(options)
+
     ask = options.require_write_approval
     read, write = ["read"], ["write"]
     offered = [
-        _tool(tools.ls, "List a directory.", read),
+        _tool(operations, "ls", "List a directory.", read),
         _tool(
-            tools.read_file,
+            operations,
+            "read_file",
             "Read numbered lines, after `offset` skipped ones; `byte` reads on inside a long line.",
             read,
         ),
-        _tool(tools.write_file, "Create a file, or replace one you have read in full.", write, ask=ask),
+        _tool(operations, "write_file", "Create a file, or replace one you have read in full.", write, ask=ask),
         _tool(
-            tools.edit_file,
+            operations,
+            "edit_file",
             "Replace old_string (exact, unique, no line numbers) in a file you have read.",
             write,
             ask=ask,
         ),
-        _tool(tools.glob, "Find files. *.py: in path itself; **/*.py: at any depth.", read),
-        _tool(tools.grep, "Search lines by regex. glob: only such files, e.g. *.py", read),
+        _tool(operations, "glob", "Find files. *.py: in path itself; **/*.py: at any depth.", read),
+        _tool(operations, "grep", "Search lines by regex. glob: only such files, e.g. *.py", read),
     ]
     if options.include_execute:
         execute = _tool(
-            tools.execute,
+            operations,
+            "execute",
             "Run a shell command (timeout: seconds).",
             ["execute", "write", "network", "destructive"],
             ask=options.require_execute_approval,
@@ -114,10 +67,12 @@ def build_toolset(options: FilesystemOptions, *, id: str = "filesystem") -> Func
 
 
 def _tool(
-    function: Callable[..., Awaitable[str]], description: str, tags: list[str], *, ask: bool = False
+    operations: Callable[[], Operations], name: str, description: str, tags: list[str], *, ask: bool = False
 ) -> Tool[Any]:
-    name = function.__name__
-    tool = Tool[Any].from_schema(function, name, description, SCHEMAS[name], takes_ctx=True)
+    async def call(ctx: RunContext[Any], **arguments: Any) -> str:
+        return await getattr(operations(), name)(ctx, **arguments)
+
+    tool = Tool[Any].from_schema(call, name, description, SCHEMAS[name], takes_ctx=True)
     tool.function_schema.validator = validator(name)
     tool.function_schema.return_schema = RESULT
     # The tag `execute` asks by itself, unless its tool says that it does not.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import ToolFailed, UserError
+
+from deep_core.plugin_api import suggest
 
 from .active import ActiveSkill
 from .catalog import list_text
@@ -124,12 +125,8 @@ class Operations:
             known = list(await self.library.resources(offered, ctx))
         except (KeyError, OSError, ValueError, RuntimeError):
             known = []
-        near = get_close_matches(path, known, n=3)
-        shown = near or known[:NAMED]
-        more = f" and {len(known) - NAMED} more" if not near and len(known) > NAMED else ""
-        hint = (
-            f" Did you mean {', '.join(near)}?" if near else f" There are: {', '.join(shown)}{more}." if shown else ""
-        )
+        more = f" and {len(known) - NAMED} more" if len(known) > NAMED else ""
+        hint = suggest(path, known) or (f" There are: {', '.join(known[:NAMED])}{more}." if known else "")
         return f"Skill {offered.meta.name!r}: {one_line(path, 200)} {what}.{hint}"
 
 
@@ -140,15 +137,10 @@ def _find(view: View, name: str) -> Offered:
     lower = {known.casefold(): known for known in view.skills}
     if name.strip().casefold() in lower:
         return view.skills[lower[name.strip().casefold()]]
-    near = get_close_matches(name, list(view.skills), n=3)
-    if near:
-        hint = f" Did you mean {', '.join(near)}?"
-    elif not view.skills:
-        hint = " There are no skills."
-    else:
-        names = list(view.skills)
-        more = f" and {len(names) - NAMED} more (list_skills)" if len(names) > NAMED else ""
-        hint = f" There are: {', '.join(names[:NAMED])}{more}."
+    names = list(view.skills)
+    more = f" and {len(names) - NAMED} more (list_skills)" if len(names) > NAMED else ""
+    listed = f" There are: {', '.join(names[:NAMED])}{more}." if names else " There are no skills."
+    hint = suggest(name, names) or listed
     raise ToolFailed(f"No skill {one_line(name, 80)!r}.{hint}")
 
 

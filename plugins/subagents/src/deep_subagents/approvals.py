@@ -11,13 +11,14 @@ Decisions travel back as metadata of the approved `task` call: {"subagent_decisi
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
 from pydantic_ai.exceptions import ToolFailed
+
+from deep_core.plugin_api import suggest
 
 __all__ = ["DECISIONS", "answers", "decide", "waiting_metadata"]
 
@@ -136,8 +137,7 @@ def _find(top: Sequence[_Waiting], name: str) -> _Waiting:
         below = [call for call in found if call not in top]
         own = f" (the agent's own: results.approvals[{name!r}] = …)" if len(below) < len(found) else ""
         raise ValueError(f"{name!r} is the id of several calls; name one by its path: {_paths(below)}{own}")
-    near = difflib.get_close_matches(name, [text for call in everything for text in (call.id, call.path)], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = suggest(name, {text for call in everything for text in (call.id, call.path)})
     raise ValueError(f"no call {name!r} waits.{hint} Waiting: {_paths(everything) or 'none'}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.exceptions import ToolFailed, UserError
 
 from deep_core import DeepAgentDeps, PluginError
+from deep_core.plugin_api import suggest
 
 from .approvals import DECISIONS
 from .children import Child
@@ -72,8 +72,7 @@ class Delegation:
         name = arguments.get("subagent_type") or GENERAL_PURPOSE
         known = [*dict.fromkeys([*deps.state[SUBAGENTS], *self._types])]
         if not isinstance(name, str) or name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = suggest(str(name), known)
             raise ToolFailed(f"There is no subagent type {name!r}.{hint} Types: {', '.join(known) or 'none'}.")
         return description, name
 
