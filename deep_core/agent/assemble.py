@@ -23,7 +23,7 @@ from .policy.rules import InterruptOn, Policy
 from .policy.vetting import vet
 from .run.capability import AgentParts, DeepCapability
 from .run.events import Emitter, RunEvent
-from .run.hosting import Hosted, hostable
+from .run.hosting import hostable
 from .run.session import DeepAgentDeps
 from .run.workspace import Workspaces
 from .spec import Request
@@ -237,12 +237,12 @@ class Assembly:
         )
         contributed = [capability for _, capability in plugin_capabilities]
         # The first ones in a row: the order stays what it would be.
-        hosted = [*takewhile(hostable, contributed)]
+        hosted = tuple(takewhile(hostable, contributed))
         gate = PolicyCapability(
             id="deep.policy",
             policy=policy,
             approvers=_approvers([*named, *contributed]),
-            hosted=Hosted(hosted),
+            hosted=hosted,
         )
         known = [*named, *contributed]
         tools.check_claims(toolbox, plugin_capabilities, named)

@@ -165,7 +165,7 @@ def _chain(leaves: Iterable[Any]) -> Iterator[Any]:
     for leaf in leaves:
         yield leaf
         if isinstance(leaf, PolicyCapability):
-            yield from leaf.hosted.capabilities
+            yield from leaf.hosted
 
 
 def _owner(leaf: Any, deep: DeepCapability) -> str | None:

@@ -20,14 +20,14 @@ from pydantic_ai.capabilities import (
     WrapperCapability,
 )
 from pydantic_ai.exceptions import ApprovalRequired, UserError
-from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import ValidationError
 
 from .._pydantic_ai import ToolSearchToolset, has_handler
-from ..run.hosting import Hosted
+from ..run.hosting import HostingCapability
 from ..run.session import session
 from ..tools.toolsets import ToolRules
 from .approvals import (
@@ -148,17 +148,15 @@ class ShownToolset(Attributing):
 
 
 @dataclass(eq=False, repr=False)
-class PolicyCapability(AbstractCapability[Any]):
-    """The outer gate: first in the chain, around every other capability."""
+class PolicyCapability(HostingCapability):
+    """The outer gate: first in the chain, around every other capability. It hosts those that come next."""
 
     policy: Policy = field(default_factory=Policy)
     approvers: tuple[AbstractCapability[Any], ...] = ()
-    hosted: Hosted = field(default_factory=Hosted)
-    """Plugins' capabilities that come next in the chain."""
 
     def alone(self) -> PolicyCapability:
-        """The gate without the plugins' capabilities that it hosts: to be put around an agent that has none of them."""
-        return replace(self, hosted=Hosted())
+        """Return the gate without the capabilities that it hosts, for an agent that has none of them."""
+        return replace(self, hosted=())
 
     def get_ordering(self) -> CapabilityOrdering:
         """Outside every capability there is, the outermost ones included."""
@@ -248,9 +246,7 @@ class PolicyCapability(AbstractCapability[Any]):
         admission = await self.policy.admit(ctx, definition, args, outer=True)
         token = None if admission is None else admitted_call.set(admission)
         try:
-            if (hosted := self.hosted.of("wrap_tool_execute")) is None:
-                return await handler(args)
-            return await hosted.wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
+            return await super().wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
         except ApprovalRequired:
             # A gate inside asked, or the tool itself.
             asked = admission.asked if admission is not None else ()
@@ -260,50 +256,11 @@ class PolicyCapability(AbstractCapability[Any]):
             if token is not None:
                 admitted_call.reset(token)
 
-    # -- what only the hosted capabilities have to say -------------------------------------------------------------
-
-    async def before_run(self, ctx: RunContext[Any]) -> None:
-        """Of the hosted capabilities."""
-        if (hosted := self.hosted.of("before_run")) is not None:
-            await hosted.before_run(ctx)
-
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """Of the hosted capabilities; and no call of a run that ended with a result is left open."""
+        """Close the calls that a final result left open, then call the hosted capabilities."""
         if not isinstance(result.output, DeferredToolRequests):
             close_open_calls(result.all_messages())
-        hosted = self.hosted.of("after_run")
-        return result if hosted is None else await hosted.after_run(ctx, result=result)
-
-    async def before_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        """Of the hosted capabilities."""
-        hosted = self.hosted.of("before_model_request")
-        return request_context if hosted is None else await hosted.before_model_request(ctx, request_context)
-
-    async def after_model_request(
-        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
-    ) -> ModelResponse:
-        """Of the hosted capabilities."""
-        if (hosted := self.hosted.of("after_model_request")) is None:
-            return response
-        return await hosted.after_model_request(ctx, request_context=request_context, response=response)
-
-    async def before_tool_execute(
-        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Of the hosted capabilities."""
-        if (hosted := self.hosted.of("before_tool_execute")) is None:
-            return args
-        return await hosted.before_tool_execute(ctx, call=call, tool_def=tool_def, args=args)
-
-    async def after_tool_execute(
-        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], result: Any
-    ) -> Any:
-        """Of the hosted capabilities."""
-        if (hosted := self.hosted.of("after_tool_execute")) is None:
-            return result
-        return await hosted.after_tool_execute(ctx, call=call, tool_def=tool_def, args=args, result=result)
+        return await super().after_run(ctx, result=result)
 
 
 def leaves_of(capability: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:

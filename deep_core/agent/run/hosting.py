@@ -1,19 +1,19 @@
-"""Assemble, hosting: small capabilities of plugins, called from the outer gate and not by Pydantic AI one by one.
+"""Host plugins' small capabilities: the outer gate calls them, not Pydantic AI one by one.
 
 Pydantic AI copies the run's context for every capability at each of its hooks, used or not: some 45 copies a turn for
-each, which is about 6 % of a turn of a bare agent. Most plugins' capabilities use one hook or two. Those are kept here
-and only reached where they have something to do: at the same place in the chain, with the same context
-(docs/decisions/0010).
+each, which is about 6 % of a turn of a bare agent. Most plugins' capabilities use one hook or two. A hosted capability
+is called only at those, at the same place in the chain, with the same context (docs/decisions/0010).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability, CombinedCapability
 
-__all__ = ["Hosted", "hostable"]
+__all__ = ["HostingCapability", "hostable"]
 
 HOOKS = (
     "before_run",
@@ -24,8 +24,9 @@ HOOKS = (
     "after_tool_execute",
     "wrap_tool_execute",
 )
-"""What a hosted capability may implement. Whatever implements another stands beside the kernel's own."""
+"""What a hosted capability may implement. One that implements another hook stands beside the kernel's own."""
 PLAIN = {*HOOKS, "id", "description", "defer_loading", "get_serialization_name"}
+NOTHING: AbstractCapability[Any] = AbstractCapability()
 
 
 def hostable(capability: AbstractCapability[Any]) -> bool:
@@ -36,24 +37,31 @@ def hostable(capability: AbstractCapability[Any]) -> bool:
     return changed <= PLAIN and capability.defer_loading is not True
 
 
-class Hosted:
-    """Capabilities by the hooks that they implement.
+@dataclass(eq=False, repr=False)
+class HostingCapability(AbstractCapability[Any]):
+    """A capability that calls those that it hosts, each at the hooks that it implements.
 
     Attributes:
-        capabilities: all of them, outermost first.
+        hosted: outermost first.
     """
 
-    def __init__(self, capabilities: Sequence[AbstractCapability[Any]] = ()) -> None:
-        self.capabilities = tuple(capabilities)
-        self._by_hook: dict[str, CombinedCapability[Any]] = {}
-        for hook in HOOKS:
-            own = [capability for capability in capabilities if _implements(capability, hook)]
-            if own:
-                self._by_hook[hook] = CombinedCapability[Any](own)
+    hosted: tuple[AbstractCapability[Any], ...] = ()
 
-    def of(self, hook: str) -> CombinedCapability[Any] | None:
-        """Those that implement a hook, dispatched as Pydantic AI does it; None where none does."""
-        return self._by_hook.get(hook)
+    def __post_init__(self) -> None:
+        own = {hook: [each for each in self.hosted if _implements(each, hook)] for hook in HOOKS}
+        # Pydantic AI's own dispatch; what no hosted capability implements does nothing.
+        self._by_hook = {hook: CombinedCapability[Any](found) if found else NOTHING for hook, found in own.items()}
+
+
+def _forward(hook: str) -> Callable[..., Awaitable[Any]]:
+    async def call_hosted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return await getattr(self._by_hook[hook], hook)(*args, **kwargs)
+
+    return call_hosted
+
+
+for _hook in HOOKS:
+    setattr(HostingCapability, _hook, _forward(_hook))
 
 
 def _implements(capability: AbstractCapability[Any], hook: str) -> bool:
