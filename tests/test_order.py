@@ -113,17 +113,17 @@ def test_names_decide_between_neighbours_that_nothing_else_separates(herd: dict[
         {"ant": {"after": ["bee"]}, "bee": {"after": ["ant"]}},
         {"ant": {"before": ["bee"]}, "bee": {"before": ["cat"]}, "cat": {"before": ["ant"]}, "dog": {}},
         {"ant": {"before": ["ant"]}},
-        # `eel` follows the circle without being in it: it is not printed.
+        # `eel` follows the cycle without being in it: it is not printed.
         {"ant": {"before": ["bee", "eel"]}, "bee": {"before": ["ant"]}, "eel": {}},
     ],
 )
 def test_a_cycle_is_an_error_that_prints_it(herd: dict[str, dict[str, Any]]) -> None:
-    with pytest.raises(PluginError, match=f"hook {HOOK}: .*circle") as caught:
+    with pytest.raises(PluginError, match=f"hook {HOOK}: .*cycle: ") as caught:
         ordered(herd.items())
-    circle = re.findall(r"\w+", str(caught.value).rpartition(": ")[2])
-    assert len(circle) > 1
-    assert circle[0] == circle[-1]
-    for first, second in pairwise(circle):
+    cycle = re.findall(r"\w+", str(caught.value).rpartition(": ")[2])
+    assert len(cycle) > 1
+    assert cycle[0] == cycle[-1]
+    for first, second in pairwise(cycle):
         assert second in herd[first].get("before", ()) or first in herd[second].get("after", ())
 
 

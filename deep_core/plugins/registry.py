@@ -1,6 +1,6 @@
 """Check and order: plugins' hook implementations, registered with pluggy and kept in the order of the contract.
 
-pluggy knows specs, checks arguments and gives deprecation warnings. Calling is ours (`calls.py`): one implementation
+pluggy knows specs, checks arguments and gives deprecation warnings. Calling is ours (`dispatch.py`): one implementation
 at a time, inside containment.
 """
 
@@ -10,6 +10,7 @@ import heapq
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 from typing import Any, cast
 
@@ -183,39 +184,28 @@ def _by_name(impl: pluggy.HookImpl) -> tuple[str, str]:
 
 def _sorted(hook: str, impls: Sequence[pluggy.HookImpl], order: Callable[[str], int]) -> list[pluggy.HookImpl]:
     ranks = [(order(i.plugin_name), 0 if i.tryfirst else 2 if i.trylast else 1, i.plugin_name) for i in impls]
-    followers: list[set[int]] = [set() for _ in impls]
+    sorter: TopologicalSorter[int] = TopologicalSorter({node: () for node in range(len(impls))})
     for one, impl in enumerate(impls):
         wish: HookOrder = getattr(impl.function, "deep_order", HookOrder())
         for other, candidate in enumerate(impls):
             if ranks[one][0] != ranks[other][0]:
                 continue  # what the application says of the order stands above what authors wish
             if candidate.plugin_name in wish.before:
-                followers[one].add(other)
+                sorter.add(other, one)
             if candidate.plugin_name in wish.after:
-                followers[other].add(one)
-    waiting = [sum(node in others for others in followers) for node in range(len(impls))]
-    ready = [(ranks[node], node) for node, count in enumerate(waiting) if count == 0]
-    heapq.heapify(ready)
+                sorter.add(one, other)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        cycle: list[int] = error.args[1]
+        names = " -> ".join(impls[node].plugin_name for node in cycle)
+        raise PluginError(f"hook {hook}: the plugins' before/after form a cycle: {names}") from None
+    ready: list[tuple[tuple[int, int, str], int]] = []
     out: list[pluggy.HookImpl] = []
-    while ready:
+    while sorter.is_active():
+        for node in sorter.get_ready():
+            heapq.heappush(ready, (ranks[node], node))
         _, node = heapq.heappop(ready)
         out.append(impls[node])
-        for follower in followers[node]:
-            waiting[follower] -= 1
-            if waiting[follower] == 0:
-                heapq.heappush(ready, (ranks[follower], follower))
-    if len(out) < len(impls):
-        stuck = {node for node, count in enumerate(waiting) if count > 0}
-        names = " -> ".join(impls[node].plugin_name for node in _cycle(followers, stuck))
-        raise PluginError(f"hook {hook}: the plugins' before/after go round in a circle: {names}")
+        sorter.done(node)
     return out
-
-
-def _cycle(followers: Sequence[set[int]], stuck: set[int]) -> list[int]:
-    # Every stuck node has a stuck predecessor; walk backwards until one repeats.
-    path = [min(stuck)]
-    while True:
-        previous = min(node for node in stuck if path[-1] in followers[node])
-        if previous in path:
-            return [previous, *reversed(path[path.index(previous) :])]
-        path.append(previous)
