@@ -1,4 +1,4 @@
-"""What can go wrong with a plugin or a configuration, and how it is said: what, where, what to type next."""
+"""Errors of plugins and configuration, and their messages: what is wrong, where, and what to type next."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = [
 
 
 class PluginError(Exception):
-    """A plugin that the caller named (or every plugin, with `strict=True`) could not be used.
+    """A plugin that the caller named cannot be used; with `strict=True`, any plugin.
 
     Attributes:
-        plugin: the plugin's name, or None where several are concerned.
+        plugin: the plugin's name; None if several are involved.
     """
 
     def __init__(self, message: str, *, plugin: str | None = None) -> None:
@@ -35,19 +35,19 @@ class PluginError(Exception):
 
 
 class ConfigError(PluginError):
-    """A configuration key or value is wrong. The message has the file, the path in it and a suggestion."""
+    """A configuration key or value is wrong. The message names the file and the key, and suggests a fix."""
 
 
 class PluginWarning(UserWarning):
-    """A plugin was left out or misbehaved, and the application goes on without it."""
+    """The kernel left a plugin out, or a plugin failed at run time; the application continues."""
 
 
 class MissingExtra(ImportError):
     """Raised by a plugin whose optional dependency is not installed.
 
     Args:
-        extra: what brings it: `"skills[pdf]"` is short for `deep-skills[pdf]`; a name with a hyphen, or the name of the
-            plugin's own distribution, is taken as it is; a bare `"pdf"` is an extra of the plugin's own distribution.
+        extra: what to install: `"skills[pdf]"` is short for `deep-skills[pdf]`; a name with a hyphen, or the name of
+            the plugin's own distribution, stays as it is; a bare `"pdf"` is an extra of the plugin's own distribution.
     """
 
     def __init__(self, extra: str) -> None:
@@ -55,7 +55,7 @@ class MissingExtra(ImportError):
         super().__init__(self.advice())
 
     def advice(self, distribution: str | None = None) -> str:
-        """What to type, where the plugin comes from this distribution."""
+        """Return what to type, for a plugin of this distribution."""
         name, bracket, _ = self.extra.partition("[")
         own = distribution is not None and canonical(name) == canonical(distribution)
         requirement = self.extra if own or "-" in name else f"deep-{self.extra}"
@@ -65,7 +65,7 @@ class MissingExtra(ImportError):
 
 
 def warn(message: str) -> None:
-    """A `PluginWarning` at the line of the application, not of the kernel, that led to it."""
+    """Emit a `PluginWarning` at the application's line that led to it, not at the kernel's."""
     own, level = os.path.dirname(__file__) + os.sep, 1
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # `skip_file_prefixes` comes with Python 3.12
     while frame.f_back is not None and frame.f_code.co_filename.startswith(own):
@@ -74,7 +74,7 @@ def warn(message: str) -> None:
 
 
 def error_message(error: BaseException) -> str:
-    """An exception's message, whatever its own `__str__` does: it is a plugin's code too, and outside containment."""
+    """Return an exception's message, even if its own `__str__` fails: that is a plugin's code, outside containment."""
     try:
         return str(error)
     except Exception as broken:  # noqa: BLE001 - what it raises says nothing of what went wrong
@@ -82,12 +82,12 @@ def error_message(error: BaseException) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """`ValueError: no such city`; the class alone where there is no message."""
+    """Return `ValueError: no such city`; the class alone if there is no message."""
     return f"{type(error).__name__}: {error_message(error)}".rstrip(": ")
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """`" Did you mean 'x'?"` for the nearest of `known`, as a whole or in one of its parts; or an empty string."""
+    """Return `" Did you mean 'x'?"` for the nearest of `known`, compared as a whole and by its parts; "" if none is."""
     import difflib  # only a mistake needs it
 
     names = sorted(known)
@@ -98,13 +98,13 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 def clash_message(kind: str, name: str, owners: Sequence[tuple[str, str]], replaceable: str | None = None) -> str:
-    """Name both owners with versions, then the ways out that exist for that kind.
+    """Name both owners with versions, then the fixes that exist for that kind.
 
     Args:
-        kind: of what there are two.
-        name: the one that both have.
+        kind: what two plugins define.
+        name: the name that they share.
         owners: (plugin, label) of each.
-        replaceable: what both plugins call the tool, where one may take the other's place.
+        replaceable: the tool's original name, if one plugin may replace the other's tool.
     """
     if len({plugin for plugin, _ in owners}) == 1:
         owner, label = owners[0]

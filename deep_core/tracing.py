@@ -1,4 +1,4 @@
-"""Trace: which plugin's code ran, when, for how long and with what outcome. Off until somebody asks."""
+"""Trace which plugin's code ran, when, for how long and with what outcome. Off by default."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Traced:
     """One step of one plugin.
 
     Attributes:
-        plugin: whose code ran.
+        plugin: the plugin whose code ran.
         kind: `import`, `hook`, `tool`, `section`, `processor`, `toolset` or `backend`.
         name: of the hook, tool, section, and so on.
-        milliseconds: how long it took, the steps inside and what it waited for included.
+        milliseconds: its duration, with the steps inside and all waiting.
         outcome: `ok`, or the exception: `ValueError: no such city`.
-        steps: what other plugins' code it called.
+        steps: the steps of other plugins that it called.
     """
 
     plugin: str
@@ -38,7 +38,7 @@ class Traced:
     steps: list[Traced] = field(default_factory=list["Traced"])
 
     def lines(self, depth: int = 0) -> Generator[str]:
-        """This step and those inside, a line each."""
+        """Yield a line for this step and for each step inside."""
         outcome = "" if self.outcome == "ok" else f"  {self.outcome}"
         what = f"{'  ' * depth}{self.plugin}: {self.kind} {self.name}"
         yield f"{self.milliseconds:8.2f} ms  {what}{outcome}"
@@ -46,26 +46,26 @@ class Traced:
             yield from step.lines(depth + 1)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values."""
         return {**vars(self), "steps": [step.to_json() for step in self.steps]}
 
 
 @dataclass(eq=False)
 class Trace:
-    """What was traced, in the order in which it ended.
+    """The traced steps, in the order in which they ended.
 
     Attributes:
-        steps: the outermost ones; what they called is inside.
+        steps: the outermost steps; each holds the steps that it called.
     """
 
     steps: list[Traced] = field(default_factory=list[Traced])
 
     def add(self, step: Traced) -> None:
-        """Take up an outermost step that has ended."""
+        """Add an outermost step that has ended."""
         self.steps.append(step)
 
     def by_plugin(self) -> dict[str, float]:
-        """Milliseconds spent in each plugin's own code, the slowest first."""
+        """Return the milliseconds spent in each plugin's own code, the slowest first."""
         spent: dict[str, float] = {}
 
         def count(steps: Iterable[Traced]) -> None:
@@ -78,7 +78,7 @@ class Trace:
         return dict(sorted(spent.items(), key=lambda item: -item[1]))
 
     def to_json(self) -> dict[str, Any]:
-        """The documented JSON form."""
+        """Return the documented JSON form."""
         return {"schema": 1, "steps": [step.to_json() for step in self.steps]}
 
     def __str__(self) -> str:
@@ -86,20 +86,20 @@ class Trace:
 
 
 class _Printed(Trace):
-    """Says each step on stderr and keeps none: what is traced from outside may run for months."""
+    """Prints each step to stderr and keeps none: a process traced by DEEP_TRACE may run for months."""
 
     def add(self, step: Traced) -> None:
         print(*step.lines(), sep="\n", file=sys.stderr)
 
 
 _PRINTED = _Printed()
-"""One for all kernels: what one calls of another is printed once."""
+"""One for all kernels: a step inside another kernel's step is printed once."""
 _open: ContextVar[_Step | None] = ContextVar("deep_open_step", default=None)
 _OFF: AbstractContextManager[None] = nullcontext()
 
 
 class Tracer:
-    """One kernel's: hands steps to the traces that are under way, and to OpenTelemetry where a run is instrumented."""
+    """Gives one kernel's steps to its active traces, and to OpenTelemetry if the run is instrumented."""
 
     def __init__(self, *, to_stderr: bool = False) -> None:
         self._traces: tuple[Trace, ...] = (_PRINTED,) if to_stderr else ()
@@ -118,15 +118,15 @@ class Tracer:
                 self._traces = tuple(other for other in self._traces if other is not trace)
 
     def step(self, plugin: str, kind: str, name: str, otel: Any = None) -> AbstractContextManager[None]:
-        """Around one plugin's code. Costs a call where nobody traces.
+        """Return the context manager for one plugin's code. Without a trace it costs one call.
 
         Args:
-            plugin: whose code.
+            plugin: the plugin whose code runs.
             kind: see `Traced`.
             name: of the hook, tool, and so on.
             otel: the run's OpenTelemetry tracer, `ctx.tracer`.
         """
-        # By name, as the kernel does not import OpenTelemetry: Pydantic AI gives this one to runs without it.
+        # By name, because the kernel does not import OpenTelemetry: Pydantic AI gives this one to runs without it.
         watched = otel is not None and type(otel).__name__ != "NoOpTracer"
         if not self._traces and not watched:
             return _OFF
@@ -144,7 +144,7 @@ class _Step(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         outer = _open.get()
-        # What was started inside may go on when it has ended: a task keeps the context that it was made in.
+        # A task started inside a step may outlive it: it keeps the context in which it was created.
         self._outer = outer if outer is not None and outer._is_open else None
         self._is_open = True
         self._token: Token[_Step | None] = _open.set(self)
@@ -166,6 +166,6 @@ class _Step(AbstractContextManager[None]):
         if outer is not None:
             outer._step.steps.append(self._step)
         for trace in self._traces:
-            # A trace of another kernel, or one that began meanwhile, does not know the step outside.
+            # The outer step is not in a trace of another kernel, nor in one that began after it.
             if outer is None or trace not in outer._traces:
                 trace.add(self._step)

@@ -184,7 +184,7 @@ def _by_name(impl: pluggy.HookImpl) -> tuple[str, str]:
 
 def _sorted(hook: str, impls: Sequence[pluggy.HookImpl], order: Callable[[str], int]) -> list[pluggy.HookImpl]:
     ranks = [(order(i.plugin_name), 0 if i.tryfirst else 2 if i.trylast else 1, i.plugin_name) for i in impls]
-    sorter: TopologicalSorter[int] = TopologicalSorter({node: () for node in range(len(impls))})
+    sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(impls)), ()))
     for one, impl in enumerate(impls):
         wish: HookOrder = getattr(impl.function, "deep_order", HookOrder())
         for other, candidate in enumerate(impls):

@@ -1,6 +1,6 @@
-"""Survey: which plugins there are and which of them may load, told from metadata and configuration before any import.
+"""Find the plugins and decide which may load, from metadata and configuration, before any import.
 
-Listing plugins needs this much of the kernel and no more.
+Listing plugins needs no more of the kernel than this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .. import __version__
 from ..errors import ConfigError, PluginError, suggest
 from ..names import NAME, canonical
 from .config import Config, load_config
-from .index import Candidate, PluginRecord, scan
+from .index import Candidate, PluginRecord, Status, scan
 from .outcomes import recall
 
 __all__ = [
@@ -37,7 +37,7 @@ RESERVED_NAMES = {
     *("approvers", "native_tools", "app", "depth", "system_prompt", "deps_type", "description", "metadata"),
     *("validation_context", "defer_model_check", "end_strategy", "tool_timeout", "max_concurrency"),
 }
-"""Names that a plugin cannot have: they are parameters of `create_deep_agent`, or of `pydantic_ai.Agent`."""
+"""Names that a plugin cannot have: parameters of `create_deep_agent` and of `pydantic_ai.Agent`."""
 
 
 class Lists(NamedTuple):
@@ -51,7 +51,7 @@ class Lists(NamedTuple):
     def of(
         cls, config: Config, *, allow: Iterable[str] | None, disable: Iterable[str], require: Iterable[str]
     ) -> Lists:
-        """What code says, joined with what the configuration says. For `allow` code wins."""
+        """Join the lists of code and configuration. For `allow`, code wins."""
         listed = config.plugin_list("allow") if allow is None else tuple((name, "code") for name in allow)
         return cls(
             allow=listed,
@@ -61,12 +61,13 @@ class Lists(NamedTuple):
 
 
 class FoundPlugins(NamedTuple):
-    """What there is before anything is imported.
+    """The plugins that exist, none of them imported.
 
     Attributes:
         candidates: every plugin with its status.
         config: the configuration.
-        warnings: what to tell the user once.
+        lists: allow, disable and require.
+        warnings: messages for the user.
     """
 
     candidates: tuple[Candidate, ...]
@@ -91,31 +92,31 @@ def find_plugins(
     config: ConfigSource | None = None,
     remembered: bool = True,
 ) -> FoundPlugins:
-    """Find the plugins and decide which may load, importing none.
+    """Find the plugins and decide which may load; import none.
 
     Args:
         plugins: modules and objects given by hand.
-        discover: whether installed plugins, configuration files and the environment are looked for.
-        read_config: False leaves configuration files and the environment out.
-        allow: a closed list; None means what the configuration says.
-        disable: left out, besides what the configuration says.
-        require: must be active, besides what the configuration says.
+        discover: whether to look for installed plugins, configuration files and environment variables.
+        read_config: False ignores configuration files and environment variables.
+        allow: the only plugins that may load; None uses the configuration's list.
+        disable: plugins to leave out, in addition to the configuration's.
+        require: plugins that must be active, in addition to the configuration's.
         config: a file or mapping that code names.
-        remembered: whether an active plugin is shown with the outcome of its last load.
+        remembered: whether an active plugin gets the outcome of its last load.
     """
     settings = load_config(config, files=discover and read_config)
     found = scan() if discover else []
     hand = [candidate_from_object(plugin) for plugin in plugins]
     lists = Lists.of(settings, allow=allow, disable=disable, require=require)
     candidates = sorted([*found, *hand], key=lambda c: (c.record.name, c.record.distribution or ""))
-    messages = decide_statuses(candidates, lists, settings, __version__, RESERVED_NAMES)
+    messages = decide_statuses(candidates, lists, settings)
     if remembered:
         recall(candidates)
     return FoundPlugins(tuple(candidates), settings, lists, tuple(messages))
 
 
-def candidate_from_object(given: object, names: Iterable[str] = ()) -> Candidate:
-    """A candidate for a module or object that the application gave.
+def candidate_from_object(given: object) -> Candidate:
+    """Make a candidate of a module or object that the application gave.
 
     Its name is the module's last part without `deep_`, or the class's name in snake case.
     """
@@ -125,102 +126,84 @@ def candidate_from_object(given: object, names: Iterable[str] = ()) -> Candidate
         kind = given if isinstance(given, type) else type(given)
         name, path = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower(), kind.__module__
     if not NAME.fullmatch(name):
-        raise PluginError(f"a plugin given by hand cannot be called {name!r}; {NAME.pattern} is what a name looks like")
-    record = PluginRecord(name=name, distribution=None, version="", path=path)
-    return Candidate(record)
+        raise PluginError(f"a plugin given by hand cannot be called {name!r}: a name matches {NAME.pattern}")
+    return Candidate(PluginRecord(name=name, distribution=None, version="", path=path))
 
 
-def decide_statuses(
-    candidates: Sequence[Candidate], lists: Lists, config: Config, version: str, reserved: Iterable[str]
-) -> list[str]:
-    """Give every candidate its status before import. Returns warnings.
+def decide_statuses(candidates: Sequence[Candidate], lists: Lists, config: Config) -> list[str]:
+    """Give every candidate its status before import.
 
     Args:
-        candidates: what the index found; their records are changed.
+        candidates: what the index found; their records change.
         lists: allow, disable, require.
         config: for `[plugins.x] enabled`.
-        version: deep-core's own.
-        reserved: names that a plugin cannot have (the parameters of `create_deep_agent`).
+
+    Returns:
+        Warnings.
 
     Raises:
         ConfigError: an unknown name in `allow` or `require`.
     """
     warnings = _check_lists(candidates, lists, config)
-    reserved = set(reserved)
     for candidate in candidates:
-        _gate_one(candidate, lists, config, version, reserved)
-    _gate_doubles(candidates)
-    _gate_requirements(candidates)
+        if candidate.record.status == "active" and (problem := _problem(candidate, lists, config)):
+            candidate.record.fail(*problem)
+    _fail_duplicates(candidates)
+    _check_requirements(candidates)
     return warnings
 
 
 def entry_source(record: PluginRecord, entries: Iterable[tuple[str, str]]) -> str | None:
-    """The source of the first entry that names the plugin or its distribution (in any spelling), or None."""
+    """Return the source of the first entry that names the plugin or, in any spelling, its distribution; or None."""
     for entry, source in entries:
-        if entry == record.name or (record.distribution and _same_distribution(entry, record.distribution)):
+        if entry == record.name or (record.distribution and canonical(entry) == canonical(record.distribution)):
             return source
     return None
 
 
-def _same_distribution(a: str, b: str) -> bool:
-    return canonical(a) == canonical(b)
-
-
 def _check_lists(candidates: Sequence[Candidate], lists: Lists, config: Config) -> list[str]:
-    known = {c.record.name for c in candidates} | {c.record.distribution or "" for c in candidates}
-    known |= {c.record.distribution.replace("_", "-").lower() for c in candidates if c.record.distribution}
-    for what, entries in (("allow", lists.allow or ()), ("require", lists.require)):
+    names = {c.record.name for c in candidates}
+    known = names | {canonical(c.record.distribution) for c in candidates if c.record.distribution}
+    warnings: list[str] = []
+    for what, entries in (("allow", lists.allow or ()), ("require", lists.require), ("disable", lists.disable)):
         for entry, source in entries:
             if not any(entry_source(c.record, [(entry, source)]) for c in candidates):
-                raise ConfigError(
-                    f"{source}: plugins.{what} names {entry!r}, which is not installed.{suggest(entry, known)}"
-                )
-    warnings = [
-        f"{source}: plugins.disable names {entry!r}, which is not installed.{suggest(entry, known)}"
-        for entry, source in lists.disable
-        if not any(entry_source(c.record, [(entry, source)]) for c in candidates)
-    ]
-    names = {c.record.name for c in candidates}
-    warnings += [
-        f"{source}: [plugins.{name}] is for a plugin that is not installed.{suggest(name, names)}"
-        for name, source in config.plugin_names().items()
-        if name not in names
-    ]
+                message = f"{source}: plugins.{what} names {entry!r}, which is not installed.{suggest(entry, known)}"
+                if what != "disable":
+                    raise ConfigError(message)
+                warnings.append(message)
+    for name, source in config.plugin_names().items():
+        if name not in names:
+            text = f"{source}: [plugins.{name}] is for a plugin that is not installed."
+            warnings.append(text + suggest(name, names))
     return warnings
 
 
-def _gate_one(candidate: Candidate, lists: Lists, config: Config, version: str, reserved: set[str]) -> None:
+def _problem(candidate: Candidate, lists: Lists, config: Config) -> tuple[Status, str] | None:
+    """Return the status and the reason of a plugin that may not load; None for the others."""
     record = candidate.record
-    if record.status != "active":
-        return  # its metadata could not be read
-    if not NAME.fullmatch(record.name) or record.name in reserved:
-        why = "is a parameter of create_deep_agent" if record.name in reserved else f"does not match {NAME.pattern}"
+    taken = record.name in RESERVED_NAMES
+    if taken or not NAME.fullmatch(record.name):
+        why = "is a parameter of create_deep_agent" if taken else f"does not match {NAME.pattern}"
         way = "its author must rename the entry point" if record.distribution else "rename its file, module or class"
-        record.fail("failed", f"its name {why}; {way}")
-        return
+        return "failed", f"its name {why}; {way}"
     if source := entry_source(record, lists.disable):
-        record.fail("disabled", f"disabled in {source}; to enable it, take it out of plugins.disable there")
-        return
+        return "disabled", f"disabled in {source}; to enable it, remove it from plugins.disable there"
     settings = config.plugin(record.name)
     if not settings.enabled:
         where = settings.sources["enabled"]
-        record.fail("disabled", f"disabled in {where}: [plugins.{record.name}] enabled = false")
-        return
+        return "disabled", f"disabled in {where}: [plugins.{record.name}] enabled = false"
     if lists.allow is not None and record.distribution is not None and not entry_source(record, lists.allow):
-        sources = {source for _, source in lists.allow} or {"code"}
-        record.fail(
-            "blocked", f"not on the allow list of {', '.join(sorted(sources))}; add {record.name!r} to plugins.allow"
-        )
-        return
+        where = ", ".join(sorted({source for _, source in lists.allow} or {"code"}))
+        return "blocked", f"not on the allow list of {where}; add {record.name!r} to plugins.allow"
     if not candidate.accepts_core:
-        record.fail(
-            "incompatible",
-            f"needs deep-core {candidate.core_range}, this is {version}: "
-            f"pip install 'deep-core{candidate.core_range}', or another version of {record.distribution}",
-        )
+        wanted = candidate.core_range
+        way = f"pip install 'deep-core{wanted}', or another version of {record.distribution}"
+        return "incompatible", f"needs deep-core {wanted}, this is {__version__}: {way}"
+    return None
 
 
-def _gate_doubles(candidates: Sequence[Candidate]) -> None:
+def _fail_duplicates(candidates: Sequence[Candidate]) -> None:
     by_name: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         if candidate.record.status == "active":
@@ -230,20 +213,18 @@ def _gate_doubles(candidates: Sequence[Candidate]) -> None:
             continue
         who = "\n".join(f"  {c.record.label}" for c in doubles[:10])
         ways = [c.record.distribution for c in doubles if c.record.distribution]
-        way = (
-            f"plugins.disable = [{ways[0]!r}], or pip uninstall {ways[0]}" if ways else "give one of them, or rename it"
-        )
+        way = f"plugins.disable = [{ways[0]!r}], or pip uninstall {ways[0]}" if ways else "give one, or rename it"
         reason = f"{len(doubles)} distributions have a plugin {name!r}:\n{who}\nchoose one: {way}"
         for candidate in doubles:
             candidate.record.fail("failed", reason)
 
 
-def _gate_requirements(candidates: Sequence[Candidate]) -> None:
+def _check_requirements(candidates: Sequence[Candidate]) -> None:
     providers: dict[str, list[PluginRecord]] = {}
     for candidate in candidates:
         providers.setdefault(canonical(candidate.record.distribution or ""), []).append(candidate.record)
     changed = True
-    while changed:  # a plugin left out here may be another one's requirement
+    while changed:  # another plugin may require one that this loop left out
         changed = False
         for candidate in candidates:
             record = candidate.record
