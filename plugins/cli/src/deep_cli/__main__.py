@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
+from deep_cli.collector import pause
+
 
 def main() -> None:
     """Run the command line and exit, as `deep_cli.main.main` does."""
     try:
+        pause()
         _run()
     except KeyboardInterrupt:  # in an import: what runs a command has said so
         sys.exit(130)

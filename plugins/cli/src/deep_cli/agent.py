@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from deep_core import Kernel
 from deep_core.plugin_api import read_agent_config
 
+from .collector import resume
 from .explained import no_model
 from .failure import Failure
 from .flags import BACKEND
@@ -61,6 +62,7 @@ def make_agent(kernel: Kernel, model: str | Model | None = None, backend: str | 
     if isinstance(agent.model, str):
         # No plugin knows it. Resolved now: a missing key is told before anything else is said.
         agent.model = infer_model(agent.model)
+    resume()
     return Made(
         agent,
         chosen if isinstance(chosen, str) else chosen.model_id,

@@ -10,6 +10,7 @@ import click
 
 from deep_core.plugin_api import Candidate, FoundPlugins, find_plugins, origin_problem, scan
 
+from .collector import resume
 from .failure import FAILED, Failure
 from .screen import one_line
 
@@ -61,6 +62,7 @@ class PluginCommand:
                 f"{where}: {self.candidates[0].value} is a {type(loaded).__name__}, not a click command; "
                 f"pip install -U {record.distribution}, or pip uninstall {record.distribution}"
             )
+        resume()  # a plugin's command may run for days, and need not make an agent
         return loaded
 
     def _import(self) -> Any:
