@@ -177,7 +177,7 @@ def test_a_plugin_without_its_module_is_remembered_until_the_module_is_there(her
     module = here.site / "acme_ice.py"
     module.unlink()
     load(here)
-    assert "its module 'acme_ice' is not there" in listed().reason
+    assert "its module 'acme_ice' does not exist" in listed().reason
     module.write_text(WELL, encoding="utf-8")
     assert listed().status == "active"
 

@@ -1,4 +1,4 @@
-"""Cache what the kernel read of each distribution and how its plugins loaded: one file an environment, for the user.
+"""Cache what the kernel read of each distribution and how its plugins loaded: one file an environment.
 
 The cache saves time and decides nothing: the kernel ignores a file that is missing, damaged, unwritable or of another
 environment, and an entry of a distribution that has changed since.
@@ -27,7 +27,7 @@ FORMAT = 1
 
 
 class Outcome(TypedDict):
-    """How a plugin loaded, and the stamp of the code of which that is true."""
+    """How a plugin loaded, and the stamp of its code at that time."""
 
     code: list[int]
     status: str
@@ -37,10 +37,10 @@ class Outcome(TypedDict):
 
 
 class Entry(TypedDict):
-    """What is known of one distribution.
+    """One distribution.
 
     Attributes:
-        stamp: of the files in its dist-info folder, which `metadata` was read from.
+        stamp: of the files in its dist-info folder.
         metadata: of the distribution.
         outcomes: by plugin.
     """
@@ -51,9 +51,9 @@ class Entry(TypedDict):
 
 
 def stamp(paths: Iterable[str]) -> list[int]:
-    """Return the number of the files, their size, the sum of their times, and the newest time.
+    """Return the number of files, their size, the sum of their times, and the newest time.
 
-    An installer may restore the time of a file's content; the time of its inode tells that it was installed again.
+    An installer may restore a file's modification time; the inode's change time shows a reinstall.
     """
     stats = [os.stat(path) for path in paths]
     times = [time for stat in stats for time in (stat.st_mtime_ns, stat.st_ctime_ns)]
@@ -73,7 +73,7 @@ def load() -> dict[str, Entry]:
 
 
 def store(entries: Mapping[str, Entry]) -> None:
-    """Replace what is cached for this environment, less the distributions and the environments that are gone."""
+    """Replace this environment's cache; drop distributions and environments that no longer exist."""
     import threading
 
     file, environment = _place()
@@ -97,7 +97,7 @@ def _drop_if_gone(file: Path) -> None:
 
 
 def _place() -> tuple[Path, bytes]:
-    """Return this environment's file, and its first line: all that decides what is read of a distribution."""
+    """Return this environment's file and its first line: everything that affects how a distribution is read."""
     from sysconfig import get_platform
 
     from platformdirs import user_cache_path

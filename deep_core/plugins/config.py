@@ -1,8 +1,8 @@
-"""Where settings come from: code, environment, the project's file, the user's file; and what each may say.
+"""Read settings from code, the environment, the project's file and the user's file, and limit what each may set.
 
-Read as plain data, without pydantic, so that listing plugins stays cheap; `[agent]` and options are validated by
-their models when an agent is made. A project's file is one that the model may have written, so until the user has
-trusted its content it can only set options and narrow policy (`restrict`).
+The layers are plain data, without pydantic, so that listing plugins stays cheap; models validate `[agent]` and options
+when an agent is created. The model may have written a project's file, so until the user trusts its content the file can
+only set options and narrow policy (`restrict`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class ConfigLayer(NamedTuple):
     """One source of settings.
 
     Attributes:
-        source: what to call it in messages: `environment`, or a file's path.
+        source: its name in messages: `code`, `environment`, or a file's path.
         data: its content: `{"agent": {...}, "plugins": {...}}`.
         trusted: whether it may widen policy.
         path: the file, if it is one.
-        sealed: `[agent]` of an untrusted file, as the file has it. Only `agent/config.py` opens it.
+        sealed: `[agent]` of an untrusted file, unchanged. Only `agent/config.py` opens it.
     """
 
     source: str
@@ -42,12 +42,12 @@ class ConfigLayer(NamedTuple):
 
 
 class Config(NamedTuple):
-    """All layers, strongest first, already restricted to what each may say.
+    """All layers, strongest first, each restricted to what it may set.
 
     Attributes:
         layers: the sources.
-        ignored: keys of `[plugins]` that untrusted ones may not set, as `file: key`.
-        places: files that would be believed if they were there: the user's, and the record of what is trusted.
+        ignored: keys of `[plugins]` that an untrusted file may not set, as `file: key`.
+        places: files that the next start would trust if they existed: the user's, and the record of trusted files.
     """
 
     layers: tuple[ConfigLayer, ...] = ()
@@ -61,11 +61,11 @@ class Config(NamedTuple):
 
     @property
     def protected(self) -> tuple[Path, ...]:
-        """What policy is read from, now or at the next start: the file tools must not write to it."""
+        """The files that policy is read from, now or at the next start: the file tools must not write to them."""
         return (*self.files, *self.places)
 
     def plugin_list(self, name: str) -> tuple[tuple[str, str], ...] | None:
-        """`plugins.allow`, `.disable` or `.require`: (entry, source) pairs; None where no layer has it.
+        """Return `plugins.allow`, `.disable` or `.require` as (entry, source) pairs; None if no layer has the key.
 
         `disable` and `require` add up over the layers. For `allow` the strongest layer wins.
         """
@@ -82,7 +82,7 @@ class Config(NamedTuple):
         return None if out is None else tuple(out)
 
     def plugin_names(self) -> dict[str, str]:
-        """Plugins that have a section, and the source of it."""
+        """Return each plugin that has a section, with the section's source."""
         names: dict[str, str] = {}
         for layer in self.layers:
             for name, value in layer.data.get("plugins", {}).items():
@@ -91,7 +91,7 @@ class Config(NamedTuple):
         return names
 
     def plugin(self, name: str) -> PluginSettings:
-        """The merged section of one plugin.
+        """Return the merged section of one plugin.
 
         Raises:
             ConfigError: an unknown key or a value of the wrong type, with its path and a suggestion.
@@ -119,7 +119,7 @@ class Config(NamedTuple):
                     sources[key] = f"{sources[key]} and {layer.source}" if key in sources else layer.source
                 elif key not in merged:
                     merged[key] = tuple(cast("list[str]", value)) if isinstance(value, list) else value
-                    # What an untrusted layer adds has a source of its own.
+                    # An untrusted layer may have added a rule, and so a source, before.
                     sources[key] = f"{layer.source} and {sources[key]}" if key in sources else layer.source
         merged |= {key: join_rules([merged.get(key), *rules]) for key, rules in added.items()}
         return PluginSettings(
@@ -128,14 +128,14 @@ class Config(NamedTuple):
 
 
 def model_parts(model: str) -> dict[str, str | None]:
-    """`provider:model` as the table `[agent.model]`."""
+    """Return `provider:model` as the table `[agent.model]`."""
     provider, colon, name = model.partition(":")
-    # Without a provider it is a whole name: no other layer's provider goes with it.
+    # A name without a provider is complete: no other layer's provider may be added to it.
     return {"provider": provider, "model": name} if colon else {"provider": None, "model": model}
 
 
 def table_at(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """The table at a path, made where it is missing. Raises ConfigError where a value stands in its way."""
+    """Return the table at a path; create it if it is missing. Raises ConfigError if a value is in the way."""
     for depth, key in enumerate(path):
         below: object = tree.setdefault(key, {})
         if not isinstance(below, dict):
@@ -150,10 +150,10 @@ def put_at(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 
 def restrict(layer: ConfigLayer) -> tuple[ConfigLayer, list[str]]:
-    """Take out of an untrusted layer what only trusted ones may say, and seal its `[agent]`.
+    """Remove what only trusted layers may set from an untrusted one, and seal its `[agent]`.
 
     Returns:
-        The layer, and the dotted keys that were taken out of `[plugins]`.
+        The layer, and the dotted keys that were removed from `[plugins]`.
     """
     kept: dict[str, Any] = {}
     dropped: list[str] = []
@@ -165,7 +165,7 @@ def restrict(layer: ConfigLayer) -> tuple[ConfigLayer, list[str]]:
         else:
             keep = kept.setdefault(name, {})
             for key, value in cast("dict[str, Any]", section).items():
-                # An unknown key stays: it is an error with its path.
+                # An unknown key stays, so that it raises an error with its path.
                 said = SETTINGS[key].project if key in SETTINGS else "taken"
                 if said == "ignored" or (said == "added" and value is False):
                     dropped.append(f"plugins.{name}.{key}")
@@ -176,23 +176,23 @@ def restrict(layer: ConfigLayer) -> tuple[ConfigLayer, list[str]]:
 
 
 def ignored_message(source: object, keys: Iterable[str]) -> str:
-    """The warning for what an untrusted file says and may not."""
+    """Return the warning for keys that an untrusted file may not set."""
     return f"{source}: ignored {', '.join(keys)}: a project's file is trusted only after `deep config trust`"
 
 
 _OURS = re.compile(r"^\s*\[+\s*tool\s*\.\s*deep\s*[.\]]", re.M)
-"""A table of ours in a pyproject; `[tool.deepeval]` is not."""
+"""Our table in a pyproject; `[tool.deepeval]` is not ours."""
 
 
 def user_file() -> Path:
-    """The user's configuration file (platformdirs: `~/.config/deep/config.toml` on Linux)."""
+    """Return the user's configuration file (platformdirs: `~/.config/deep/config.toml` on Linux)."""
     from platformdirs import user_config_path
 
     return user_config_path("deep") / "config.toml"
 
 
 def find_project_file(start: Path | None = None) -> Path | None:
-    """The nearest `deep.toml`, or `pyproject.toml` with `[tool.deep]`, in `start` or a folder above it.
+    """Find the nearest `deep.toml`, or `pyproject.toml` with `[tool.deep]`, in `start` or a folder above it.
 
     The search ends at the folder that holds `.git`, at the home directory, and at the root.
     """
@@ -210,12 +210,12 @@ def find_project_file(start: Path | None = None) -> Path | None:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """A TOML file's content: all of `deep.toml`, `[tool.deep]` of a pyproject.
+    """Read a TOML file: all of `deep.toml`, or `[tool.deep]` of a pyproject.
 
     Raises:
         ConfigError: unreadable, not TOML, or with a top-level table that is not `agent` or `plugins`.
     """
-    import tomllib  # 5 ms, for those who have a file
+    import tomllib  # 5 ms, only if there is a file
 
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -230,10 +230,10 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def _checked(source: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """A layer's tables as they should be: a misspelt one would be rules that nobody reads.
+    """Check a layer's tables: the rules of a misspelt table would be ignored.
 
     Raises:
-        ConfigError: a top-level table that is not `agent` or `plugins`, or one that is no table.
+        ConfigError: a top-level key other than `agent` and `plugins`, or a value that is not a table.
     """
     for key, value in data.items():
         if key not in ("agent", "plugins"):
@@ -248,7 +248,7 @@ def _checked(source: str, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """`DEEP_MODEL`, `DEEP_PLUGINS_DISABLE`, `DEEP_PLUGINS_ALLOW`, and `DEEP_A__B__C` for any dotted key."""
+    """Read `DEEP_MODEL`, `DEEP_PLUGINS_DISABLE`, `DEEP_PLUGINS_ALLOW`, and `DEEP_A__B__C` for any dotted key."""
     data: dict[str, Any] = {}
     if environ.get("DEEP_MODEL"):
         put_at(data, ("agent", "model"), model_parts(environ["DEEP_MODEL"]))
@@ -277,7 +277,7 @@ def _env_value(path: tuple[str, ...], text: str) -> Any:
             return tomllib.loads(f"v = {text}")["v"]
         except tomllib.TOMLDecodeError:
             return text
-    return text  # an option's own model turns "3" into 3
+    return text  # the model of the plugin's options turns "3" into 3
 
 
 def load_config(explicit: str | os.PathLike[str] | Mapping[str, Any] | None = None, *, files: bool = True) -> Config:
@@ -285,10 +285,10 @@ def load_config(explicit: str | os.PathLike[str] | Mapping[str, Any] | None = No
 
     Args:
         explicit: a file or a mapping that code named: trusted as code is, stronger than the environment.
-        files: whether the environment, the project's file and the user's file are looked for.
+        files: whether to read the environment, the project's file and the user's file.
 
     Raises:
-        ConfigError: a file named by code is not there, or any file is wrong.
+        ConfigError: a file named by code does not exist, or any file is wrong.
     """
     layers: list[ConfigLayer] = []
     ignored: list[str] = []
@@ -321,7 +321,7 @@ def _trust_file() -> Path:
 
 
 def _digest(path: Path) -> str:
-    import hashlib  # 3 ms, for those who have a project file
+    import hashlib  # 3 ms, only if there is a project file
 
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -334,12 +334,12 @@ def _trusted() -> dict[str, str]:
 
 
 def is_trusted(path: Path) -> bool:
-    """Whether the user has trusted this file with exactly this content."""
+    """Whether the user trusts this file with exactly this content."""
     return _trusted().get(str(path.resolve())) == _digest(path)
 
 
 def trust(path: Path) -> None:
-    """Record the file's content as trusted; a later change of it ends that."""
+    """Record the file's content as trusted; a change of the file ends the trust."""
     file = _trust_file()
     file.parent.mkdir(parents=True, exist_ok=True)
     known = {**_trusted(), str(path.resolve()): _digest(path)}

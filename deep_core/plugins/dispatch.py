@@ -1,4 +1,4 @@
-"""Collect: call a hook implementation by implementation, each inside containment, results checked at the boundary."""
+"""Call a hook's implementations one by one, each inside containment, and check the results."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ logger = logging.getLogger("deep_core")
 MESSAGE_LIMIT = 500
 """Most characters of an error's message that an incident keeps: it may quote what a session's user wrote."""
 FRAMES = -50
-"""The last frames are kept: one exception object that is raised again and again collects all it has passed through."""
+"""Keep the last frames: an exception object that is raised again and again collects every frame it passes."""
 
 
 @dataclass(frozen=True)
 class Incident:
-    """Something a plugin did wrong at run time, and what became of it.
+    """A plugin's failure at run time, and its effect.
 
-    Text only: the exception itself would keep the frames it passed through, and so the session, alive.
+    Text only: the exception would keep its frames alive, and with them the session.
 
     Attributes:
-        plugin: whose.
+        plugin: the plugin that failed.
         where: the hook, tool, section or processor.
         error: type and message, `ValueError: no such city`.
-        effect: what became of it.
+        effect: what the kernel did.
         traceback: as Python prints it.
     """
 
@@ -60,19 +60,19 @@ class Incidents:
     latest: deque[Incident] = field(default_factory=lambda: deque[Incident](maxlen=100))
 
     def record(self, plugin: str, where: str, error: BaseException, effect: str) -> None:
-        """Log it once and keep it; with `strict`, raise it."""
+        """Log an incident and keep it; with `strict`, raise the error."""
         if self.strict:
             raise error
         self.note(plugin, where, error, effect)
 
     def note(self, plugin: str, where: str, error: BaseException, effect: str) -> None:
-        """Log it once and keep it."""
+        """Log an incident and keep it."""
         incident = self.keep(plugin, where, error, effect)
-        # One line for the terminal; the traceback for whoever turns on debugging.
+        # One line for the terminal; the traceback only at level DEBUG.
         logger.warning("%s", incident, exc_info=error if logger.isEnabledFor(logging.DEBUG) else None)
 
     def keep(self, plugin: str, where: str, error: BaseException, effect: str) -> Incident:
-        """Keep it, without a line in the log."""
+        """Keep an incident without logging it."""
         message = describe_error(error)
         if len(message) > MESSAGE_LIMIT:
             message = f"{message[:MESSAGE_LIMIT]}…"
@@ -101,11 +101,11 @@ class Caller:
         self.tracer = tracer
 
     def recording(self, incidents: Incidents) -> Caller:
-        """The same calls, with failures recorded (or raised) there."""
+        """Return a caller that records failures in (or raises them by) these incidents."""
         return Caller(self._registry, order=self._order, incidents=incidents, label=self._label, tracer=self.tracer)
 
     def plugins(self, hook: str, among: Iterable[str] | None = None) -> tuple[str, ...]:
-        """The plugins that implement a hook, first to last."""
+        """Return the plugins that implement a hook, first to last."""
         return tuple(impl.plugin_name for impl in self._impls(hook, among))
 
     def _impls(self, hook: str, among: Iterable[str] | None) -> list[Any]:
@@ -130,12 +130,12 @@ class Caller:
         among: Iterable[str] | None,
         drop: Callable[[str, str, BaseException], object],
     ) -> list[Contribution[Any]]:
-        """What the plugins contribute, in order. One that raises, or returns the wrong thing, contributes nothing.
+        """Return the contributions in order. A plugin that raises or returns a wrong type contributes nothing.
 
         Args:
             hook: its policy is `collect` or `one`.
             arguments: plugin name -> the hook's arguments.
-            among: the plugins to ask; None means all.
+            among: the plugins to call; None for all.
             drop: called with (plugin, where, error) for a plugin that failed.
         """
         policy = self._registry.policy(hook)
@@ -154,7 +154,7 @@ class Caller:
         return out
 
     def first(self, hook: str, arguments: Mapping[str, Any], *, among: Iterable[str] | None) -> Any:
-        """The first result that is not None. A plugin that raises is passed over and recorded."""
+        """Return the first result that is not None. A plugin that raises is skipped and recorded."""
         for impl in self._impls(hook, among):
             try:
                 with self._step(impl.plugin_name, "hook", hook):
@@ -162,7 +162,7 @@ class Caller:
                 if result is not None:
                     _check(self._registry.policy(hook), result)
             except Exception as error:
-                self._incidents.record(impl.plugin_name, f"hook {hook}", error, "passed over")
+                self._incidents.record(impl.plugin_name, f"hook {hook}", error, "skipped")
                 continue
             if result is not None:
                 return result
@@ -171,7 +171,7 @@ class Caller:
     async def notify(
         self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Iterable[str] | None
     ) -> None:
-        """Tell every plugin; exceptions are recorded, results ignored."""
+        """Call every plugin; record exceptions, ignore results."""
         for impl in self._impls(hook, among):
             try:
                 with self._step(impl.plugin_name, "hook", hook):
@@ -182,21 +182,21 @@ class Caller:
                 self._incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
 
     def notify_now(self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Iterable[str]) -> None:
-        """`notify` from code that is not async; a coroutine from a plugin is refused."""
+        """`notify` for synchronous callers; refuse a plugin's coroutine."""
         for impl in self._impls(hook, among):
             try:
                 with self._step(impl.plugin_name, "hook", hook):
                     result = self._call(impl, hook, arguments(impl.plugin_name))
                 if inspect.iscoroutine(result):
                     result.close()
-                    raise TypeError(f"{hook} cannot be async: it is called while the agent is made")
+                    raise TypeError(f"{hook} cannot be async: the kernel calls it while it creates the agent")
             except Exception as error:
                 self._incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
 
     async def strictest(
         self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Sequence[str]
     ) -> Verdict:
-        """The strictest answer of all of `among`: Deny over Ask over Allow. An exception or a wrong answer denies."""
+        """Return the strictest answer of `among`: Deny over Ask over Allow. An exception or a wrong type denies."""
         answer: Verdict = Allow()
         impls = self._impls(hook, among)
         if gone := {*among} - {impl.plugin_name for impl in impls}:

@@ -1,7 +1,7 @@
-"""Discover: which plugins are installed, told from distribution metadata alone. No plugin is imported here.
+"""Discover installed plugins from distribution metadata alone. No plugin is imported here.
 
-Only the interpreter's site directories are read, never the current directory and never `sys.path`'s `''`, so a file
-that somebody (the model, say) put into the working directory cannot become a plugin.
+The index reads only the interpreter's site directories, never the current directory and never `sys.path`'s `''`: a file
+that the model wrote into the working directory cannot become a plugin.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ __all__ = [
 ]
 
 GROUP = "deep"
-"""The entry-point group that plugins stand in."""
+"""The entry-point group of plugins."""
 
 Status = Literal["active", "disabled", "blocked", "incompatible", "needs-plugin", "needs-extra", "failed"]
 
 
 class PluginRecord:
-    """What is known of one plugin: always listed, whatever became of it.
+    """One plugin, whatever its status.
 
     Attributes:
-        name: the plugin's name (its entry point's).
-        distribution: the distribution that installed it, None for one given by hand.
-        version: that distribution's version, "" for one given by hand.
-        path: where it is installed: the folder of its dist-info, or the editable project.
-        status: `active` means "would load" before loading and "did load" after it.
+        name: the name of its entry point.
+        distribution: the distribution that installed it; None if given by hand.
+        version: that distribution's version; "" if given by hand.
+        path: the folder of its dist-info, or the editable project.
+        status: before loading, `active` means that the plugin would load; afterwards, that it did.
         reason: for any other status, why, and what to type.
-        error: the exception, with its traceback, of a plugin that failed.
-        import_ms: how long the import took, in milliseconds; None while not imported.
-        hooks: the hooks it implements; None while not imported.
+        error: the exception of a plugin that failed, with its traceback.
+        import_ms: the duration of the import in milliseconds; None before the import.
+        hooks: the hooks that it implements; None before the import.
         editable: whether it is an editable install.
     """
 
-    # Not a dataclass: `deep plugins list` would import `inspect` for this alone.
+    # Not a dataclass: those import `inspect`, which `deep plugins list` would pay for.
     def __init__(self, name: str, distribution: str | None, version: str, path: str, *, editable: bool = False) -> None:
         self.name, self.distribution, self.version = name, distribution, version
         self.path, self.editable = path, editable
@@ -67,7 +67,7 @@ class PluginRecord:
 
     @property
     def label(self) -> str:
-        """`weather 0.1.0 (acme-weather)`, as errors name it."""
+        """`weather 0.1.0 (acme-weather)`, the plugin's name in errors."""
         dist = f" ({self.distribution})" if self.distribution else " (given by hand)"
         return f"{self.name} {self.version}".rstrip() + dist
 
@@ -77,7 +77,7 @@ class PluginRecord:
         return f"plugin {self.label} is {self.status}: {self.reason}".rstrip(": ")
 
     def fail(self, status: Status, reason: str, error: BaseException | None = None) -> None:
-        """Take the plugin out of use, saying why."""
+        """Take the plugin out of use for this reason."""
         self.status, self.reason, self.error = status, reason, error
 
 
@@ -111,7 +111,7 @@ class Candidate(NamedTuple):
 
 
 def site_directories() -> list[str]:
-    """The interpreter's site directories, real paths, in the order of `sys.path` where they stand in it."""
+    """Return the interpreter's site directories as real paths, in the order of `sys.path`."""
     import site
     import sysconfig
 
@@ -124,16 +124,16 @@ def site_directories() -> list[str]:
 
 
 def scan(directories: Sequence[str] | None = None, *, group: str = GROUP) -> list[Candidate]:
-    """Every plugin that is installed, in the order of name, then distribution.
+    """Return every installed plugin, by name, then by distribution.
 
     Args:
-        directories: where to look; None means `site_directories()`.
+        directories: where to look; None for `site_directories()`.
         group: the entry-point group: `deep`, or one that begins with `deep.`.
     """
     paths: dict[str, str] = {}
     for directory in site_directories() if directories is None else directories:
         for name, path in _distributions(directory):
-            # The first on the path shadows the later, as for import, unless only a rest of it is left.
+            # The first on the path shadows later ones, as for import, unless an uninstall left only a part of it.
             if name not in paths or not _has_metadata(paths[name]):
                 paths[name] = path
     known = ChainMap[str, cache.Entry]({}, cache.load())
@@ -144,10 +144,9 @@ def scan(directories: Sequence[str] | None = None, *, group: str = GROUP) -> lis
 
 
 def shield_pydantic(candidates: Iterable[Candidate]) -> None:
-    """Turn pydantic's own plugins off where a distribution's entry points cannot be read.
+    """Turn pydantic's own plugins off if a distribution's entry points cannot be read.
 
-    Pydantic reads those of every distribution when its first model is made, and the garbage would end the application
-    there. Without its own plugins it does not look.
+    Pydantic reads the entry points of every distribution when it builds its first model, and would raise there.
     """
     if any(candidate.record.distribution and not candidate.value for candidate in candidates):
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -158,7 +157,7 @@ def _distributions(directory: str) -> list[tuple[str, str]]:
         names = sorted(os.listdir(directory))
     except OSError:
         return []
-    # With `~` begins what pip has set aside to uninstall it, and left there when it was killed.
+    # pip renames what it uninstalls to `~…`, and leaves that behind if it is killed.
     names = [name for name in names if name.endswith((".dist-info", ".egg-info")) and name[0] != "~"]
     return [(canonical(_name_and_version(name)[0]), os.path.join(directory, name)) for name in names]
 
@@ -173,13 +172,13 @@ def _has_metadata(path: str) -> bool:
 
 
 def _declares(path: str, group: str) -> bool:
-    """Whether entry_points.txt has the group's section: of a thousand distributions, only these few are read."""
+    """Whether entry_points.txt has the group's section: of a thousand distributions, the index reads only these."""
     try:
         with open(os.path.join(path, "entry_points.txt"), "rb", buffering=0) as file:
             content, header = file.read(), f"[{group}]".encode()
     except OSError:
         return False
-    # The header may stand after spaces and a byte order mark; within a line it is an entry's extras.
+    # Spaces and a byte order mark may precede the header; inside a line, `[deep]` is an entry's extras.
     return header in content and header in map(bytes.strip, content.removeprefix(codecs.BOM_UTF8).splitlines())
 
 
@@ -195,14 +194,14 @@ def _candidates(
             points = read_entry_points(path)
             named = [(name, value) for where, name, value in points if where == group]
             entry = known[path] = {"stamp": stamp, "metadata": read_metadata(path, points), "outcomes": {}}
-    except Exception as error:  # noqa: BLE001 - whatever one distribution's metadata does, the others are untouched
+    except Exception as error:  # noqa: BLE001 - a broken distribution must not affect the others
         return [_unreadable(path, name, value, error) for name, value in named]
     return list(_read(path, entry, group, installed))
 
 
 def _unreadable(path: str, plugin: str, value: str, error: Exception) -> Candidate:
     name, version = _name_and_version(path)
-    plugin = plugin or name.lower().removeprefix("deep_")  # a guess, where entry_points.txt does not tell
+    plugin = plugin or name.lower().removeprefix("deep_")  # a guess if entry_points.txt cannot be read
     record = PluginRecord(plugin, name.replace("_", "-"), version, os.path.dirname(path))
     reason = f"its metadata cannot be read ({type(error).__name__}: {error}); pip install --force-reinstall"
     record.fail("failed", f"{reason} {record.distribution}", error)
@@ -221,25 +220,25 @@ def _read(path: str, entry: cache.Entry, group: str, installed: Mapping[str, str
 
 
 def origin_problem(candidate: Candidate) -> str | None:
-    """Why the candidate's module must not be imported, or None: it would come from where its distribution put it.
+    """Return why the candidate's module must not be imported; None if it comes from its own distribution.
 
-    Nothing is imported to find out: the finders are asked level by level, as `import` would.
+    Asks the finders level by level, as `import` would, and imports nothing.
     """
     for name, spec in _specs(candidate):
         if spec is None:
-            return f"its module {name!r} is not there; {_again(candidate)}"
+            return f"its module {name!r} does not exist; {_again(candidate)}"
         if spec.origin and spec.has_location and (problem := _outside(candidate, name, os.path.realpath(spec.origin))):
             return problem
     return None
 
 
 def module_file(candidate: Candidate) -> str | None:
-    """The file of the candidate's module, or of the outermost package around it that has one; nothing is imported."""
+    """Return the file of the candidate's module, or of its outermost package with a file; import nothing."""
     return next((spec.origin for _, spec in _specs(candidate) if spec and spec.has_location and spec.origin), None)
 
 
 def _specs(candidate: Candidate) -> Iterator[tuple[str, Any]]:
-    """(name, spec) of each level of the candidate's module, from the outermost; the spec is None where it ends."""
+    """Yield (name, spec) for each level of the candidate's module, outermost first; the spec is None if none exists."""
     parts, search = candidate.module.split("."), None
     for depth, part in enumerate(parts):
         name = ".".join(parts[: depth + 1])
@@ -251,14 +250,14 @@ def _specs(candidate: Candidate) -> Iterator[tuple[str, Any]]:
 
 
 def _again(candidate: Candidate) -> str:
-    """What brings back files that are gone: `pip install` leaves a distribution alone that is there by its metadata."""
+    """Say how to restore missing files: a plain `pip install` skips a distribution whose metadata exists."""
     record = candidate.record
     way = f"install {record.path} again" if record.editable else f"pip install --force-reinstall {record.distribution}"
     return f"{way}, or plugins.disable = [{record.name!r}]"
 
 
 def _locations(spec: Any, part: str, search: list[str] | None) -> list[str] | None:
-    """Where a package's modules are looked for. A namespace package's own list asks for its parent, imported."""
+    """Return the search path of a package's modules. A namespace package's own list would import its parent."""
     if spec.submodule_search_locations is None:
         return None
     if spec.origin is not None:
@@ -276,7 +275,7 @@ def _find_spec(name: str, path: list[str] | None) -> Any:
         try:
             spec = finder.find_spec(name, path)
         except KeyError:
-            # PathFinder found a namespace package in one that is not imported, and asks sys.modules for that.
+            # PathFinder found a namespace package whose parent is not imported, and looks for that in sys.modules.
             spec = ModuleSpec(name, None, is_package=True)
         if spec is not None:
             return spec
@@ -299,6 +298,6 @@ def _in_record(candidate: Candidate, relative: str) -> bool:
     try:
         record = (candidate.dist_info / "RECORD").read_text(encoding="utf-8")
     except OSError:
-        return True  # a system package manager may not ship RECORD; the folder is still the interpreter's own
+        return True  # a system package manager may ship no RECORD; the folder still belongs to the interpreter
     wanted = relative.replace(os.sep, "/")
     return any(line.startswith((wanted + ",", f'"{wanted}",')) for line in record.splitlines())

@@ -1,4 +1,4 @@
-"""Load: import the plugins that may load and register their hooks, so that none takes the application down."""
+"""Import the plugins that may load and register their hooks, so that none takes the application down."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Loaded", "explain_failure", "failure_of", "load"]
 
 @dataclass(frozen=True)
 class Loaded:
-    """A plugin that did load: its record and the object that carries its hooks."""
+    """A loaded plugin: its record and the object with its hooks."""
 
     record: PluginRecord
     obj: object
@@ -37,11 +37,11 @@ def load(
     """Import, check and register the active candidates.
 
     Args:
-        candidates: gated; their records are changed.
+        candidates: with their statuses; their records change.
         given: objects given by hand, by plugin name.
         registry: gets the specs of all, then the implementations of all.
-        on_error: called with the record of each plugin that fails; may raise (strict, or a plugin that was named).
-        tracer: told of every import.
+        on_error: called with the record of each plugin that fails; may raise (strict, or a plugin that code named).
+        tracer: traces every import.
     """
     imported: list[Loaded] = []
     for candidate in candidates:
@@ -50,7 +50,7 @@ def load(
         loaded = _contained(candidate.record, lambda c=candidate: _import(c, given, tracer), on_error)
         if loaded is not None:
             imported.append(loaded)
-    # Specs first, so that an implementation is checked against every hook there is.
+    # Specs first, so that implementations are checked against all hooks.
     with_specs = [p for p in imported if _contained(p.record, lambda p=p: _add_specs(p, registry), on_error)]
     out: list[Loaded] = []
     for plugin in with_specs:
@@ -70,7 +70,7 @@ def _contained(record: PluginRecord, step: Callable[[], Any], on_error: Callable
 
 
 def failure_of(record: PluginRecord, error: BaseException, where: str = "") -> tuple[Status, str]:
-    """The status and the reason of a plugin that raised `error`, in the hook `where` if one is known."""
+    """Return the status and the reason of a plugin that raised `error`, in the hook `where` if known."""
     if isinstance(error, MissingExtra):
         return "needs-extra", error.advice(record.distribution)
     reason = explain_failure(record, error)
@@ -78,9 +78,9 @@ def failure_of(record: PluginRecord, error: BaseException, where: str = "") -> t
 
 
 def explain_failure(record: PluginRecord, error: BaseException) -> str:
-    """One line for a list: what was raised, where, and what to type."""
+    """Return one line for a list: the error, its place, and what to type."""
     dist = record.distribution
-    way = f"pip install -U {dist}, or plugins.disable = [{record.name!r}]" if dist else f"mend {record.path or 'it'}"
+    way = f"pip install -U {dist}, or plugins.disable = [{record.name!r}]" if dist else f"fix {record.path or 'it'}"
     if isinstance(error, PluginError):
         told = "pip install" in str(error) or "plugins." in str(error)
         return str(error) if told else f"{error}; {way}"

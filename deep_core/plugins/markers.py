@@ -1,4 +1,4 @@
-"""The two decorators a plugin uses: `hookimpl` and `hookspec`. They set what pluggy reads, without importing pluggy."""
+"""A plugin's two decorators, `hookimpl` and `hookspec`. They set what pluggy reads, and do not import pluggy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PolicyName = Literal["collect", "first", "notify", "deny", "one"]
 
 
 class HookOrder(NamedTuple):
-    """What an author says of one implementation: which hook owner it is for, and whom it goes before and after."""
+    """An author's wishes for one implementation: its hook's owner, and the plugins that it precedes and follows."""
 
     of: str | None = None
     before: tuple[str, ...] = ()
@@ -20,13 +20,13 @@ class HookOrder(NamedTuple):
 
 
 class HookPolicy(NamedTuple):
-    """How a hook is called: what is made of its results and of an exception.
+    """How the kernel calls a hook, and what it does with results and exceptions.
 
     Attributes:
         policy: `collect` (lists are joined; a plugin that raises is dropped), `first` (the first result that is not
             None), `notify` (results ignored, exceptions logged), `deny` (the strictest answer; an exception denies),
             `one` (at most one result a plugin).
-        item: `"module:Class"` that every item must be an instance of (of `one`: a subclass), or None for no check.
+        item: `"module:Class"`; every item must be an instance of it (with `one`: a subclass). None checks nothing.
         mapping: the hook returns a mapping of names to items instead of an iterable.
     """
 
@@ -63,13 +63,13 @@ def hookimpl(
 
     Args:
         function: the function, when used without parentheses.
-        of: the plugin that owns the hook. While that plugin is absent the implementation sleeps.
-        before: plugins that this one goes before, in this hook. Absent names are ignored.
-        after: plugins that this one goes after.
+        of: the plugin that owns the hook. Without that plugin the implementation is dormant.
+        before: plugins that this one precedes in this hook. Absent plugins are ignored.
+        after: plugins that this one follows.
         tryfirst: go as early as the order allows.
         trylast: go as late as the order allows.
         specname: the hook, if the function has another name.
-        wrapper: refused when the plugin is registered: hooks here are called one by one, never wrapped.
+        wrapper: not supported: the kernel calls implementations one by one and refuses the plugin.
     """
 
     def mark(target: F) -> F:
@@ -95,14 +95,14 @@ def hookspec(
     warn_on_impl: Warning | None = None,
     warn_on_impl_args: dict[str, Warning] | None = None,
 ) -> Callable[[F], F]:
-    """Declare a hook. The function's docstring is its documentation; its body is never run.
+    """Declare a hook. The function's docstring documents it; its body never runs.
 
     Args:
         policy: see `HookPolicy`.
         item: see `HookPolicy`.
         mapping: see `HookPolicy`.
         warn_on_impl: a deprecation warning for plugins that still implement the hook.
-        warn_on_impl_args: the same for single arguments.
+        warn_on_impl_args: the same for an argument, by its name.
     """
 
     def mark(target: F) -> F:

@@ -1,7 +1,7 @@
-"""Discover, one distribution: read its metadata with importlib_metadata and packaging.
+"""Read one distribution's metadata with importlib_metadata and packaging.
 
-`index.py` imports this module only for a distribution that the cache does not know: the two libraries take longer to
-import than everything else that `deep plugins list` does.
+`index.py` imports this module only for a distribution that is not in the cache: the two libraries take longer to import
+than everything else that `deep plugins list` does.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Metadata(TypedDict):
     """What the index needs of one distribution, as JSON keeps it.
 
     Attributes:
-        name: as its author spells it.
+        name: in its author's spelling.
         version: of the distribution.
         core_range: the deep-core versions that it accepts, as a specifier; "" for any.
         accepts_core: whether this deep-core is one of them, pre-releases included.
-        requires: the other distributions that it always needs here, canonical names.
+        requires: canonical names of the other distributions that it always needs here.
         editable: the project's folder if the install is editable.
         points: [group, name, value] of each entry point of deep.
     """
@@ -46,7 +46,7 @@ class Metadata(TypedDict):
 class _Distribution(PathDistribution):
     def read_text(self, filename: str | os.PathLike[str]) -> str | None:
         text = super().read_text(filename)
-        return text and text.removeprefix("\ufeff")  # the mark with which editors of Windows begin a file
+        return text and text.removeprefix("\ufeff")  # the byte order mark that some Windows editors write
 
 
 def read_entry_points(folder: str) -> list[list[str]]:
@@ -56,7 +56,7 @@ def read_entry_points(folder: str) -> list[list[str]]:
         folder: the distribution's dist-info or egg-info folder.
 
     Raises:
-        ValueError: a line of entry_points.txt is no entry, or the file is not UTF-8.
+        ValueError: a line of entry_points.txt is not an entry, or the file is not UTF-8.
     """
     try:
         points: list[EntryPoint] = list(_Distribution(Path(folder)).entry_points)
@@ -74,7 +74,7 @@ def read_metadata(folder: str, points: list[list[str]]) -> Metadata:
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: there is no name or no version, or a file is not UTF-8.
+        ValueError: the name or the version is missing, or a file is not UTF-8.
     """
     distribution = _Distribution(Path(folder))
     headers = distribution.metadata
@@ -96,7 +96,7 @@ def read_metadata(folder: str, points: list[list[str]]) -> Metadata:
 
 
 def _requirement(text: str) -> Requirement | None:
-    """Return a requirement that holds here without extras; None for another one, and for text that is none."""
+    """Parse a requirement; return None if it is malformed or does not apply here without extras."""
     try:
         requirement = Requirement(" ".join(text.split()))  # a header may be folded
     except InvalidRequirement:
@@ -107,7 +107,7 @@ def _requirement(text: str) -> Requirement | None:
 def _editable_root(distribution: Any) -> str | None:
     """Return the project's folder, by direct_url.json (PEP 610).
 
-    None for a folder that is relative, which would be the working directory, and for `/`, which holds everything.
+    None for a relative folder, which would be the working directory, and for `/`, which holds everything.
     """
     try:
         origin = distribution.origin
@@ -116,4 +116,4 @@ def _editable_root(distribution: Any) -> str | None:
         local = url.scheme == "file" and url.netloc in ("", "localhost") and os.path.isabs(url.path)
         return path if origin.dir_info.editable and local and path != os.path.dirname(path) else None
     except (AttributeError, ValueError):
-        return None  # no direct_url.json, or garbage: then RECORD says what may be imported
+        return None  # no direct_url.json, or a malformed one: then RECORD decides what may be imported

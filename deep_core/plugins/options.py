@@ -24,13 +24,13 @@ __all__ = ["Documented", "PluginOptions", "field_docs", "is_trusted_only", "vali
 
 
 class Documented(BaseModel):
-    """A model whose fields are described by the text below each, in its JSON schema.
+    """A model whose JSON schema takes each field's description from the docstring below the field.
 
-    Pydantic's own `use_attribute_docstrings` reads the source of every model while it is made: a quarter of the time
-    from start to first request, for texts that only a schema shows. Here they are read when a schema is made.
+    Pydantic's `use_attribute_docstrings` reads the source of every model when it creates the class: a quarter of the
+    time from start to first request, for texts that only a schema shows. Here, creating a schema reads them.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # most are never given any value
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # most models never validate a value
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -45,9 +45,8 @@ class Documented(BaseModel):
 class PluginOptions(Documented):
     """Subclass it, give every field a default and a description, and return the class from `deep_options`.
 
-    Models that stand in its fields may subclass it too. Unknown keys are errors. A field whose `json_schema_extra` has
-    `{"trusted": True}` is not taken from a project's configuration file, which the model may have written; nor is an
-    option whose value holds such a field.
+    Models inside its fields may subclass it too. Unknown keys are errors. An untrusted project's file cannot set a
+    field whose `json_schema_extra` has `{"trusted": True}`, nor an option whose value holds such a field.
     """
 
 
@@ -57,16 +56,16 @@ def validate_options(
     settings: PluginSettings,
     given: PluginOptions | Mapping[str, Any] | None = None,
 ) -> PluginOptions:
-    """Validate one plugin's options: what code gives over what the configuration says.
+    """Validate one plugin's options. Options from code override the configuration's.
 
     Args:
         plugin: its name.
-        model: what its `deep_options` returned.
+        model: the class that its `deep_options` returned.
         settings: `[plugins.<plugin>]`, merged.
-        given: what the caller of `create_deep_agent` gave.
+        given: the options in the call of `create_deep_agent`.
 
     Raises:
-        ConfigError: an option is unknown or wrong; the message has its source and a suggestion.
+        ConfigError: an option is unknown or wrong; the message names its source and suggests a fix.
     """
     for key, source in settings.untrusted_options.items():
         if is_trusted_only(model, key):
@@ -80,7 +79,7 @@ def validate_options(
     elif given is not None:
         data.update(given)
     if not data and not model.__pydantic_decorators__.model_validators:
-        # Defaults alone: a validator for each model would cost more than all of this.
+        # Defaults alone: building a validator for each model would cost more than the rest of this function.
         return model.model_construct()
     try:
         return model.model_validate(data)
@@ -97,7 +96,7 @@ def validate_options(
 
 
 def is_trusted_only(model: type[BaseModel], option: str) -> bool:
-    """Whether an option, by its name or an alias, is marked as trusted, or holds a model with a field that is."""
+    """Whether an option, by its name or an alias, is marked as trusted or holds a model with a trusted field."""
     found = [field for name, field in model.model_fields.items() if option in _names(name, field)]
     return any(_is_marked(field, {model}) for field in found)
 
@@ -125,7 +124,7 @@ def _names(name: str, field: FieldInfo) -> set[object]:
 
 
 def field_docs(model: type) -> dict[str, str]:
-    """Field -> the text that stands below it in the source, of the class and its bases; none without a source."""
+    """Map each field of the class and its bases to the docstring below it; skip classes without source."""
     docs: dict[str, str] = {}
     for kind in reversed(model.__mro__):
         if kind is BaseModel:
@@ -133,7 +132,7 @@ def field_docs(model: type) -> dict[str, str]:
         try:
             made: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
         except (OSError, TypeError, SyntaxError):
-            continue  # made at run time, or shipped without its source
+            continue  # created at run time, or shipped without its source
         body: list[ast.stmt] = made.body
         for field, text in pairwise(body):
             if not isinstance(field, ast.AnnAssign) or not isinstance(text, ast.Expr):

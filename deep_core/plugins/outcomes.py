@@ -18,7 +18,7 @@ from .index import Candidate, Status, module_file
 __all__ = ["recall", "remember"]
 
 MOST = 500
-"""So many files and folders of a package are looked at."""
+"""The most files and folders of a package that are stamped."""
 STARTED = time.time_ns()
 """Before any plugin is imported: code that changed later may not be what was imported."""
 
@@ -43,7 +43,7 @@ def remember(candidates: Iterable[Candidate]) -> None:
     for candidate in candidates:
         record, entry = candidate.record, _entry(candidate, known)
         if entry is None or (record.status != "active" and record.error is None):
-            continue  # given by hand, or left out before it was loaded
+            continue  # given by hand, or left out before loading
         code, old = _code(candidate), entry["outcomes"].get(record.name)
         if code is None or code[-1] > STARTED:
             continue

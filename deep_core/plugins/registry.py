@@ -1,7 +1,7 @@
-"""Check and order: plugins' hook implementations, registered with pluggy and kept in the order of the contract.
+"""Check plugins' hook implementations, register them with pluggy and order them.
 
-pluggy knows specs, checks arguments and gives deprecation warnings. Calling is ours (`dispatch.py`): one implementation
-at a time, inside containment.
+pluggy knows the specs and reads the arguments. `dispatch.py` calls the implementations, one at a time, inside
+containment.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["Registry", "static_attribute"]
 
 PROJECT = "deep"
 ASYNC_POLICIES = ("notify", "deny")
-"""Hooks whose implementations may be async: they are called while a run is going on."""
+"""Hooks whose implementations may be async: the kernel calls them during a run."""
 
 
 class _Manager(pluggy.PluginManager):
-    """A pluggy manager that finds implementations without running code: lazy modules and properties stay asleep."""
+    """A pluggy manager that finds implementations without running lazy modules or properties."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
         function = static_attribute(plugin, name)
@@ -37,14 +37,14 @@ class _Manager(pluggy.PluginManager):
     def parse_hookspec_opts(self, module_or_class: object, name: str) -> Any:
         function = static_attribute(module_or_class, name)
         spec = getattr(function, "deep_spec", None) if inspect.isroutine(function) else None
-        # pluggy's warning for a retired hook does not name the plugin: `register` gives it.
+        # pluggy's warning for a retired hook does not name the plugin; `register` emits one that does.
         return spec and {**spec, "warn_on_impl": None, "warn_on_impl_args": None}
 
 
 def static_attribute(owner: object, name: str) -> Any:
-    """An attribute as it stands in a module, class or instance, without running a property or a lazy module's code.
+    """Read an attribute of a module, class or instance without running a property or a lazy module's code.
 
-    `inspect.getattr_static` would do, but from Python 3.12 on it keeps what it looked at in a cache of its own.
+    Since Python 3.12 `inspect.getattr_static` keeps every object that it read alive in a cache.
     """
     value: Any = None
     if not isinstance(owner, ModuleType):
@@ -56,7 +56,7 @@ def static_attribute(owner: object, name: str) -> Any:
 
 
 class Registry:
-    """The hooks of one kernel and who implements them."""
+    """The hooks of one kernel and their implementations."""
 
     def __init__(self) -> None:
         self._manager = _Manager(PROJECT)
@@ -67,7 +67,7 @@ class Registry:
         self._add(hookspecs, None)
 
     def policy(self, hook: str) -> HookPolicy:
-        """How a hook is called. Raises KeyError for an unknown one."""
+        """Return a hook's policy. Raises KeyError for an unknown hook."""
         return self._policies[hook]
 
     @property
@@ -79,7 +79,7 @@ class Registry:
         """Add a plugin's own hooks.
 
         Raises:
-            PluginError: a hook that is already declared.
+            PluginError: another plugin or the kernel declares the hook already.
         """
         for name in _specs(module):
             if name in self._policies:
@@ -125,7 +125,7 @@ class Registry:
 
     def _check_arguments(self, where: str, plugin: str, hook: str, function: Callable[..., Any]) -> None:
         known: tuple[str, ...] = getattr(self._manager.hook, hook).spec.argnames
-        # Read by pluggy itself, so that both agree on what a bound method or a default means.
+        # pluggy reads them, so that both agree on bound methods and defaults.
         given = pluggy.HookImpl(None, plugin, function, cast("Any", function).deep_impl).argnames
         for argument in given:
             if argument not in known:
@@ -142,7 +142,7 @@ class Registry:
                     self._warn_if_retired(plugin, hook, impl)
 
     def _warn_if_retired(self, plugin: str, hook: str, impl: pluggy.HookImpl) -> None:
-        whole, arguments = self._retired.get(hook, (None, None))  # none for a sleeping hook
+        whole, arguments = self._retired.get(hook, (None, None))  # (None, None) for a dormant implementation's hook
         found = [whole, *(message for name, message in (arguments or {}).items() if name in impl.argnames)]
         for message in filter(None, found):
             text = f"{message} (plugin {plugin}, {_place(impl.function)})"
@@ -155,13 +155,13 @@ class Registry:
         self._order.clear()
 
     def implementations(self, hook: str, order: Callable[[str], int]) -> tuple[pluggy.HookImpl, ...]:
-        """The implementations of a hook, first to last.
+        """Return the implementations of a hook, first to last.
 
-        Order: what the application says (`order`, lower first), then authors' before and after, then tryfirst and
-        trylast, then the plugin's name.
+        The application's `order` decides (lower first), then authors' before and after, then tryfirst and trylast, then
+        the plugin's name.
 
         Raises:
-            PluginError: `before` and `after` contradict each other; the cycle is printed.
+            PluginError: `before` and `after` form a cycle, which the message prints.
         """
         if hook not in self._order:
             caller = getattr(self._manager.hook, hook)
@@ -189,7 +189,7 @@ def _sorted(hook: str, impls: Sequence[pluggy.HookImpl], order: Callable[[str], 
         wish: HookOrder = getattr(impl.function, "deep_order", HookOrder())
         for other, candidate in enumerate(impls):
             if ranks[one][0] != ranks[other][0]:
-                continue  # what the application says of the order stands above what authors wish
+                continue  # the application's order outranks the authors' wishes
             if candidate.plugin_name in wish.before:
                 sorter.add(other, one)
             if candidate.plugin_name in wish.after:

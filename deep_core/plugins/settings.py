@@ -1,7 +1,7 @@
 """The keys of `[plugins.<name>]`: the annotated fields of `PluginSettings` are the only list of them.
 
-A key's check, the text of its error, its JSON schema, its line in the docs and what an untrusted project may say of it
-all follow from the field and the text below it.
+A key's check, its error, its JSON schema, its line in the docs and an untrusted project's rights over it all follow
+from the field and the docstring below it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Setting(NamedTuple):
     Attributes:
         types: the JSON types of a correct value.
         expected: a correct value in words, for the error and the docs.
-        project: the effect of the key in an untrusted project's file. `ignored`: none; `taken`: as in any other file;
-            `added`: the value joins what other layers say, and `false` is ignored.
+        project: the key's effect in an untrusted project's file. `ignored`: none; `taken`: as in any other file;
+            `added`: the value is joined with other layers' values, and `false` is ignored.
         schema: further keywords of the JSON schema.
     """
 
@@ -35,7 +35,7 @@ class Setting(NamedTuple):
     schema: Mapping[str, Any] = MappingProxyType({})
 
     def accepts(self, value: object) -> bool:
-        """Whether a value has one of the types, and the form that the schema asks for."""
+        """Whether a value has one of the types and matches the schema's pattern."""
         if isinstance(value, bool):
             return "boolean" in self.types
         if isinstance(value, str) and "pattern" in self.schema:
@@ -52,10 +52,10 @@ _TEXTS = {"items": {"type": "string"}}
 
 
 class PluginSettings(NamedTuple):
-    """`[plugins.<name>]`, merged from every layer; `sources` maps each key to where it came from.
+    """`[plugins.<name>]`, merged from every layer; `sources` maps each key to its source.
 
-    Of `options`, `untrusted_options` come from a layer that may not set trusted ones (option -> source), and
-    `trusted_options` are what trusted layers say of the same options (option -> value and source): see `believing`.
+    `untrusted_options` maps the options that an untrusted layer set to their source, and `trusted_options` maps the
+    same options to the value and source that they have in a trusted layer: see `believing`.
     """
 
     enabled: Annotated[bool, Setting(("boolean",), "true or false")] = True
@@ -90,12 +90,12 @@ class PluginSettings(NamedTuple):
         options, sources, untrusted = dict(self.options), dict(self.sources), dict(self.untrusted_options)
         for option in filter(trusted_only, self.untrusted_options):
             del options[option], sources[f"options.{option}"], untrusted[option]
-            if option in self.trusted_options:  # of a weaker layer, which this one hid
+            if option in self.trusted_options:  # a weaker layer's, which the untrusted one hid
                 options[option], sources[f"options.{option}"] = self.trusted_options[option]
         return self._replace(options=options, sources=sources, untrusted_options=untrusted)
 
     def order_in(self, hook: str) -> int:
-        """The order for one hook: `order = 10`, or `order.history_processors = 10`; 0 by default."""
+        """Return the order for one hook: `order = 10`, or `order.history_processors = 10`; 0 by default."""
         if isinstance(self.order, int):
             return self.order
         return self.order.get(hook.removeprefix("deep_"), 0)
@@ -110,10 +110,10 @@ SETTINGS: Mapping[str, Setting] = {
 
 
 def check_setting(where: str, key: str, value: object) -> Setting:
-    """Find the key's record.
+    """Return the key's record.
 
     Raises:
-        ConfigError: there is no such key, or the value is of another type.
+        ConfigError: there is no such key, or the value has a wrong type.
     """
     if key not in SETTINGS:
         raise ConfigError(f"{where}: unknown key.{suggest(key, SETTINGS)} Known: {', '.join(SETTINGS)}")
@@ -124,7 +124,7 @@ def check_setting(where: str, key: str, value: object) -> Setting:
 
 
 def join_rules(rules: Sequence[str | bool | None]) -> str | bool:
-    """Join rules of several layers: what any of them matches."""
+    """Join the rules of several layers: the result matches what any of them matches."""
     if True in rules:
         return True
     return " | ".join(f"({rule})" for rule in rules if isinstance(rule, str))

@@ -1,4 +1,4 @@
-"""What the kernel knows of skills: how they are described and where they come from. What they are is `deep-skills`."""
+"""The kernel's types for skills: metadata and loaders. `deep-skills` implements them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SkillLoader", "SkillMeta"]
 
 @dataclass(frozen=True)
 class SkillMeta:
-    """What is known of a skill before it is loaded (agentskills.io frontmatter, and where it was found)."""
+    """A skill's metadata: its agentskills.io frontmatter, and where it was found."""
 
     name: str
     description: str
@@ -33,13 +33,13 @@ class SkillLoader(Protocol):
     source: str
 
     async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
-        """The skills, from frontmatter alone."""
+        """Return the skills, reading only frontmatter."""
         ...
 
     async def read(self, ctx: RunContext[Any], name: str) -> str:
-        """The instructions of one skill. Raises KeyError for an unknown one."""
+        """Return the instructions of one skill. Raises KeyError for an unknown skill."""
         ...
 
     async def resource(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
-        """A file of the skill. Raises KeyError, or FileNotFoundError; never leaves the skill's directory."""
+        """Return a file of the skill, never one outside its directory. Raises KeyError or FileNotFoundError."""
         ...
