@@ -426,7 +426,7 @@ def test_tools_policy_tool_filter_and_interrupt_on(config: dict[str, Any], ran: 
 
 
 def test_runtime_policy_names_the_backend() -> None:
-    with pytest.raises(Exception, match=r"'sandbx' is provided by no plugin"):
+    with pytest.raises(Exception, match=r"no plugin provides a backend 'sandbx'"):
         configured({"runtime_policy": {"profile": "sandbx"}})
 
 

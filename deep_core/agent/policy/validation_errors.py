@@ -1,4 +1,4 @@
-"""What the model is told of arguments that do not fit, bounded. Imported with the first such call."""
+"""Truncate argument errors before the model sees them. Imported with the first such call."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 __all__ = ["truncate_errors"]
 
 REPEATED = 500
-"""Characters of what was given that an error repeats."""
+"""The most characters of the input that an error repeats."""
 
 
 def truncate_errors(error: ValidationError) -> ValidationError:
-    """The same errors, with less of what was given.
+    """Return the same errors with a truncated input.
 
-    Pydantic repeats it whole, and with a missing or misspelt argument that is all of them: of a file that was to be
-    written, its content.
+    Pydantic repeats the whole input. If an argument is missing or misspelt, that is every argument: with a file to
+    write, its whole content.
     """
     details: list[InitErrorDetails] = []
     for each in error.errors(include_url=False, include_context=False):

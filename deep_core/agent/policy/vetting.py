@@ -1,4 +1,4 @@
-"""Vet the capabilities that plugins contribute, before an agent is made with them."""
+"""Vet the capabilities that plugins contribute, before the kernel creates an agent with them."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ __all__ = ["vet"]
 
 
 def vet(capability: AbstractCapability[Any], label: str, *, approver: bool, native_tools: Iterable[str]) -> None:
-    """Check one capability that a plugin returned, before an agent is made with it.
+    """Check one capability that a plugin returned.
 
     Raises:
-        PluginError: it takes a reserved id, could approve calls, or adds a native tool that nobody named.
+        PluginError: it takes a reserved id or place, could approve calls, or adds a native tool that the user has not
+            named.
     """
     for leaf in (capability, *leaves_of(capability)):
         name = type(leaf).__name__
         if leaf.id in ("deep", "deep.policy"):
-            raise PluginError(f"{label}: capability {name} takes the id {leaf.id!r}, which is the kernel's own")
+            raise PluginError(f"{label}: capability {name} uses the id {leaf.id!r}, which the kernel reserves")
         ordering = leaf.get_ordering() or CapabilityOrdering()
         if any(isinstance(ref, type) and issubclass(PolicyCapability, ref) for ref in ordering.wraps):
-            raise PluginError(f"{label}: capability {name} asks to stand outside the policy; nothing does")
+            raise PluginError(f"{label}: capability {name} asks for a place outside the policy; none is allowed there")
         behind = any(isinstance(ref, type) and issubclass(DeepBase, ref) for ref in ordering.wrapped_by)
         if behind or ordering.position == "innermost":
-            raise PluginError(f"{label}: capability {name} asks to stand behind the kernel's last look at a request")
+            raise PluginError(f"{label}: capability {name} asks for a place behind the kernel's last check")
         if approves(leaf) and not approver:
             raise PluginError(
-                f"{label}: capability {name} overrides handle_deferred_tool_calls, so it could approve calls. If it "
-                "should, name the plugin: create_deep_agent(approvers=[…]) or approvers in [agent]."
+                f"{label}: capability {name} overrides handle_deferred_tool_calls, so it could approve calls. To allow "
+                "it, name the plugin: create_deep_agent(approvers=[…]) or approvers in [agent]."
             )
         for tool in leaf.get_native_tools():
             kind = getattr(tool, "kind", None)
             if kind is not None and kind not in native_tools:
                 raise PluginError(
-                    f"{label}: capability {name} adds the provider's own tool {kind!r}, which runs where no policy "
-                    f"gates it. To allow it: native_tools = [{kind!r}] in [agent] or create_deep_agent."
+                    f"{label}: capability {name} adds the provider's native tool {kind!r}, which no policy can gate. "
+                    f"To allow it: native_tools = [{kind!r}] in [agent] or create_deep_agent."
                 )

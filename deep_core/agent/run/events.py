@@ -1,4 +1,4 @@
-"""What happens in a run, as plugins hear it through `deep_run_event`. Frozen, typed, and few."""
+"""The events of a run, which plugins receive through `deep_run_event`."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class RunEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class RunStartEvent(RunEvent):
-    """A run has begun."""
+    """A run has started."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunEndEvent(RunEvent):
-    """A run is over. `error` is the exception that ended it, as text, or None."""
+    """A run has ended. `error` is the exception that ended it, as text; None if it succeeded."""
 
     error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestEvent(RunEvent):
-    """A model has answered. Tokens as the provider counted them."""
+    """A model has answered. The provider counted the tokens."""
 
     model: str
     input_tokens: int
@@ -63,8 +63,8 @@ class RequestEvent(RunEvent):
 class ToolEvent(RunEvent):
     """A tool call is about to run (`started`) or has ended.
 
-    `outcome`: `started`, `success`, `failed` (an error result), `retried` (the model was asked to try again). A call
-    that is cancelled has no end of its own, the run's end tells; one that comes to wait for a person starts again.
+    `outcome`: `started`, `success`, `failed` (an error result), `retried` (the model must try again). A cancelled call
+    has no end event; the run has one. A call that waits for approval starts again afterwards.
     """
 
     tool: str
@@ -78,9 +78,9 @@ class ToolEvent(RunEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalEvent(RunEvent):
-    """A call waits for a person (`asked`), was let through by one (`approved`), or was refused (`denied`).
+    """A call waits for approval (`asked`), was approved by a person (`approved`), or was denied (`denied`).
 
-    `plugin` is empty where a person denied the call of a tool that is only known once it is listed (an MCP server's).
+    `plugin` is empty if a person denied the call of a tool that only a connected server lists (MCP).
     """
 
     tool: str
@@ -92,7 +92,7 @@ class ApprovalEvent(RunEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionEvent(RunEvent):
-    """A reducing processor replaced part of the history, or failed to: then `error` says why, and all is as it was."""
+    """A reducing processor replaced part of the history; if it failed, `error` says why and nothing has changed."""
 
     plugin: str
     processor: str
@@ -116,7 +116,7 @@ class Emitter:
         self.is_heard = send is not None
 
     async def __call__(self, kind: type[RunEvent], ctx: RunContext[Any], **about: Any) -> None:
-        """Send an event of this kind about this run."""
+        """Send an event of this kind for this run."""
         if self._send is not None:
             deps = session(ctx)
             await self._send(kind(run_id=ctx.run_id or "", session_id=deps.session_id, depth=deps.depth, **about))

@@ -1,4 +1,4 @@
-"""Which backend a session works in."""
+"""Choose and create the backend of a session."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SandboxProtocol(BackendProtocol, SupportsCommands, Protocol):
 
 @runtime_checkable
 class SupportsProtect(Protocol):
-    """A backend that can be told of paths it must never write to (deep-backends' local one is)."""
+    """A backend that can refuse writes to given paths, such as deep-backends' local one."""
 
     def protect(self, *paths: Path) -> None:
         """Refuse writes to these paths from now on. Repeating a path changes nothing."""
@@ -47,10 +47,10 @@ class SupportsProtect(Protocol):
 
 
 class _Here(WrapperWorkspace):
-    """A session's backend standing in for the one that a stored history names.
+    """A session's backend under the reference that a stored history names.
 
-    The history of a conversation names the environment it ran in. With `deps.backend` the application says where the
-    conversation continues, so that answer wins over the name.
+    A history names the environment that it ran in. With `deps.backend` the application decides where the conversation
+    continues, and that decision wins.
     """
 
     def __init__(self, wrapped: Workspace, ref: WorkspaceRef) -> None:
@@ -78,21 +78,21 @@ class Workspaces:
         self._chosen = chosen
         if isinstance(chosen, str) and chosen not in provided:
             have = f" Installed: {', '.join(sorted(provided))}." if provided else " None is: pip install deep-backends."
-            raise PluginError(f"backend {chosen!r} is provided by no plugin.{suggest(chosen, provided)}{have}")
+            raise PluginError(f"no plugin provides a backend {chosen!r}.{suggest(chosen, provided)}{have}")
         if chosen is not None and not isinstance(chosen, str) and not callable(chosen):
             _require_backend(chosen, "backend=", "a name, an instance or a factory")
 
     def for_session(self, deps: DeepAgentDeps[Any], ref: WorkspaceRef | None) -> WorkspaceBackend:
-        """The session's backend, made on first use and kept in its deps."""
+        """Return the session's backend; create it on first use and keep it in the deps."""
         backend = deps.backend
         if backend is None:
             backend = self._make()
-            # deps is one session's; no backend is made twice for it, and nothing but it is changed.
+            # deps belongs to one session, so that a session gets one backend.
             deps.backend = backend
         else:
             _require_backend(backend, "a session's backend", "an instance, such as deep_backends.memory_backend()")
         if self._context.config_files and isinstance(backend, SupportsProtect):
-            # The configuration that was read is policy: what the model can write must not reach it.
+            # The configuration files are policy: the model must not write to them.
             backend.protect(*self._context.config_files)
         if ref is not None and backend.ref != ref:
             return _Here(backend if isinstance(backend, Workspace) else Workspace(backend), ref)

@@ -1,14 +1,14 @@
-"""Tool expressions: which tools a rule is about, as a value, as a callable and as one line of text.
+"""Tool expressions select tools: a value, a callable and one line of text.
 
     read & ~network             every tool tagged `read` but not `network`
     name:execute | ^db_         the tool `execute`, and every tool whose name starts with `db_`
     plugin:skills & "a b"       tools of the plugin `skills` that carry the tag `a b`
 
 `~` binds tighter than `&`, `&` tighter than `|`; parentheses group. A bare word is a tag: ASCII letters, digits and
-`_ - . /`. ASCII only, because these lines are policy: a look-alike letter would select other tools than the eye reads.
-Everything else goes in double quotes, whose only escapes are `\\"` and `\\\\`. `` `x` `` is a name, without escapes;
-`^x` is `prefix:x`; after `name:`, `prefix:`, `plugin:` and `^` comes a word or a quoted form. Whatever can be built can
-be written and read again: the limit on nesting holds for expressions made in Python too.
+`_ - . /`. ASCII only, because these lines are policy: a look-alike letter would select other tools than the reader
+expects. All other tags go in double quotes, whose only escapes are `\\"` and `\\\\`. `` `x` `` is a name, without
+escapes; `^x` is `prefix:x`; a word or a quoted form follows `name:`, `prefix:`, `plugin:` and `^`. Every expression
+built in Python has a text form that parses to an equal expression; both have the same limit on nesting.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OR, _AND, _UNARY = 1, 2, 3  # how tightly a written form binds
 
 
 class ToolSubject(NamedTuple):
-    """What an expression sees of one tool: its final name, then the original one where it differs; either matches."""
+    """What an expression sees of one tool: its final name, then its original one if that differs; either matches."""
 
     names: tuple[str, ...]
     plugin: str | None = None  # None for a tool of the application
@@ -61,7 +61,7 @@ class ToolExpression:
     _nesting: int = 0
 
     def matches(self, subject: ToolSubject) -> bool:
-        """Say whether the tool is selected. The whole meaning of expressions is here."""
+        """Whether the expression selects the tool."""
         match self:
             case Tag():
                 return self.name in subject.tags
@@ -82,15 +82,15 @@ class ToolExpression:
 
     @staticmethod
     def parse(text: str) -> ToolExpression:
-        """Read the text form. Raises `ExpressionParseError` with the place and, where one is known, a way out."""
+        """Parse the text form. Raises `ExpressionParseError` with the position and, if one is known, a fix."""
         return _Parser(text).parse()
 
     def to_dsl(self) -> str:
-        """Write the text form with as few parentheses as it can have; `parse` reads it back to an equal expression."""
+        """Return the text form with the fewest parentheses; `parse` turns it into an equal expression."""
         return _write(self, _OR, _dsl)
 
     def __call__(self, ctx: object, tool_def: ToolDefinition) -> bool:
-        """Be a `pydantic_ai.tools.ToolSelectorFunc`: fits `toolset.filtered(…)` and `tools=` of capabilities."""
+        """Act as a `pydantic_ai.tools.ToolSelectorFunc`, for `toolset.filtered(…)` and `tools=` of capabilities."""
         return self.matches(ToolSubject.of(tool_def))
 
     def __and__(self, other: ToolExpression) -> ToolExpression:
@@ -103,7 +103,7 @@ class ToolExpression:
         return Not(self)
 
     def __bool__(self) -> bool:
-        raise TypeError("a tool expression is neither true nor false: use & | ~, not and, or, not; ask `is None`")
+        raise TypeError("a tool expression has no truth value: use & | ~ instead of and, or, not; test `is None`")
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
@@ -123,7 +123,7 @@ class ToolExpression:
         return _write(self, _OR, lambda atom: f"{type(atom).__name__}({value_of(atom)!r})")
 
     def _settle(self, operands: Sequence[object], own: int) -> int:
-        """Check operands; return how deep the text nests, with `own` level and the parentheses that operands need."""
+        """Check operands; return the depth of the text, counting `own` and the parentheses that operands need."""
         nesting = own
         for operand in operands:
             if not isinstance(operand, ToolExpression):
@@ -197,7 +197,7 @@ class Prefix(ToolExpression):
 Atom: TypeAlias = Tag | ToolName | FromPlugin | Prefix
 
 NOTHING: ToolExpression = ToolName("")
-"""Selects no tool and is written `name:""`; what an empty list of names means. `~NOTHING` selects every tool."""
+"""Selects no tool, like an empty list of names. Its text is `name:""`. `~NOTHING` selects every tool."""
 
 
 class Not(ToolExpression):
@@ -225,13 +225,13 @@ class _Join(ToolExpression):
 
 
 class And(_Join):
-    """Tools that every operand selects. `a & (b & c)`, `(a & b) & c` and `And(a, b, c)` are one and the same value."""
+    """Tools that every operand selects. `a & (b & c)`, `(a & b) & c` and `And(a, b, c)` are equal."""
 
     _binding = _AND
 
 
 class Or(_Join):
-    """Tools that at least one operand selects. Nested `Or`s become one, as in `And`."""
+    """Tools that at least one operand selects. Nested `Or`s are flattened, as in `And`."""
 
     _binding = _OR
 
@@ -253,7 +253,7 @@ def _any(expressions: Sequence[ToolExpression]) -> ToolExpression:
 
 
 def _write(expression: ToolExpression, outer: int, leaf: Callable[[Atom], str]) -> str:
-    """Write with as few parentheses as can be. Python's operators bind as ours do: only the leaves of `repr` differ."""
+    """Write with the fewest parentheses. Python's operators bind like ours, so `repr` differs only in its leaves."""
     if isinstance(expression, Not):
         return "~" + _write(expression.operand, _UNARY, leaf)
     if isinstance(expression, And | Or):
@@ -271,17 +271,17 @@ def _dsl(atom: Atom) -> str:
 
 
 def value_of(atom: Atom) -> str:
-    """Return what the atom is about: the tag, the name or the prefix."""
+    """Return the atom's tag, name or prefix."""
     return atom.prefix if isinstance(atom, Prefix) else atom.name
 
 
 def clip(text: str) -> str:
-    """Cut a text for a message."""
+    """Truncate a text for a message."""
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 class ExpressionParseError(ValueError):
-    """Text that is no tool expression: `message`, `line` and `column` (from 1), and `context`, the line itself."""
+    """A text is not a tool expression: `message`, `line` and `column` (from 1), and `context`, the line itself."""
 
     def __init__(self, message: str, line: int, column: int, context: str) -> None:
         super().__init__(message, line, column, context)  # all four, so that it can be pickled
@@ -289,7 +289,7 @@ class ExpressionParseError(ValueError):
 
     def __str__(self) -> str:
         start = max(0, self.column - 60)  # a window, so that a long line fits a terminal with its caret
-        # The text may come from a file that a model wrote: no control character reaches the terminal.
+        # A model may have written the text: no control character may reach the terminal.
         shown = "".join(
             char if char.isprintable() else "\ufffd" for char in self.context.rstrip("\r")[start : start + 76]
         )
@@ -306,10 +306,10 @@ _HINTS = {
     "or": "use |",
     "not": "use ~",
     "!": "use ~",
-    "&&": "one & is enough",
-    "||": "one | is enough",
+    "&&": "use one &",
+    "||": "use one |",
     ",": "use | for either, & for both",
-    "-": "use & ~ for but not",
+    "-": "use & ~ to exclude",
     "*": "there are no wildcards: ^x selects names that start with x",
     "'": "use double quotes",
 }
@@ -371,20 +371,20 @@ class _Parser:
         return kind(value)
 
     def peek(self) -> str:
-        """Skip blanks; return the next character, or nothing at the end."""
+        """Skip blanks; return the next character, or "" at the end."""
         while self.text[self.at : self.at + 1] in (" ", "\t", "\r", "\n"):
             self.at += 1
         return self.text[self.at : self.at + 1]
 
     def fail_atom(self, at: int) -> NoReturn:
-        """Say why no atom can be read here."""
+        """Raise the error for a position where an atom is missing."""
         begin = next((at + len(lead) for lead in _LEADS if self.text.startswith(lead, at)), at)
         if self.text[begin : begin + 1] in ('"', "`") and begin < len(self.text):
             self.fail('the quote opened here is not closed, or holds a backslash that is neither \\\\ nor \\"', begin)
         self.fail_at(begin, "a tag" if begin == at else "a word or a quoted text right here")
 
     def fail_after(self, expected: str) -> NoReturn:
-        """Say what to do about something that follows a complete operand and cannot."""
+        """Raise the error for text that cannot follow a complete operand."""
         began, before = self.last
         if before.lower() in ("and", "or", "not"):
             self.fail(f"{before!r} is read as a tag here: {_HINTS[before.lower()]}", began)
@@ -398,7 +398,7 @@ class _Parser:
         hint = between_words if re.match(_WORD, token[0]) else _HINTS.get(self.text[max(0, at - 1) : at + 1], "")
         hint = _HINTS.get(token[0].lower(), hint)
         if not token[0].isascii():
-            hint = f"U+{ord(token[0]):04X} stands in double quotes only, and those are the plain ones"
+            hint = f'U+{ord(token[0]):04X} is allowed only between plain double quotes (")'
         self.fail(f"expected {expected}, found {clip(token[0])!r}" + (f": {hint}" if hint else ""), at)
 
     def fail(self, message: str, at: int) -> NoReturn:
@@ -408,19 +408,19 @@ class _Parser:
 
 
 def as_expression(value: ToolExpression | str | Sequence[str] | AbstractSet[str]) -> ToolExpression:
-    """Convert what a user may write where tools are chosen.
+    """Convert a user's choice of tools to an expression.
 
-    An expression is returned as it is, a string is parsed, and a list, tuple or set of strings means tool names; an
-    empty one is `NOTHING`. Raises `ExpressionParseError`, `ValueError` for an empty name, `TypeError` for all else.
+    An expression is returned unchanged, a string is parsed, and a list, tuple or set of strings means tool names; an
+    empty one is `NOTHING`. Raises `ExpressionParseError`; `ValueError` for an empty name; `TypeError` for other types.
     """
     if isinstance(value, ToolExpression):
         return value
     if isinstance(value, str):
         return ToolExpression.parse(value)
     if not isinstance(value, list | tuple | AbstractSet):
-        raise TypeError(f"tools are chosen by an expression, a string or a list of names, not {type(value).__name__}")
-    # A set has no order of its own, and the text must not change between processes.
+        raise TypeError(f"tools are selected by an expression, a string or a list of names, not {type(value).__name__}")
+    # A set has no order, and the text must be the same in every process.
     atoms = [ToolName(name) for name in dict.fromkeys(sorted(value) if isinstance(value, AbstractSet) else value)]
     if NOTHING in atoms:
-        raise ValueError("a tool name in the list is empty; no tool at all is the empty list")
+        raise ValueError("a tool name in the list is empty; to select no tool, use an empty list")
     return _any(atoms or [NOTHING])

@@ -1,4 +1,4 @@
-"""Expressions that select nothing: what to say of a rule in which no tool was found, and which tool was meant."""
+"""Errors for expressions that match no tool, with the nearest tool as a suggestion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .expressions import (
 )
 
 STANDARD_TAGS = frozenset({"read", "write", "execute", "network", "destructive"})
-_LACKS: dict[type[Atom], tuple[str, str]] = {  # how a message says that there is none, and what it calls the others
+_LACKS: dict[type[Atom], tuple[str, str]] = {  # the start of the message, and its word for the alternatives
     Tag: ("no tool tagged", "tags"),
     ToolName: ("no tool named", "tools"),
     FromPlugin: ("no tool from plugin", "plugins"),
@@ -36,9 +36,9 @@ class UnmatchedAtom(NamedTuple):
 
     Attributes:
         atom: the atom.
-        negated: whether it stands under an odd number of `~`.
-        problem: what is wrong, in words.
-        near: whether `problem` suggests something that a tool does match.
+        negated: whether an odd number of `~` applies to it.
+        problem: the message.
+        near: whether `problem` suggests an atom that a tool matches.
     """
 
     atom: ToolExpression
@@ -48,7 +48,7 @@ class UnmatchedAtom(NamedTuple):
 
 
 class UnmatchedExpression(ValueError):
-    """An `expression` that selects no tool, `where` it was given, and the `atoms` of it that no tool matches."""
+    """An `expression` matches no tool: `where` it was given, and its `atoms` that no tool matches."""
 
     def __init__(self, where: str, expression: ToolExpression, atoms: tuple[UnmatchedAtom, ...]) -> None:
         super().__init__(where, expression, atoms)
@@ -63,22 +63,22 @@ class UnmatchedExpression(ValueError):
 
 
 def check_matches(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
-    """Raise `UnmatchedExpression` when no tool matches the whole; `where` names the setting. `NOTHING` passes."""
+    """Raise `UnmatchedExpression` if no tool matches the whole; `where` names the setting. `NOTHING` passes."""
     if expression != NOTHING and not any(expression.matches(subject) for subject in subjects):
         raise UnmatchedExpression(where, expression, unmatched_atoms(expression, subjects))
 
 
 def check_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
-    """Raise `UnmatchedExpression` for the first part that no tool matches; standard tags may have no tool here."""
+    """Raise `UnmatchedExpression` for the first part that no tool matches, unless it is a standard tag."""
     for part in unmatched_atoms(expression, subjects):
         if not (isinstance(part.atom, Tag) and part.atom.name in STANDARD_TAGS):
             raise UnmatchedExpression(where, part.atom, (part._replace(negated=False),))
 
 
 def warn_of_slips(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
-    """Warn of what is excluded, is no tool's, and looks like what is: `~exeucte` leaves `execute` where it was.
+    """Warn of an excluded atom that matches no tool but resembles one that does: `~exeucte` does not exclude `execute`.
 
-    It is no error: a rule may exclude the tool of a plugin that is not installed here.
+    Not an error: a rule may exclude the tool of a plugin that is not installed.
     """
     for part in unmatched_atoms(expression, subjects):
         if part.negated and part.near:
@@ -86,7 +86,7 @@ def warn_of_slips(expression: ToolExpression, subjects: Sequence[ToolSubject], *
 
 
 def unmatched_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject]) -> tuple[UnmatchedAtom, ...]:
-    """Return the atoms that no tool matches, from left to right, each once, with a suggestion; never `NOTHING`."""
+    """Return the atoms that no tool matches, left to right, each once, with a suggestion; never `NOTHING`."""
     return tuple(
         UnmatchedAtom(atom, negated, *_problem(atom, subjects))
         for atom, negated in dict.fromkeys(_atoms(expression, negated=False))
@@ -118,7 +118,7 @@ def _problem(atom: Atom, subjects: Sequence[ToolSubject]) -> tuple[str, bool]:
     lack = f"{says} {value!r}"
     if meant := [kind(value) for kind, values in known.items() if value in values]:
         return f"{lack}; did you mean {meant[0]}?", True
-    # A near miss of its own kind comes first. 0.7: difflib's default of 0.6 pairs unrelated short words.
+    # Prefer a near miss of the same kind. 0.7: difflib's default of 0.6 pairs unrelated short words.
     near = {own: [name[: len(value)] for name in names] if own is Prefix else known[own]} | known
     for kind, values in near.items():
         folded = {candidate.casefold(): candidate for candidate in values}
