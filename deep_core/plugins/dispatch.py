@@ -8,7 +8,7 @@ import logging
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ..errors import PluginError, describe_error
@@ -81,35 +81,34 @@ class Incidents:
         return incident
 
 
+@dataclass(eq=False, repr=False)
 class Caller:
-    """Calls hooks for one kernel."""
+    """Calls the hooks of one kernel.
 
-    def __init__(
-        self,
-        registry: Registry,
-        *,
-        order: Callable[[str, str], int],
-        incidents: Incidents,
-        label: Callable[[str], str],
-        tracer: Tracer,
-    ) -> None:
-        self._registry = registry
-        self._order = order
-        self._incidents = incidents
-        self._label = label
-        self._step = tracer.step
-        self.tracer = tracer
+    Attributes:
+        registry: the implementations.
+        order: (plugin, hook) -> the application's order.
+        incidents: records failures at run time.
+        label: plugin -> its name in errors.
+        tracer: traces every call.
+    """
+
+    registry: Registry
+    order: Callable[[str, str], int]
+    incidents: Incidents
+    label: Callable[[str], str]
+    tracer: Tracer
 
     def recording(self, incidents: Incidents) -> Caller:
         """Return a caller that records failures in (or raises them by) these incidents."""
-        return Caller(self._registry, order=self._order, incidents=incidents, label=self._label, tracer=self.tracer)
+        return replace(self, incidents=incidents)
 
     def plugins(self, hook: str, among: Iterable[str] | None = None) -> tuple[str, ...]:
         """Return the plugins that implement a hook, first to last."""
         return tuple(impl.plugin_name for impl in self._impls(hook, among))
 
     def _impls(self, hook: str, among: Iterable[str] | None) -> list[Any]:
-        impls = self._registry.implementations(hook, lambda plugin: self._order(plugin, hook))
+        impls = self.registry.implementations(hook, lambda plugin: self.order(plugin, hook))
         if among is None:
             return list(impls)
         allowed = set(among)
@@ -119,7 +118,7 @@ class Caller:
         try:
             return impl.function(*(arguments[name] for name in impl.argnames))
         except BaseException as error:
-            error.add_note(f"plugin {self._label(impl.plugin_name)}, hook {hook}")
+            error.add_note(f"plugin {self.label(impl.plugin_name)}, hook {hook}")
             raise
 
     def collect(
@@ -138,12 +137,12 @@ class Caller:
             among: the plugins to call; None for all.
             drop: called with (plugin, where, error) for a plugin that failed.
         """
-        policy = self._registry.policy(hook)
+        policy = self.registry.policy(hook)
         out: list[Contribution[Any]] = []
         for impl in self._impls(hook, among):
             plugin = impl.plugin_name
             try:
-                with self._step(plugin, "hook", hook):
+                with self.tracer.step(plugin, "hook", hook):
                     items = _items(policy, self._call(impl, hook, arguments(plugin)))
                 for item in items:
                     _check(policy, item[1] if policy.mapping else item)
@@ -157,12 +156,12 @@ class Caller:
         """Return the first result that is not None. A plugin that raises is skipped and recorded."""
         for impl in self._impls(hook, among):
             try:
-                with self._step(impl.plugin_name, "hook", hook):
+                with self.tracer.step(impl.plugin_name, "hook", hook):
                     result = self._call(impl, hook, arguments)
                 if result is not None:
-                    _check(self._registry.policy(hook), result)
+                    _check(self.registry.policy(hook), result)
             except Exception as error:
-                self._incidents.record(impl.plugin_name, f"hook {hook}", error, "skipped")
+                self.incidents.record(impl.plugin_name, f"hook {hook}", error, "skipped")
                 continue
             if result is not None:
                 return result
@@ -174,24 +173,24 @@ class Caller:
         """Call every plugin; record exceptions, ignore results."""
         for impl in self._impls(hook, among):
             try:
-                with self._step(impl.plugin_name, "hook", hook):
+                with self.tracer.step(impl.plugin_name, "hook", hook):
                     result = self._call(impl, hook, arguments(impl.plugin_name))
                     if inspect.isawaitable(result):
                         await result
             except Exception as error:
-                self._incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
+                self.incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
 
     def notify_now(self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Iterable[str]) -> None:
         """`notify` for synchronous callers; refuse a plugin's coroutine."""
         for impl in self._impls(hook, among):
             try:
-                with self._step(impl.plugin_name, "hook", hook):
+                with self.tracer.step(impl.plugin_name, "hook", hook):
                     result = self._call(impl, hook, arguments(impl.plugin_name))
                 if inspect.iscoroutine(result):
                     result.close()
                     raise TypeError(f"{hook} cannot be async: the kernel calls it while it creates the agent")
             except Exception as error:
-                self._incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
+                self.incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
 
     async def strictest(
         self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Sequence[str]
@@ -204,14 +203,14 @@ class Caller:
         for impl in impls:
             plugin = impl.plugin_name
             try:
-                with self._step(plugin, "hook", hook):
+                with self.tracer.step(plugin, "hook", hook):
                     result = self._call(impl, hook, arguments(plugin))
                     if inspect.isawaitable(result):
                         result = await result
                 if result is not None and not isinstance(result, Allow | Ask | Deny):
                     raise PluginError(f"expected Allow, Ask, Deny or None, got {type(result).__name__}", plugin=plugin)
             except Exception as error:
-                self._incidents.record(plugin, f"hook {hook}", error, "the call was denied")
+                self.incidents.record(plugin, f"hook {hook}", error, "the call was denied")
                 return Deny(f"the check of plugin {plugin} failed ({type(error).__name__}), so the call is denied")
             if isinstance(result, Deny):
                 return result
