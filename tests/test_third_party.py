@@ -80,7 +80,8 @@ def test_the_explanation_has_the_documented_form(here: Here) -> None:
     here.install(WEATHER)
     explanation = here.application()["explanation"]
     assert explanation.keys() == {
-        *("schema", "sections", "tools", "history_processors", "capabilities", "left_out", "totals")
+        *("schema", "sections", "tools", "history_processors", "capabilities", "contributions"),
+        *("left_out", "totals"),
     }
     assert explanation["schema"] == 1
     for section in explanation["sections"]:

@@ -129,13 +129,15 @@ class Assembly:
             raise PluginError(f"a subagent cannot be made without {min(missing)!r}, which checks its parent's calls")
 
     def contributions(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
-        if hook in self.collected:
-            return tuple(c for c in self.collected[hook] if c.plugin not in self.dropped)
-        owner = self.kernel.hooks.get(hook, "")
-        if owner != plugin:
-            why = "is collected in a later phase" if hook in COLLECT_ORDER else "is not a hook of this plugin"
+        if hook in COLLECT_ORDER:
+            why = "" if hook in self.collected else "is collected in a later phase"
+        else:
+            why = "" if self.kernel.hooks.get(hook, "") == plugin else "is not a hook of this plugin"
+        if why:
             raise PluginError(f"plugin {plugin}: context.collect({hook!r}): it {why}", plugin=plugin)
-        return tuple(self.caller.collect(hook, self._arguments, among=self._kept(), drop=self._drop))
+        if hook not in self.collected:
+            self.collected[hook] = self.caller.collect(hook, self._arguments, among=self._kept(), drop=self._drop)
+        return tuple(self._all(hook))
 
     def _arguments(self, plugin: str) -> dict[str, Any]:
         return {"context": self.contexts[plugin]}
@@ -231,6 +233,7 @@ class Assembly:
                 emit=policy.emit,
                 resolve_model=self.resolve_model if self.caller.plugins("deep_resolve_model", self._kept()) else None,
                 left_out=self.dropped,
+                collected=self.collected,
                 incidents=self.incidents,
                 strict=self.strict,
             )

@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent, ToolDefinition
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
@@ -67,6 +67,7 @@ class Explanation:
         tools: offered to the model, `approval` being `always`, `never` or `depends` (on the arguments).
         history_processors: in the order in which they run: name, plugin, phase.
         capabilities: outermost first: id, plugin.
+        contributions: to hooks that plugins own, as far as their owners collected them: hook, owner, plugin, item.
         left_out: plugins that failed for this agent: plugin, status, reason.
         prompt: the prompt as it would be sent.
         chars: characters of prompt and tools in one request.
@@ -76,6 +77,7 @@ class Explanation:
     tools: tuple[ToolCost, ...]
     history_processors: tuple[dict[str, str], ...]
     capabilities: tuple[dict[str, str | None], ...]
+    contributions: tuple[dict[str, str], ...]
     left_out: tuple[dict[str, str], ...]
     prompt: str
     chars: int
@@ -100,6 +102,7 @@ class Explanation:
             "tools": [{**asdict(tool), "tags": list(tool.tags)} for tool in self.tools],
             "history_processors": list(self.history_processors),
             "capabilities": list(self.capabilities),
+            "contributions": list(self.contributions),
             "left_out": list(self.left_out),
             "totals": {"chars": self.chars, "tokens": self.tokens},
         }
@@ -145,6 +148,7 @@ def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Expla
             {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in processors
         ),
         capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, deep)} for leaf in _chain(leaves)),
+        contributions=tuple(_contributions(deep)),
         left_out=tuple(
             {"plugin": plugin, "status": status, "reason": reason}
             for plugin, (status, reason) in deep.parts.left_out.items()
@@ -174,6 +178,18 @@ def _owner(leaf: Any, deep: DeepCapability) -> str | None:
     return deep.parts.owners.get(leaf.id or "") or (
         "pydantic_ai" if type(leaf).__module__.startswith("pydantic_ai.") else "app"
     )
+
+
+def _contributions(deep: DeepCapability) -> Iterator[dict[str, str]]:
+    """What plugins gave to plugins. A mapping's item goes by its key, another one by its `name` if it has one."""
+    for hook, found in deep.parts.collected.items():
+        owner = deep.parts.kernel.hooks.get(hook)
+        for plugin, value in found if owner else ():
+            pair = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+            name = getattr(cast("object", value), "name", next(iter(pair), ""))
+            item = name if isinstance(name, str) else type(cast("object", value)).__name__
+            if plugin not in deep.parts.left_out:
+                yield {"hook": hook, "owner": str(owner), "plugin": plugin, "item": item}
 
 
 def _request(agent: Agent[Any, Any], kernel: PluginKernel) -> tuple[list[ModelMessage], ModelRequestParameters]:

@@ -139,13 +139,15 @@ class Caller:
         """
         policy = self.registry.policy(hook)
         out: list[Contribution[Any]] = []
-        for impl in self._impls(hook, among):
+        impls = self._impls(hook, among)
+        kind = _kind(hook, policy) if impls else object
+        for impl in impls:
             plugin = impl.plugin_name
             try:
                 with self.tracer.step(plugin, "hook", hook):
                     items = _items(policy, self._call(impl, hook, arguments(plugin)))
                 for item in items:
-                    _check(policy, item[1] if policy.mapping else item)
+                    _check(policy, kind, item[1] if policy.mapping else item)
             except (Exception, SystemExit) as error:
                 drop(plugin, f"hook {hook}", error)
                 continue
@@ -159,7 +161,8 @@ class Caller:
                 with self.tracer.step(impl.plugin_name, "hook", hook):
                     result = self._call(impl, hook, arguments)
                 if result is not None:
-                    _check(self.registry.policy(hook), result)
+                    policy = self.registry.policy(hook)
+                    _check(policy, _kind(hook, policy), result)
             except Exception as error:
                 self.incidents.record(impl.plugin_name, f"hook {hook}", error, "skipped")
                 continue
@@ -233,15 +236,25 @@ def _items(policy: HookPolicy, result: object) -> list[Any]:
     return list(cast("Iterable[Any]", result))  # a generator runs here, inside containment
 
 
-def _check(policy: HookPolicy, item: object) -> None:
-    if policy.item is None:
-        return
-    module, _, name = policy.item.partition(":")
-    kind: type = getattr(importlib.import_module(module), name)
+def _kind(hook: str, policy: HookPolicy) -> type:
+    """The class of a hook's items. An error here is the owner's, not a contributor's."""
+    item = policy.item or "builtins:object"
+    module, _, name = item.partition(":")
+    try:
+        kind: type = getattr(importlib.import_module(module), name)
+        isinstance(None, kind)  # a protocol may refuse it
+    except Exception as error:
+        raise PluginError(
+            f"hook {hook} declares item={item!r}, which is not a class: {describe_error(error)}"
+        ) from error
+    return kind
+
+
+def _check(policy: HookPolicy, kind: type, item: object) -> None:
     is_class = isinstance(item, type) and issubclass(item, kind)
     if policy.policy == "one":
         if not is_class:
-            raise PluginError(f"expected a subclass of {name}, got {item!r:.80}")
+            raise PluginError(f"expected a subclass of {kind.__name__}, got {item!r:.80}")
     elif not isinstance(item, kind):
         got = f"the class {cast('type', item).__name__}; return an instance" if is_class else type(item).__name__
-        raise PluginError(f"expected {name}s, got {got}")
+        raise PluginError(f"expected {kind.__name__}s, got {got}")

@@ -34,14 +34,16 @@ def deep_hookspecs() -> Iterable[ModuleType]:  # pyright: ignore[reportReturnTyp
         Once, while the kernel loads plugins, before it checks implementations.
 
     Result:
-        Every other plugin can implement the hooks with `@hookimpl(of="this_plugin")`. A hook that already exists is an
-        error of this plugin. If the function raises, the kernel leaves the plugin out.
+        Every other plugin can implement the hooks with `@hookimpl(of="this_plugin")`. `context.collect("deep_cities")`
+        returns what they contribute. A hook takes `context` or nothing, and its policy is `collect` or `one`. With
+        `mapping=True` it returns a mapping. A contribution that is not an `item` is an error of its plugin. A hook that
+        already exists is an error of this plugin. If the function raises, the kernel leaves the plugin out.
 
     Example:
         import sys
         from deep_core import hookimpl, hookspec
 
-        @hookspec(policy="collect")
+        @hookspec(policy="collect", item="builtins:str")
         def deep_cities(context):
             "Return cities that need a forecast."
 

@@ -49,6 +49,7 @@ class PluginRecord:
         error: the exception of a plugin that failed, with its traceback.
         import_ms: the duration of the import in milliseconds; None before the import.
         hooks: the hooks that it implements; None before the import.
+        asleep: the hooks that it implements of absent plugins, each with that plugin's name.
         editable: whether it is an editable install.
     """
 
@@ -61,6 +62,7 @@ class PluginRecord:
         self.error: BaseException | None = None
         self.import_ms: float | None = None
         self.hooks: tuple[str, ...] | None = None
+        self.asleep: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"<PluginRecord {self.label}: {self.status}>"

@@ -142,11 +142,6 @@ def _add_specs(plugin: Loaded, registry: Registry) -> bool:
 
 
 def _register(plugin: Loaded, registry: Registry) -> bool:
-    plugin.record.hooks = registry.check(plugin.record.name, plugin.obj)
-    if not plugin.record.hooks:
-        raise PluginError(
-            f"{plugin.record.label} implements no hook: mark its functions with @deep_core.hookimpl",
-            plugin=plugin.record.name,
-        )
+    plugin.record.hooks, plugin.record.asleep = registry.check(plugin.record.name, plugin.obj)
     registry.register(plugin.record.name, plugin.obj)
     return True

@@ -23,6 +23,8 @@ from .markers import HookOrder, HookPolicy
 __all__ = ["Registry", "static_attribute"]
 
 PROJECT = "deep"
+OWNED_POLICIES = ("collect", "one")
+"""What `context.collect` calls; the kernel calls the others."""
 ASYNC_POLICIES = ("notify", "deny")
 """Hooks whose implementations may be async: the kernel calls them during a run."""
 
@@ -79,12 +81,18 @@ class Registry:
         """Add a plugin's own hooks.
 
         Raises:
-            PluginError: another plugin or the kernel declares the hook already.
+            PluginError: the hook is declared already, or `context.collect` cannot call it.
         """
-        for name in _specs(module):
+        for name, function in _specs(module).items():
+            policy, problem = function.deep_policy.policy, ""
             if name in self._policies:
-                owner = self._owners[name] or "deep_core"
-                raise PluginError(f"plugin {plugin} declares hook {name}, which {owner} owns; rename it", plugin=plugin)
+                problem = f"which {self._owners[name] or 'deep_core'} owns; rename it"
+            elif policy not in OWNED_POLICIES:
+                problem = f"with policy={policy!r}; the policy of a plugin's own hook is {' or '.join(OWNED_POLICIES)}"
+            elif more := set(inspect.signature(function).parameters) - {"context"}:
+                problem = f"with the argument {min(more)!r}; a plugin's own hook takes only context"
+            if problem:
+                raise PluginError(f"plugin {plugin} declares hook {name}, {problem}", plugin=plugin)
         self._add(module, plugin)
 
     def _add(self, module: ModuleType, owner: str | None) -> None:
@@ -94,13 +102,17 @@ class Registry:
             self._retired[name] = (function.deep_spec["warn_on_impl"], function.deep_spec["warn_on_impl_args"])
             self._owners[name] = owner
 
-    def check(self, plugin: str, obj: object) -> tuple[str, ...]:
-        """The hooks that `obj` implements, checked; nothing is registered.
+    def check(self, plugin: str, obj: object) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+        """Check the hooks that `obj` implements. This registers nothing.
+
+        Returns:
+            The hooks, and those that stay asleep, each with the absent plugin that it is `of`.
 
         Raises:
-            PluginError: a misspelt hook, a wrong argument, an async contribution hook, a wrapper.
+            PluginError: no hook, a misspelt one, a wrong owner or argument, an async contribution hook, a wrapper.
         """
         found: list[str] = []
+        asleep: list[tuple[str, str]] = []
         for name in dir(obj):
             function = static_attribute(obj, name)
             options = getattr(function, "deep_impl", None) if inspect.isroutine(function) else None
@@ -113,15 +125,21 @@ class Registry:
                 raise PluginError(f"{where}: wrapper=True is not supported; hooks are called one by one", plugin=plugin)
             if hook not in self._policies:
                 if order.of is not None and order.of not in self._owners.values():
-                    continue  # dormant: its owner is not here
+                    asleep.append((hook, order.of))
+                    continue
                 owner = f" of plugin {order.of}" if order.of else ""
                 hint = suggest(hook, self._policies) or f" Hooks: {', '.join(sorted(self._policies))}."
                 raise PluginError(f"{where}: there is no such hook{owner}.{hint}", plugin=plugin)
+            if order.of not in (None, owner := self._owners[hook]):
+                way = f'write of="{owner}"' if owner else "leave out of="
+                raise PluginError(f"{where}: of={order.of!r} does not own this hook; {way}", plugin=plugin)
             if inspect.iscoroutinefunction(function) and self._policies[hook].policy not in ASYNC_POLICIES:
                 raise PluginError(f"{where}: must be a plain function, not async; do I/O at run time", plugin=plugin)
             self._check_arguments(where, plugin, hook, function)
             found.append(hook)
-        return tuple(sorted(found))
+        if not found and not asleep:
+            raise PluginError("it implements no hook: mark its functions with @deep_core.hookimpl", plugin=plugin)
+        return tuple(sorted(found)), tuple(sorted(asleep))
 
     def _check_arguments(self, where: str, plugin: str, hook: str, function: Callable[..., Any]) -> None:
         known: tuple[str, ...] = getattr(self._manager.hook, hook).spec.argnames

@@ -58,6 +58,7 @@ class AgentParts:
         emit: sends events to the plugins that listen.
         resolve_model: asks the plugins for a model; None where none can tell.
         left_out: plugins that failed for this agent: their status and the reason.
+        collected: the contributions to each hook, hooks of plugins included.
         incidents: where failures are recorded.
         strict: let a tool's exception through.
     """
@@ -75,6 +76,7 @@ class AgentParts:
     emit: Emitter
     resolve_model: Callable[[str], Model | None] | None
     left_out: Mapping[str, tuple[str, str]]
+    collected: Mapping[str, Sequence[Contribution[Any]]]
     incidents: Incidents
     strict: bool
 

@@ -54,6 +54,13 @@ def section(name: str, value: str = '"A word."') -> str:
     return HOOK.replace('"word"', repr(name)).replace('"A word."', value)
 
 
+OWNED = """
+from deep_core import hookimpl
+
+@hookimpl(of="OWNER")
+def deep_cities(context):
+    return ["Oslo"]
+"""
 ENDS = {
     "leaves": ("import os; os._exit(0)", "ends the process (exit code 0) while it is imported"),
     "dies": (
@@ -79,6 +86,8 @@ LOUD = "import os\nfor _ in range(3000):\n    os.write(1, b'x' * 9999)\n    os.w
 SPOILS = "import sys\nsys.modules['wave'] = None\n"
 CROWD = (
     *(acme(name, code) for name, (code, _) in BREAKS.items()),
+    acme("alone", OWNED.replace("OWNER", "calendar")),
+    acme("owned", OWNED.replace("OWNER", "goood")),
     acme("good", section("good")),
     acme("loud", LOUD + section("loud")),
     acme("maps", 'from deep_core import MissingExtra\nraise MissingExtra("acme-maps[pdf]")'),
@@ -121,6 +130,20 @@ def test_every_plugin_that_breaks_is_named_and_the_others_are_looked_at(crowd: A
     assert code == 1
     assert_named(found, BREAKS)
     assert [found[f"plugin:{name}"]["ok"] for name in ("cli", "good")] == [True, True]
+
+
+def test_a_misspelt_owner_of_a_hook_is_told_with_what_to_correct(crowd: Any) -> None:
+    check = crowd[2]["plugin:owned"]
+    assert check["ok"] is False
+    assert "acme-owned) implements deep_cities of='goood', but no plugin is called 'goood'." in check["message"]
+    assert "Did you mean 'good'?" in check["message"]
+    assert check["fix"] == "correct of='goood' in acme_owned"
+
+
+def test_a_hook_of_a_plugin_that_is_not_installed_is_no_failure(crowd: Any) -> None:
+    check = crowd[2]["plugin:alone"]
+    assert check["ok"] is True
+    assert "deep_cities has no effect without plugin calendar" in check["message"]
 
 
 def test_a_missing_model_or_key_is_told_with_what_to_set(crowd: Any) -> None:

@@ -19,7 +19,8 @@ def deep_prompt_sections(context):
 def test_the_json_is_in_the_documented_form(deep: Any) -> None:
     (deep.work / "motto.py").write_text(SECTION)
     found = json.loads(deep("explain", "--json", "-p", "motto.py").ok().out)
-    assert set(found) == {*("schema", "sections", "tools", "history_processors", "capabilities", "left_out", "totals")}
+    parts = {"sections", "tools", "history_processors", "capabilities", "contributions", "left_out"}
+    assert set(found) == {"schema", *parts, "totals"}
     assert found["schema"] == 1
     (section,) = found["sections"]
     assert section == {

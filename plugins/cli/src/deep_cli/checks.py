@@ -8,13 +8,13 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from deep_core import ConfigError
-from deep_core.plugin_api import Candidate, FoundPlugins, canonical, find_plugins, scan
+from deep_core.plugin_api import Candidate, FoundPlugins, canonical, find_plugins, scan, suggest
 
 from .explained import KEYS, no_model
 from .failure import Failure
@@ -258,9 +258,10 @@ def _trust(found: FoundPlugins) -> Iterator[Check]:
 
 def _plugins(found: FoundPlugins, outcomes: Mapping[int, Outcome], target: Target) -> Iterator[Check]:
     """Every plugin: those that would load were probed, their outcomes are by `id`; of the others the reason is told."""
+    names = {candidate.record.name for candidate in found.candidates}
     for candidate in found.candidates:
         outcome = outcomes.get(id(candidate))
-        yield _left_out(candidate, target) if outcome is None else _probed(candidate, outcome)
+        yield _left_out(candidate, target) if outcome is None else _probed(candidate, outcome, names)
 
 
 def _left_out(candidate: Candidate, target: Target) -> Check:
@@ -287,7 +288,7 @@ def _way_out(reason: str) -> str:
     return command[0] if command else reason.rpartition("; ")[2] if "; " in reason else ""
 
 
-def _probed(candidate: Candidate, outcome: Outcome) -> Check:
+def _probed(candidate: Candidate, outcome: Outcome, names: Collection[str]) -> Check:
     record = candidate.record
     name = f"plugin:{record.name}"
     off = f"plugins.disable = [{record.name!r}]"
@@ -295,6 +296,11 @@ def _probed(candidate: Candidate, outcome: Outcome) -> Check:
     if outcome.problem:
         fix = ways if outcome.ended else _way_out(outcome.problem) or ways
         return Check(name, False, f"{record.label} {outcome.problem}", fix, record.name)
+    asleep = [(hook, of) for hook, of in outcome.data.get("asleep") or () if of not in names]
+    for hook, of in asleep:
+        if near := suggest(of, names):
+            why = f"{record.label} implements {hook} of={of!r}, but no plugin is called {of!r}.{near}"
+            return Check(name, False, why, f"correct of={of!r} in {candidate.module}", record.name)
     took = float(outcome.data.get("import_ms") or 0)
     if took > SLOW_MS:
         module = candidate.module
@@ -307,7 +313,8 @@ def _probed(candidate: Candidate, outcome: Outcome) -> Check:
             record.name,
         )
     hooks = ", ".join(outcome.data.get("hooks") or ())
-    return Check(name, True, f"{record.label} loads in {took:.0f} ms: {hooks}", "", record.name)
+    absent = "".join(f"; {hook} has no effect without plugin {of}" for hook, of in asleep)
+    return Check(name, True, f"{record.label} loads in {took:.0f} ms: {hooks}{absent}", "", record.name)
 
 
 def _assembled(outcome: Outcome) -> Check:

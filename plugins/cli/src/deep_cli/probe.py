@@ -81,7 +81,7 @@ def _probe_plugin(job: dict[str, Any], report: Report, imports: dict[str, float]
             record = kernel.plugins[name]
             for loaded in kernel.active:
                 imports.setdefault(loaded, kernel.plugins[loaded].import_ms or 0)
-            report.say(import_ms=imports.get(name), hooks=list(record.hooks or ()))
+            report.say(import_ms=imports.get(name), hooks=list(record.hooks or ()), asleep=record.asleep)
             if record.status == "active":
                 report.say(phase="agent")
                 # `[agent]` may name tools of plugins that are not here; the agent of all plugins is probed with it.

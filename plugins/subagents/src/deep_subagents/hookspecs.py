@@ -20,7 +20,7 @@ def deep_subagents(context: AgentContext) -> Iterable[SubAgentConfig]:  # pyrigh
     """Types of subagents that `task` can start.
 
     Called:
-        Twice for every agent that is made: for the tool, and for the section that lists the types.
+        Once for every agent.
 
     Result:
         The types are offered beside the configured ones. A configured type of the same name takes the place of a

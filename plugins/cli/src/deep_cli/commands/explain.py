@@ -77,6 +77,9 @@ def _print(found: Explanation) -> None:
         ("id", "plugin"),
         [(c["id"] or "-", c["plugin"] or "-") for c in found.capabilities],
     )
+    if found.contributions:
+        rows = [(c["item"], c["plugin"], c["hook"], c["owner"]) for c in found.contributions]
+        _table(console, "Contributions to plugins' hooks", ("item", "plugin", "hook", "of"), rows)
     if found.left_out:
         rows = [(item["plugin"], item["status"], item["reason"]) for item in found.left_out]
         _table(console, "Left out, because they failed", ("plugin", "status", "reason"), rows)
