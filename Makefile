@@ -13,13 +13,17 @@ else
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: demo test test-wheels lint format docs bench bench-peers clean
+.PHONY: demo test test-all test-wheels lint format docs bench bench-peers clean
 
 demo: $(VENV)/.run
 	@$(BIN)/deep demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels and not exhaustive"
+
+# With every combination, and with new random examples each time.
+test-all: $(VENV)/.dev
+	DEEP_TEST_PROFILE=ci $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels"
 
 # Builds every wheel and installs it into fresh environments; .ci/run does this too.
 test-wheels: $(VENV)/.dev

@@ -19,3 +19,9 @@ gc.set_threshold(50_000, 20, 20)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what this machine cannot run."""
     one_skip_for_all(config, items)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at a million objects of collected tests again and again."""
+    gc.collect()
+    gc.freeze()

@@ -29,8 +29,14 @@ from typing import IO, Any
 __all__ = ["run"]
 
 LOADED = (
-    "anthropic.resources",
-    "openai.resources",
+    "anthropic.resources.messages.messages",
+    "anyio._backends._asyncio",
+    "concurrent.futures.thread",
+    "genai_prices.data",
+    "openai.resources.chat.completions.completions",
+    "opentelemetry.propagate",
+    "platformdirs",
+    "pluggy",
     "pydantic_ai",
     "pydantic_ai.models.anthropic",
     "pydantic_ai.models.function",

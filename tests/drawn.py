@@ -1,7 +1,7 @@
 """How hypothesis draws: one profile for every test, which DEEP_TEST_PROFILE chooses.
 
 - `same` (the default, so `make test`): each test draws the same few examples every time.
-- `ci` (`.ci/run`): new examples each time, as many as the test asks for.
+- `ci` (`make test-all` and `.ci/run`): new examples each time, as many as the test asks for.
 - `few` (the matrix of versions in `.ci/run`): the first five of `same`.
 """
 
@@ -11,7 +11,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-__all__ = ["examples", "load_profile"]
+__all__ = ["examples", "load_profile", "many"]
 
 PROFILE = os.environ.get("DEEP_TEST_PROFILE", "same")
 MOST = {"same": 50, "ci": None, "few": 5}
@@ -38,3 +38,11 @@ def load_profile() -> None:
         suppress_health_check=NO_FAULT,
     )
     settings.load_profile(PROFILE)
+
+
+def many(full: int, few: int) -> int:
+    """How many of the same a test makes (sessions, turns): `full` in CI, elsewhere as few as still show it.
+
+    Mark the test `more`, so that CI runs it again in full.
+    """
+    return full if PROFILE == "ci" else few

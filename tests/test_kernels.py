@@ -16,6 +16,7 @@ from pydantic_ai import Agent, FunctionToolset, RunContext
 
 from deep_core import DeepAgentDeps, Kernel, PluginError, PromptSection, StateSlot, create_default_deps
 from deep_core.plugins.config import load_config
+from tests.drawn import many
 from tests.plugins_by_hand import Site, Tools, agent_of, kernel_of, plugin, run, scripted, site
 from tests.stubs import Call
 
@@ -236,8 +237,9 @@ def grown(before: Counter[str]) -> dict[str, int]:
     return {kind: count - before[kind] for kind, count in after.items() if count - before[kind] > 100}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("ran", [False, True])
-def test_a_thousand_kernels_made_and_closed_leave_nothing_behind(ran: bool) -> None:
+def test_many_kernels_made_and_closed_leave_nothing_behind(ran: bool) -> None:
     def one() -> None:
         kernel, _ = of_kind("red")
         if ran:
@@ -250,7 +252,7 @@ def test_a_thousand_kernels_made_and_closed_leave_nothing_behind(ran: bool) -> N
     before = Counter(type(item).__qualname__ for item in gc.get_objects())
     modules, threads = set(sys.modules), threading.active_count()
     filters = len(warnings.filters)
-    for _ in range(1000):
+    for _ in range(many(1000, 150)):
         one()
     assert grown(before) == {}
     assert set(sys.modules) == modules
@@ -258,7 +260,8 @@ def test_a_thousand_kernels_made_and_closed_leave_nothing_behind(ran: bool) -> N
     assert len(warnings.filters) == filters
 
 
-def test_hundreds_of_runs_leave_nothing_behind() -> None:
+@pytest.mark.more
+def test_many_runs_leave_nothing_behind() -> None:
     kernel, _ = of_kind("red")
     agent = kernel.create_agent(
         scripted(then=lambda view: "done" if view.messages[-1].role == "tool" else Call("say", {"times": 1}))
@@ -272,7 +275,7 @@ def test_hundreds_of_runs_leave_nothing_behind() -> None:
     asyncio.run(runs(5))
     gc.collect()
     before = Counter(type(item).__qualname__ for item in gc.get_objects())
-    asyncio.run(runs(300))
+    asyncio.run(runs(many(300, 120)))
     assert grown(before) == {}
 
 

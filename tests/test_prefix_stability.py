@@ -1,4 +1,4 @@
-"""Fifty turns with every plugin at the providers' wires: each request continues the last, unless it was compacted.
+"""Many turns with every plugin at the providers' wires: each request continues the last, unless it was compacted.
 
 Real models against local stubs, a real directory, a real second process. Todos, uploads and skills change every few
 turns, subagents work, commands are approved, and every other turn is streamed.
@@ -33,12 +33,13 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from deep_core import DeepAgentDeps, Kernel
 from tests import another_process
+from tests.drawn import many
 from tests.environments import REPOSITORY
 from tests.stubs import Call, RequestView, Script, Turn
 from tests.stubs.wire import wire_prefix
 from tests.test_wire import PROVIDERS, both, ignore
 
-TURNS = 50
+TURNS = many(50, 25)
 PLUGINS: list[Any] = [
     deep_backends,
     deep_filesystem,
@@ -50,7 +51,7 @@ PLUGINS: list[Any] = [
 ]
 ASKED = "Your text will take its place"
 """In every prompt for a summary, and nowhere else."""
-SMALL = {"max_input_tokens": 9_000}
+SMALL = {"max_input_tokens": many(9_000, 5_000)}
 """A window that fifty turns overflow several times, at the default trigger and keep."""
 
 
@@ -205,7 +206,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def play(provider: str, **how: Any) -> Sent:
-    """Fifty turns at a stub."""
+    """All turns at a stub."""
     make_stub, make_model = PROVIDERS[provider]
     with make_stub(Script(then=answer)) as stub, kernel_of(PLUGINS) as kernel:
         agent = kernel.create_agent(make_model(stub), instructions="Be careful.", **how)
@@ -215,6 +216,7 @@ def play(provider: str, **how: Any) -> Sent:
     return Sent(stub.requests)
 
 
+@pytest.mark.more
 @both
 def test_every_request_continues_the_one_before(here: Path, provider: str) -> None:
     sent = play(provider)
@@ -224,9 +226,10 @@ def test_every_request_continues_the_one_before(here: Path, provider: str) -> No
     assert len(sent.children) == len([turn for turn in range(TURNS) if turn % 7 == 4])
     # All of it moved: otherwise nothing was shown.
     changes = {section: tells(sent.main[-1], section) for section in ("todo.state", "uploads.files", "skills.catalog")}
-    assert min(changes.values()) > 10, changes
+    assert min(changes.values()) > TURNS / 5, changes
 
 
+@pytest.mark.more
 @both
 def test_where_it_is_compacted_and_nowhere_else_it_begins_anew(here: Path, provider: str) -> None:
     sent = play(provider, summarization=SMALL)

@@ -30,6 +30,7 @@ from examples.server.app import create_app
 from examples.server.approvals import approval_of
 from examples.server.scripted import scripted_model, turn
 from examples.server.settings import Settings
+from tests.drawn import many
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 Event = dict[str, Any]
@@ -771,7 +772,9 @@ async def test_a_server_that_is_killed_while_it_resumes_asks_again(tmp_path: Pat
 # -- many ------------------------------------------------------------------------------------------------------------
 
 
-async def test_forty_sessions_at_once_never_cross(tmp_path: Path) -> None:
+@pytest.mark.more
+async def test_many_sessions_at_once_never_cross(tmp_path: Path) -> None:
+    sessions = many(40, 10)
     async with serving(tmp_path) as running:
         everything: dict[str, str] = {}
 
@@ -794,9 +797,9 @@ async def test_forty_sessions_at_once_never_cross(tmp_path: Path) -> None:
                 everything[canary] = json.dumps([page.events, (await user.http.get("/api/sessions")).json()])
 
         async with asyncio.TaskGroup() as tasks:
-            for number in range(40):
+            for number in range(sessions):
                 tasks.create_task(live(number))
-        assert len(everything) == 40
+        assert len(everything) == sessions
         for canary, seen in everything.items():
             assert canary in seen
             assert not [other for other in everything if other != canary and other in seen]

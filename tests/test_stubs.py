@@ -704,7 +704,8 @@ def test_a_wrong_python_turn_names_the_place() -> None:
 # The stub as a process
 
 CLIENT = """
-import asyncio, sys
+import asyncio, sys, warnings
+warnings.simplefilter("error")
 from pydantic_ai import Agent
 agent = Agent(sys.argv[1])
 @agent.tool_plain
@@ -746,15 +747,13 @@ def process(kind: str, how: str, script: Any, tmp_path: Path) -> Generator[tuple
 def test_the_stub_serves_a_subprocess_as_a_process_of_its_own(kind: str, how: str, tmp_path: Path) -> None:
     script = [{"calls": [{"name": "weather", "args": {"city": "Rome"}}]}, "It is sunny."]
     with process(kind, how, script, tmp_path) as (running, port):
-        env = {**os.environ, "NO_PROXY": "127.0.0.1", "PYTHONWARNINGS": "error"}
+        env = {**os.environ, "NO_PROXY": "127.0.0.1"}
         if kind == "openai":
             env |= {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "OPENAI_API_KEY": "x"}
         else:
             env |= {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}", "ANTHROPIC_API_KEY": "x"}
         model = "openai-chat:stub" if kind == "openai" else "anthropic:stub"
-        client = subprocess.run(
-            [sys.executable, "-c", CLIENT, model], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        client = another_process.run(CLIENT, model, env=env, cwd=tmp_path)
         running.send_signal(signal.SIGTERM)
         out, err = running.communicate(timeout=30)
     assert (client.stdout.strip(), client.stderr) == ("It is sunny.", "")

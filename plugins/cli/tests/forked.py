@@ -29,9 +29,10 @@ from typing import Any
 __all__ = ["Forked", "Nursery"]
 
 PRELOADED = (
-    "anyio._backends._asyncio", "asyncio", "click", "genai_prices.data", "importlib_metadata", "openai",
-    "openai.resources.chat.completions", "packaging.requirements", "platformdirs", "pluggy", "prompt_toolkit",
-    "prompt_toolkit.shortcuts", "pydantic_ai", "pydantic_ai.models.openai", "pydantic_ai.models.test",
+    "anyio._backends._asyncio", "asyncio", "click", "concurrent.futures.thread", "encodings.idna", "genai_prices.data",
+    "importlib_metadata", "jiter", "openai", "openai.lib.streaming.chat", "openai.pagination",
+    "openai.resources.chat.completions.completions", "packaging.requirements", "platformdirs", "pluggy",
+    "prompt_toolkit", "prompt_toolkit.shortcuts", "pydantic_ai", "pydantic_ai.models.openai", "pydantic_ai.models.test",
     "pydantic_ai.providers.openai", "pydantic_ai.workspaces", "rich.console", "rich.markdown",
 )  # fmt: skip
 """What commands import of others."""
