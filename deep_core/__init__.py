@@ -29,6 +29,7 @@ HOMES = {
     "plugins.options": ["PluginOptions"],
     "plugins.skills": ["SkillLoader", "SkillMeta"],
     "agent.run.session": ["DeepAgentDeps", "SessionState", "create_default_deps"],
+    "parameters": ["AgentParameters", "SubagentParameters"],
     "tracing": ["Trace"],
     "agent.run.workspace": ["BackendProtocol", "SandboxProtocol"],
 }  # fmt: skip

@@ -18,6 +18,7 @@ from .agent.run.workspace import BackendProtocol, SandboxProtocol
 from .agent.tools.expressions import FromPlugin, Prefix, Tag, ToolExpression, ToolName
 from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
 from .lazy import lazy_exports as lazy_exports
+from .parameters import AgentParameters, SubagentParameters
 from .plugins.context import PluginContext
 from .plugins.contributions import (
     Allow,
@@ -43,6 +44,7 @@ __version__: str
 __all__ = [
     "AgentConfig",
     "AgentContext",
+    "AgentParameters",
     "Allow",
     "ApprovalEvent",
     "Ask",
@@ -75,6 +77,7 @@ __all__ = [
     "SkillLoader",
     "SkillMeta",
     "StateSlot",
+    "SubagentParameters",
     "Tag",
     "ToolCall",
     "ToolEvent",

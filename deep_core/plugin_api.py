@@ -15,6 +15,7 @@ HOMES = {
     "agent.tools.rule_errors": ["UnmatchedExpression"],
     "agent.tools.toolsets": ["RESERVED_TOOL_NAMES", "static_definitions"],
     "errors": ["describe_error", "error_message", "suggest"],
+    "parameters": ["RESERVED_NAMES"],
     "names": ["NAME", "canonical", "folder_name"],
     "plugins.config": [
         "Config", "ConfigLayer", "find_project_file", "read_file", "restrict", "trust", "user_file",
@@ -25,7 +26,7 @@ HOMES = {
     "plugins.options": ["field_docs", "is_trusted_only"],
     "plugins.registry": ["static_attribute"],
     "plugins.settings": ["SETTINGS", "PluginSettings"],
-    "plugins.status": ["RESERVED_NAMES", "FoundPlugins", "candidate_from_object", "entry_source", "find_plugins"],
+    "plugins.status": ["FoundPlugins", "candidate_from_object", "entry_source", "find_plugins"],
 }  # fmt: skip
 """Submodule -> the names that it holds; `plugin_api.pyi` has them for type checkers."""
 

@@ -8,6 +8,7 @@ from .agent.tools.rule_errors import UnmatchedExpression
 from .agent.tools.toolsets import RESERVED_TOOL_NAMES, static_definitions
 from .errors import describe_error, error_message, suggest
 from .names import NAME, canonical, folder_name
+from .parameters import RESERVED_NAMES
 from .plugins.config import (
     Config,
     ConfigLayer,
@@ -23,7 +24,7 @@ from .plugins.load import explain_failure
 from .plugins.options import field_docs, is_trusted_only
 from .plugins.registry import static_attribute
 from .plugins.settings import SETTINGS, PluginSettings
-from .plugins.status import RESERVED_NAMES, FoundPlugins, candidate_from_object, entry_source, find_plugins
+from .plugins.status import FoundPlugins, candidate_from_object, entry_source, find_plugins
 
 __all__ = [
     "NAME",

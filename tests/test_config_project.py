@@ -161,7 +161,19 @@ def test_a_project_adds_to_what_the_user_asks_and_filters(project: Project) -> N
     project.file("[agent]\ntool_filter = '~name:launch'\n[agent.interrupt_on]\nreport = true")
     config = {"agent": {"tool_filter": "read | write", "interrupt_on": {"forecast": True}}}
     assert project.asking(project.kernel(config=config)) == {"forecast", "report"}
-    assert project.asking(project.kernel(), interrupt_on=False) == {"report"}
+
+
+def test_a_projects_rule_that_asks_denies_where_no_call_can_wait(project: Project) -> None:
+    project.file("[agent.interrupt_on]\nreport = true")
+    agent = project.kernel().create_agent(scripted(Call("report", {})), interrupt_on=False)
+    result = run(agent)
+    assert agent.output_type is str
+    (returned,) = [
+        part for message in result.all_messages() for part in message.parts if part.part_kind == "tool-return"
+    ]
+    assert returned.outcome == "failed"
+    assert "Denied: a rule asks for approval" in returned.model_response_str()
+    assert project.asking(project.kernel()) == {"report", "launch"}
 
 
 def test_what_a_project_adds_to_require_approval_has_its_source_beside_the_users(project: Project) -> None:

@@ -119,11 +119,6 @@ def test_what_belongs_to_the_session_is_told_where_it_goes(keyword: str) -> None
         kernel_of().create_agent(scripted(), **{keyword: dict})
 
 
-def test_no_suggestion_is_a_keyword_that_is_not_the_callers() -> None:
-    with pytest.raises(TypeError, match=r"keyword 'dept'(?!.*depth)"):
-        kernel_of().create_agent(scripted(), dept=1)
-
-
 @pytest.mark.parametrize(
     "keyword", ["tools", "toolsets", "history_processors", "capabilities", "plugins", "approvers", "native_tools"]
 )

@@ -19,6 +19,7 @@ RESERVED = [
     "deep",
     "defer_model_check",
     "depth",
+    "deps",
     "deps_type",
     "description",
     "end_strategy",

@@ -14,9 +14,9 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from ..errors import PluginError, suggest
-from ..plugins.contributions import Contribution, Processor, PromptSection, ToolCall, Verdict, Without
+from ..plugins.contributions import Contribution, Processor, PromptSection, ToolCall, Verdict
 from ..plugins.dispatch import Incidents
-from .config import restricted_layers
+from .config import read_agent_config, restricted_layers
 from .context import AgentContext
 from .policy.gates import NativeTools, PolicyCapability, approves, leaves_of
 from .policy.rules import InterruptOn, Policy
@@ -26,16 +26,15 @@ from .run.events import Emitter, RunEvent
 from .run.hosting import hostable
 from .run.session import DeepAgentDeps
 from .run.workspace import Workspaces
-from .spec import Request
+from .spec import PASSED_ON, CallerSpec, validated_options
 from .tools.assembly import ToolAssembly
 from .tools.expressions import ToolExpression, as_expression
 from .tools.toolsets import check_rule
 
 if TYPE_CHECKING:
-    from pydantic_ai import AgentModelSettings
+    from pydantic_ai import AgentModelSettings, AgentRetries
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from ..plugins.kernel import PluginKernel
 
 __all__ = ["assemble"]
 
@@ -50,29 +49,32 @@ COLLECT_ORDER = (
 """The order in which contributions are collected; a hook's context can read those of the phases before it."""
 
 
-def assemble(kernel: PluginKernel, model: Any, keywords: Mapping[str, Any]) -> Agent[Any, Any]:
-    """Make the agent. See `create_deep_agent`."""
-    kernel.check_open()
-    return Assembly(kernel, model, keywords).agent()
+def assemble(spec: CallerSpec) -> Agent[Any, Any]:
+    """Create the agent. See `create_deep_agent`."""
+    spec.kernel.check_open()
+    return Assembly(spec).agent()
 
 
 class Assembly:
-    """One agent in the making: what plugins contribute is collected, then built."""
+    """The construction of one agent: collect what plugins contribute, then build."""
 
-    def __init__(self, kernel: PluginKernel, model: Any, keywords: Mapping[str, Any]) -> None:
-        self.kernel = kernel
-        self.model = model
-        self.keywords = keywords
+    def __init__(self, spec: CallerSpec) -> None:
+        self.spec = spec
+        self.kernel = kernel = spec.kernel
         self.dropped: dict[str, tuple[str, str]] = {}
         self.fatal: PluginError | None = None
-        self.strict = bool(keywords.get("strict")) or kernel.strict
+        self.strict = spec.given.get("strict", False) or kernel.strict
         self.incidents = Incidents(self.strict, kernel.latest)
         self.caller = kernel.caller.recording(self.incidents)
-        self.request = Request(kernel, keywords, self._drop_of)
-        self.config, self.agent_config = self.request.config, self.request.agent_config
-        self.plugins = self.request.plugins
+        self.config = spec.configured()
+        self.agent_config = read_agent_config(self.config)
+        models = kernel.option_models(self._drop)
+        self.spec = spec = spec.resolve_typed(models)
+        chosen = [name for name in kernel.active if name not in spec.without and self.config.plugin(name).enabled]
+        self.plugins = [name for name in chosen if name not in self.dropped]
+        self.options = validated_options(spec, self.config, models, self.plugins, self._drop)
         self.policy = self._policy()
-        self.contexts = {name: AgentContext(name, self) for name in (*self.plugins, "app")}
+        self.contexts = {name: AgentContext(name, self) for name in (*self._kept(), "app")}
         self.collected: dict[str, list[Contribution[Any]]] = {}
         self.workspaces: Workspaces | None = None
         self.is_made = False
@@ -87,40 +89,23 @@ class Assembly:
         deps.state.bind(self.kernel)
         return self.workspaces.for_session(deps, None)
 
-    def child(self, model: Any = None, *, depth: int, **changes: Any) -> Agent[Any, Any]:
+    def child(self, model: Any, changes: Mapping[str, Any]) -> Agent[Any, Any]:
+        """Create a subagent for a plugin, whose changes can only narrow what this agent may do."""
         if not self.is_made:
             raise _too_early("create_agent")
-        inherited = {k: v for k, v in self.keywords.items() if k not in ("output_type", "instructions", "name")}
-        self._only_narrower(changes)
-        narrower, wider = changes.pop("tool_filter", None), inherited.get("tool_filter")
-        if narrower is not None:
-            # A child's filter narrows its parent's, never replaces it.
-            narrower = as_expression(narrower)
-            changes["tool_filter"] = narrower if wider is None else as_expression(wider) & narrower
-        rule = changes.pop("interrupt_on", None)
-        changes["narrowing"] = [*inherited.get("narrowing", ()), *([rule] if rule not in (None, False) else [])]
-        changes["capabilities"] = [*inherited.get("capabilities", ()), *changes.get("capabilities", ())]
-        model = model if model is not None else self.model
-        child = Assembly(self.kernel, model, {**inherited, **changes, "depth": depth})
-        agent = child.agent()
-        self._guarded({*self.guards} - {*child.guards})
-        if narrower is not None and (definitions := child.known) is not None:
-            check_rule(narrower, definitions, "tool_filter")
-        return agent
-
-    def _only_narrower(self, changes: Mapping[str, Any]) -> None:
-        """A plugin makes the child: nothing it says may let the child do more than its parent."""
-        for key in ("approvers", "native_tools", "config", "narrowing"):
-            if key in changes:
-                raise TypeError(f"context.create_agent({key}=…): a subagent has its parent's")
-        for capability in changes.get("capabilities", ()):
+        spec = self.spec.child(model, changes)
+        for capability in changes.get("capabilities") or ():
             if not isinstance(capability, AbstractCapability):
                 raise TypeError("context.create_agent(capabilities=[…]): instances only")
             given = cast("AbstractCapability[Any]", capability)
             vet(given, "a subagent", approver=False, native_tools=self._native_tools())
-        out = {key.removeprefix("include_") for key, value in changes.items() if value is False}
-        out |= {item.plugin for item in changes.get("plugins", ()) if isinstance(item, Without)}
-        self._guarded(out & {*self.caller.plugins("deep_check_call")})
+        child = Assembly(spec)
+        agent = child.agent()
+        self._guarded({*self.guards} - {*child.guards})
+        narrower = changes.get("tool_filter")
+        if narrower is not None and child.known is not None:
+            check_rule(as_expression(narrower), child.known, "tool_filter")
+        return agent
 
     @staticmethod
     def _guarded(missing: Collection[str]) -> None:
@@ -144,13 +129,12 @@ class Assembly:
 
     def _drop(self, plugin: str, where: str, error: BaseException) -> None:
         """Leave all of a plugin that failed out of this agent, never half. Raise where it must work."""
-        self._drop_of(self.request, plugin, where, error)
-
-    def _drop_of(self, request: Request, plugin: str, where: str, error: BaseException) -> None:
         if self.fatal is not None:
             raise self.fatal  # of a contributor, on its way through the hook that collected it
+        if plugin in self.spec.without:
+            return
         try:
-            must_work = self.strict or plugin in request.named
+            must_work = self.strict or plugin in self.spec.options
             self.dropped[plugin] = self.kernel.leave_out(plugin, where, error, must_work=must_work)
         except PluginError as raised:
             self.fatal = raised
@@ -183,7 +167,7 @@ class Assembly:
         return out
 
     def _vet(self, capabilities: Iterable[Contribution[Any]]) -> None:
-        approvers = {*self.request.get("approvers", ()), *self.agent_config.approvers}
+        approvers = {*self.spec.given.get("approvers", ()), *self.agent_config.approvers}
         unknown = approvers - set(self.kernel.plugins)
         if unknown:
             name = min(unknown)
@@ -200,7 +184,7 @@ class Assembly:
                 self._drop(item.plugin, "hook deep_capabilities", error)
 
     def _native_tools(self) -> frozenset[str]:
-        return frozenset({*self.request.get("native_tools", ()), *self.agent_config.native_tools})
+        return frozenset({*self.spec.given.get("native_tools", ()), *self.agent_config.native_tools})
 
     # -- build ---------------------------------------------------------------------------------------------------
 
@@ -209,7 +193,7 @@ class Assembly:
         self.guards = self.caller.plugins("deep_check_call", self._kept())
         # Everything is collected before anything is built: a plugin that failed late has nothing in what follows.
         policy = self.policy
-        tools = ToolAssembly(self.kernel, self.request, policy, self._kept(), self.incidents)
+        tools = ToolAssembly(self.spec, self.config, policy, self._kept(), self.incidents)
         toolbox = tools.toolbox(self._all("deep_toolsets"))
         self.workspaces = workspaces = self._workspaces()
         plugin_capabilities = self._capabilities()
@@ -250,24 +234,24 @@ class Assembly:
         known = [*named, *contributed]
         tools.check_claims(toolbox, plugin_capabilities, named)
         self.known = tools.check_rules(toolbox, known, dynamic=len(named) < len(own))
-        passed_on: dict[str, Any] = {
+        given, model = self.spec.given, self._model()
+        parameters: dict[str, Any] = {
             "description": self.agent_config.identity.description,
-            **self.request.passed_on,
-            "retries": _retries(self.request.passed_on.get("retries")),
+            "instructions": self.agent_config.instructions,
+            **{key: value for key, value in given.items() if key in PASSED_ON},
+            "deps_type": DeepAgentDeps,
+            "output_type": self._output_type(policy),
+            "name": given.get("name") or self.agent_config.identity.name,
+            "model_settings": self._model_settings(),
+            "retries": _retries(given.get("retries")),
+            # The toolbox has these.
+            "tools": (),
+            "toolsets": (),
+            # `deep` last: it redacts what others appended, and its gate is inside what they wrap around tools.
+            "capabilities": [gate, *contributed[len(hosted) :], *own, deep],
         }
-        model = self._model()
         try:
-            agent: Agent[Any, Any] = Agent(
-                model,
-                output_type=self._output_type(policy),
-                instructions=self.request.get("instructions", self.agent_config.instructions),
-                deps_type=cast("type[DeepAgentDeps[Any]]", DeepAgentDeps),
-                name=self.request.get("name") or self.agent_config.identity.name,
-                model_settings=self._model_settings(),
-                # `deep` last: it redacts what others appended, and its gate stands inside what they wrap around tools.
-                capabilities=[gate, *contributed[len(hosted) :], *own, deep],
-                **passed_on,
-            )
+            agent: Agent[Any, Any] = Agent(model, **parameters)
         except UserError as error:
             self.explain_unknown(error, model)
             raise
@@ -281,7 +265,7 @@ class Assembly:
         return tuple(name for name in self.plugins if name not in self.dropped)
 
     def _model(self) -> Any:
-        model = self.model if self.model is not None else self.agent_config.model.id
+        model = self.spec.model if self.spec.model is not None else self.agent_config.model.id
         if isinstance(model, str):
             return self.resolve_model(model) or model
         return model
@@ -289,7 +273,7 @@ class Assembly:
     def _model_settings(self) -> AgentModelSettings[Any] | None:
         """The configuration's, and over them the caller's: a mapping, or a function that is asked at each request."""
         configured = cast("ModelSettings", self.agent_config.model.settings())
-        given: AgentModelSettings[Any] | None = self.request.get("model_settings")
+        given: AgentModelSettings[Any] | None = self.spec.given.get("model_settings")
         if not callable(given):
             return merge_model_settings(configured, given) or None
         return lambda ctx: merge_model_settings(configured, given(ctx)) or ModelSettings()
@@ -310,7 +294,7 @@ class Assembly:
         raise UserError(f"{error}. No plugin of this agent resolves it: {why}") from error
 
     def _output_type(self, policy: Policy) -> Any:
-        given = self.request.get("output_type", str)
+        given: Any = self.spec.given.get("output_type", str)
         if not policy.asks:
             return given
         outputs = list(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else [given]
@@ -319,10 +303,10 @@ class Assembly:
     def _policy(self) -> Policy:
         config = self.agent_config.tools_policy
         shown: list[ToolExpression] = []
-        for rule in (self.request.get("tool_filter"), self.agent_config.tool_filter, config.allow_list):
+        for rule in (self.spec.given.get("tool_filter"), self.agent_config.tool_filter, config.allow_list):
             if rule is not None:
                 shown.append(as_expression(rule))
-        narrowing: list[InterruptOn] = list(self.request.get("narrowing", ()))
+        narrowing: list[InterruptOn] = [*self.spec.narrowing]
         ask = config.require_approval_by_default
         off = not config.enabled
         for layer in restricted_layers(self.config):
@@ -334,7 +318,7 @@ class Assembly:
                 narrowing.append(cast("InterruptOn", parsed.interrupt_on))
         if off:
             shown.append(as_expression([]))
-        interrupt_on = self.request.get("interrupt_on")
+        interrupt_on = self.spec.given.get("interrupt_on")
         return Policy(
             interrupt_on=cast("InterruptOn", self.agent_config.interrupt_on) if interrupt_on is None else interrupt_on,
             shown=tuple(shown),
@@ -357,7 +341,7 @@ class Assembly:
         found = self._all("deep_backends")
         self.kernel.check_unique("backend", [(c.value[0], c.plugin) for c in found])
         provided = {c.value[0]: (c.value[1], self.contexts[c.plugin]) for c in found}
-        chosen = self.request.get("backend") or self.agent_config.runtime_policy.profile
+        chosen = self.spec.given.get("backend") or self.agent_config.runtime_policy.profile
         return Workspaces(chosen, provided, self.contexts["app"], self.kernel.tracer)
 
     def _sections(self, *, live: bool) -> list[Contribution[PromptSection]]:
@@ -381,7 +365,7 @@ class Assembly:
         return Contribution(item.plugin, replace(section, text=text))
 
     def _own_processors(self) -> list[Contribution[Any]]:
-        given = self.request.get("history_processors") or ()
+        given = self.spec.given.get("history_processors", ())
         return [Contribution("app", p if isinstance(p, Processor) else Processor(_name_of(p), p)) for p in given]
 
     def _capabilities(self) -> list[tuple[str, AbstractCapability[Any]]]:
@@ -398,7 +382,7 @@ class Assembly:
         return out
 
     def _own_capabilities(self) -> list[Any]:
-        given: list[Any] = list(self.request.get("capabilities") or ())
+        given: list[Any] = list(self.spec.given.get("capabilities", ()))
         for capability in given:
             if isinstance(capability, type):  # Pydantic AI would call the class with the run context
                 raise TypeError(f"capabilities=[{capability.__name__}]: give an instance, {capability.__name__}(…)")
@@ -429,8 +413,8 @@ def _native_kinds(capabilities: Sequence[AbstractCapability[Any]]) -> frozenset[
     return frozenset(filter(None, kinds))
 
 
-def _retries(given: int | Mapping[str, int] | None) -> int | dict[str, int]:
-    """What the application says, and 3 where it says nothing.
+def _retries(given: int | AgentRetries | None) -> int | AgentRetries:
+    """Return the application's retries, and 3 for what it leaves out.
 
     Pydantic AI's default of 1 ends a run at the second malformed call in a row; a model's slip should not.
     """

@@ -1,4 +1,4 @@
-"""What a hook receives: its plugin's own, the agent that is being made, and what earlier phases contributed."""
+"""The context that a hook receives: its plugin's options and folders, the agent, and earlier contributions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from ..plugins.context import PluginContext
 from ..plugins.contributions import Contribution
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from pydantic_ai import Agent
     from pydantic_ai.models import Model
     from pydantic_ai.workspaces import WorkspaceBackend
 
+    from ..parameters import SubagentParameters
     from .assemble import Assembly
     from .run.session import DeepAgentDeps
 
@@ -23,28 +26,27 @@ __all__ = ["AgentContext"]
 
 
 class AgentContext(PluginContext):
-    """One plugin's view of the agent that is being made.
+    """One plugin's view of the agent that the kernel creates.
 
     Attributes:
         plugin: the plugin's name.
-        config: what the agent is and may do.
-        config_files: what policy is read from: the configuration files that were read, the user's own and the record of
-            trusted ones even where there are none yet. Nothing should write to them.
+        config: the agent's configuration.
+        config_files: the files that policy is read from, now or at the next start. Nothing should write to them.
         depth: 0 for the agent, 1 for a subagent, and so on.
-        asks: whether calls can wait for a person; False where the application un-asked all (`interrupt_on=False`).
+        asks: whether calls can wait for approval; False with `interrupt_on=False`.
         logger: `deep.<plugin>`.
     """
 
     def __init__(self, plugin: str, assembly: Assembly) -> None:
-        super().__init__(plugin, assembly.kernel, partial(assembly.request.options.get, plugin))
+        super().__init__(plugin, assembly.kernel, partial(assembly.options.get, plugin))
         self.config = assembly.agent_config
         self.config_files = assembly.config.protected
-        self.depth: int = assembly.request.get("depth", 0)
+        self.depth = assembly.spec.depth
         self.asks = assembly.policy.asks
         self._assembly = assembly
 
     def collect(self, hook: str) -> tuple[Contribution[Any], ...]:
-        """What was contributed to a hook: one of an earlier phase, or one that this plugin owns.
+        """Return the contributions to a hook of an earlier phase, or to one that this plugin owns.
 
         Raises:
             PluginError: the hook is of a later phase, of another plugin, or unknown.
@@ -52,18 +54,18 @@ class AgentContext(PluginContext):
         return self._assembly.contributions(self.plugin, hook)
 
     def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
-        """A session's backend, made now if this agent has not worked in it yet. At run time only.
+        """Return a session's backend; create it if this agent has not used it yet. At run time only.
 
         Raises:
-            PluginError: the agent is still being made.
+            PluginError: the agent is still being created.
         """
         return self._assembly.backend(deps)
 
     def resolve_model(self, model_id: str) -> Model:
-        """The model of an id, as this agent would resolve it: by the plugins, else by Pydantic AI.
+        """Resolve a model id as this agent does: by the plugins, else by Pydantic AI.
 
         Raises:
-            pydantic_ai.UserError: no plugin and no provider has that id, or its provider's key is not set.
+            pydantic_ai.UserError: no plugin and no provider knows the id, or the provider's key is not set.
         """
         try:
             return self._assembly.resolve_model(model_id) or infer_model(model_id)
@@ -71,10 +73,13 @@ class AgentContext(PluginContext):
             self._assembly.explain_unknown(error, model_id)
             raise
 
-    def create_agent(self, *args: Any, **kwargs: Any) -> Agent[Any, Any]:
-        """Make an agent with the same kernel and policy, one level deeper. At run time only.
+    def create_agent(
+        self, model: Model | str | None = None, **parameters: Unpack[SubagentParameters]
+    ) -> Agent[DeepAgentDeps[Any], Any]:
+        """Create a subagent with the same kernel and policy. At run time only. Parameters can only narrow its rights.
 
         Raises:
-            PluginError: the agent is still being made.
+            PluginError: the agent is still being created.
+            TypeError: an unknown parameter, or one that a subagent cannot change.
         """
-        return self._assembly.child(*args, depth=self.depth + 1, **kwargs)
+        return self._assembly.child(model, parameters)

@@ -1,33 +1,27 @@
-"""`Kernel` and `create_deep_agent`: the plugin kernel, and the agents that it makes of what plugins contribute."""
+"""`Kernel` and `create_deep_agent`: a plugin kernel that creates agents of what plugins contribute."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..plugins.config import ignored_message
 from ..plugins.kernel import PluginKernel, default_kernel
 
 if TYPE_CHECKING:
-    from pydantic_ai import Agent, AgentModelSettings, DeferredToolRequests
-    from pydantic_ai.agent import AgentRetries
-    from pydantic_ai.capabilities import AgentCapability
+    from typing import Unpack
+
+    from pydantic_ai import Agent, DeferredToolRequests
     from pydantic_ai.models import Model
     from pydantic_ai.output import OutputSpec
-    from pydantic_ai.tools import Tool, ToolFuncEither
-    from pydantic_ai.toolsets import AgentToolset
     from pydantic_ai.workspaces import WorkspaceBackend
     from typing_extensions import TypeVar
 
-    from ..plugins.contributions import BackendFactory, Processor, Without
-    from ..plugins.options import PluginOptions
-    from ..plugins.status import ConfigSource
-    from .config import AgentConfig
+    from ..parameters import AgentParameters
     from .explain import Explanation
     from .policy.rules import InterruptOn
     from .run.session import DeepAgentDeps
-    from .tools.expressions import ToolExpression
 
     Output = TypeVar("Output", default=str)
 
@@ -35,9 +29,9 @@ __all__ = ["Kernel", "create_deep_agent"]
 
 
 class Kernel(PluginKernel):
-    """Find plugins, check them, order them, and make agents of what they contribute.
+    """Find, check and order plugins, and create agents of what they contribute.
 
-    It takes what `PluginKernel` takes; `PluginKernel` does all but the agents.
+    A `PluginKernel`, with its parameters, that also creates agents.
     """
 
     def _config_warnings(self) -> Iterable[str]:
@@ -48,19 +42,38 @@ class Kernel(PluginKernel):
         found = restricted_layers(self.config)
         return [ignored_message(layer.source, layer.ignored) for layer in found if layer.ignored]
 
-    def create_agent(self, model: Model | str | None = None, **as_create_deep_agent: Any) -> Agent[Any, Any]:
-        """Make an agent of this kernel's plugins. Takes what `create_deep_agent` takes, but `kernel`.
+    @overload
+    def create_agent(
+        self,
+        model: Model | str | None = None,
+        *,
+        interrupt_on: Literal[False],
+        output_type: OutputSpec[Output] = str,
+        **parameters: Unpack[AgentParameters],
+    ) -> Agent[DeepAgentDeps[Any], Output]: ...
+    @overload
+    def create_agent(
+        self,
+        model: Model | str | None = None,
+        *,
+        interrupt_on: InterruptOn | None = ...,
+        output_type: OutputSpec[Output] = str,
+        **parameters: Unpack[AgentParameters],
+    ) -> Agent[DeepAgentDeps[Any], Output | DeferredToolRequests]: ...
+    def create_agent(self, model: Model | str | None = None, **parameters: Any) -> Agent[Any, Any]:
+        """Create an agent of this kernel's plugins. Takes the parameters of `create_deep_agent` except `kernel`.
 
         Raises:
             PluginError: a named plugin failed, two plugins clash, or the kernel is closed.
             TypeError: an unknown keyword, with a suggestion.
         """
         from .assemble import assemble
+        from .spec import CallerSpec
 
-        return assemble(self, model, as_create_deep_agent)
+        return assemble(CallerSpec.of(self, model, parameters))
 
     def explain(self, agent: Agent[Any, Any] | None = None) -> Explanation:
-        """What every plugin puts in front of the model, and what it costs. Runs one request with a stand-in model."""
+        """Show what every plugin puts in front of the model, and its cost. Runs one request with a stand-in model."""
         from .explain import explain
 
         if agent is None:
@@ -71,7 +84,7 @@ class Kernel(PluginKernel):
         return explain(agent, self)
 
     def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None, app: Any = None) -> DeepAgentDeps[Any]:
-        """A session from what `DeepAgentDeps.dump()` wrote."""
+        """Load a session that `DeepAgentDeps.dump()` wrote."""
         from .run.session import DeepAgentDeps
 
         return DeepAgentDeps[Any].load(text, backend=backend, kernel=self, app=app)
@@ -82,78 +95,41 @@ def create_deep_agent(
     model: Model | str | None = None,
     *,
     interrupt_on: Literal[False],
-    output_type: OutputSpec[Output] = ...,  # pyright: ignore[reportInvalidTypeVarUse]  # unsolved is str, its default
-    instructions: Any = ...,
-    tools: Sequence[Tool[Any] | ToolFuncEither[Any, ...]] = ...,
-    toolsets: Sequence[AgentToolset[Any]] = ...,
-    history_processors: Sequence[Processor | Callable[..., Any]] = ...,
-    capabilities: Sequence[AgentCapability[Any]] = ...,
-    backend: str | WorkspaceBackend | BackendFactory | None = ...,
-    tool_filter: str | ToolExpression | None = ...,
-    plugins: Sequence[PluginOptions | Without] = ...,
-    approvers: Sequence[str] = ...,
-    native_tools: Sequence[str] = ...,
-    config: AgentConfig | ConfigSource | None = ...,
+    output_type: OutputSpec[Output] = str,
     kernel: PluginKernel | None = ...,
-    strict: bool = ...,
-    name: str | None = ...,
-    model_settings: AgentModelSettings[Any] | None = ...,
-    retries: int | AgentRetries | None = ...,
-    **more: Any,
+    **parameters: Unpack[AgentParameters],
 ) -> Agent[DeepAgentDeps[Any], Output]: ...
 @overload
 def create_deep_agent(
     model: Model | str | None = None,
     *,
     interrupt_on: InterruptOn | None = ...,
-    output_type: OutputSpec[Output] = ...,  # pyright: ignore[reportInvalidTypeVarUse]  # unsolved is str, its default
-    instructions: Any = ...,
-    tools: Sequence[Tool[Any] | ToolFuncEither[Any, ...]] = ...,
-    toolsets: Sequence[AgentToolset[Any]] = ...,
-    history_processors: Sequence[Processor | Callable[..., Any]] = ...,
-    capabilities: Sequence[AgentCapability[Any]] = ...,
-    backend: str | WorkspaceBackend | BackendFactory | None = ...,
-    tool_filter: str | ToolExpression | None = ...,
-    plugins: Sequence[PluginOptions | Without] = ...,
-    approvers: Sequence[str] = ...,
-    native_tools: Sequence[str] = ...,
-    config: AgentConfig | ConfigSource | None = ...,
+    output_type: OutputSpec[Output] = str,
     kernel: PluginKernel | None = ...,
-    strict: bool = ...,
-    name: str | None = ...,
-    model_settings: AgentModelSettings[Any] | None = ...,
-    retries: int | AgentRetries | None = ...,
-    **more: Any,
+    **parameters: Unpack[AgentParameters],
 ) -> Agent[DeepAgentDeps[Any], Output | DeferredToolRequests]: ...
 def create_deep_agent(
-    model: Model | str | None = None,
-    *,
-    kernel: PluginKernel | None = None,
-    config: AgentConfig | ConfigSource | None = None,
-    **settings: Any,
-) -> Agent[DeepAgentDeps[Any], Any]:
-    """Make an agent of the installed plugins. The result is a plain `pydantic_ai.Agent`.
+    model: Model | str | None = None, *, kernel: PluginKernel | None = None, **parameters: Any
+) -> Agent[Any, Any]:
+    """Create an agent of the installed plugins. The result is a plain `pydantic_ai.Agent`.
 
     Args:
-        model: `"anthropic:claude-sonnet-4-5"`, a Pydantic AI model, or None for what the configuration says.
-        kernel: whose plugins; None means the process's default kernel.
-        config: an `AgentConfig`, or a file or mapping that is trusted as code is.
-        **settings: `output_type`, `instructions`, `tools`, `toolsets`, `history_processors`, `capabilities`: the
-            application's own, beside the plugins'. `backend`: a name, a factory or an instance. `interrupt_on`: tool
-            name -> True, False or a predicate on the call; or a tool expression; False un-asks all. `tool_filter`: a
-            tool expression, held when tools are shown and again when they are executed. `plugins`: options instances
-            and `Without("name")`. `approvers`: plugins whose capabilities may answer approvals. `native_tools`: kinds
-            of provider-run tools that are let through. `strict`: nothing a plugin does wrong is contained.
-            `name`, `model_settings`, `retries` and every other parameter of `pydantic_ai.Agent`. A plugin's name:
-            a mapping of its options, an options instance, or False to leave it out.
+        model: `"anthropic:claude-sonnet-4-5"`, a Pydantic AI model, or None for the configured one.
+        kernel: the kernel whose plugins to use; None for the process's default kernel.
+        **parameters: `output_type`: what a run returns, `str` by default. `interrupt_on`: which calls ask (tool name to
+            True, False or a predicate on the call; or a tool expression; False for none). All others:
+            [AgentParameters][deep_core.AgentParameters]. A plugin's name is a keyword too: a mapping of its options, an
+            options instance, or False to leave the plugin out.
 
     Raises:
-        PluginError: a plugin that was named failed, or two plugins clash.
+        PluginError: a named plugin failed, or two plugins clash.
         ConfigError: a configuration key or value is wrong.
         TypeError: an unknown keyword, with a suggestion.
     """
+    config = parameters.get("config")
     if kernel is None and isinstance(config, str | os.PathLike | Mapping):
-        kernel, config = Kernel(config=config), None
+        kernel = Kernel(config=parameters.pop("config"))
     from .assemble import assemble
+    from .spec import CallerSpec
 
-    return assemble(kernel or default_kernel(), model, {**settings, "config": config})
+    return assemble(CallerSpec.of(kernel or default_kernel(), model, parameters))

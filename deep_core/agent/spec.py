@@ -1,201 +1,238 @@
-"""Assemble, what was asked: the caller's parameters sorted, plugins chosen, configuration and options validated."""
+"""The checked parameters of one agent, and those of a subagent, which derive from its parent's."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent
 
 from ..errors import ConfigError, PluginError, suggest
+from ..parameters import LISTS, NOT_INHERITED, PARAMETERS, SESSION, AllParameters, Fixed
 from ..plugins.config import Config, ConfigLayer, load_config
 from ..plugins.contributions import Without
 from ..plugins.options import PluginOptions, validate_options
 from ..plugins.status import entry_source
-from .config import AgentConfig, read_agent_config
+from .config import AgentConfig
+from .tools.expressions import as_expression
 
 if TYPE_CHECKING:
     from ..plugins.kernel import PluginKernel
+    from .policy.rules import InterruptOn
 
-__all__ = ["Request"]
+__all__ = ["PASSED_ON", "CallerSpec", "validated_options"]
 
-OWN = {
-    *("output_type", "instructions", "tools", "toolsets", "history_processors", "capabilities", "backend"),
-    *("interrupt_on", "tool_filter", "plugins", "approvers", "native_tools", "config", "strict", "name"),
-    *("model_settings", "depth", "narrowing"),
-}
-"""Parameters of `create_deep_agent` that are handled by the kernel."""
-INTERNAL = {"depth", "narrowing"}
-"""Those of a subagent, which nobody is told to write."""
-LISTS = ("tools", "toolsets", "history_processors", "capabilities", "plugins", "approvers", "native_tools")
-"""Those that are lists. A text would be taken letter by letter, and what can be read only once is empty for a child."""
-SESSION = ("deps_type", "deps", "app")
-"""What belongs to the session, and is looked for at the agent."""
-PASSED_ON = frozenset(inspect.signature(Agent.__init__).parameters) - {"self", "model", "deps_type", *OWN}
-"""Parameters of `pydantic_ai.Agent` that are handed through as they are."""
+PASSED_ON = frozenset(inspect.signature(Agent.__init__).parameters) - {"self", "model", *SESSION}
+"""The parameters of the installed `pydantic_ai.Agent`: a newer version may have more than our list."""
+KEYWORDS = PARAMETERS | PASSED_ON
 
 
-class Request:
-    """What one caller of `create_deep_agent` asked for.
+@dataclass(frozen=True)
+class CallerSpec:
+    """The parameters of one call of `create_deep_agent`.
 
     Attributes:
-        kernel: whose plugins.
-        own: our own parameters, as given.
-        passed_on: Pydantic AI's, as given.
-        named: plugins that the caller named: they must work.
-        config: the kernel's configuration and what the caller added.
-        agent_config: `[agent]` of it.
-        plugins: the plugins that take part, by name.
-        options: the validated options of each.
+        kernel: the kernel whose plugins the agent uses.
+        model: as given; None for the configured model.
+        given: the parameters, without `plugins`, which becomes the next three.
+        options: the options that code gave to a plugin, by its name. These plugins must work.
+        typed: options instances whose plugin is not known yet: see `resolve_typed`.
+        without: the plugins to leave out.
+        narrowing: the `interrupt_on` of subagents, in addition to the application's.
+        depth: 0 for the agent, 1 for a subagent, and so on.
     """
 
-    def __init__(
-        self,
-        kernel: PluginKernel,
-        keywords: Mapping[str, Any],
-        drop: Callable[[Request, str, str, BaseException], None],
-    ) -> None:
-        """Sort and validate. `drop` is called with (request, plugin, where, error) for a plugin whose options fail."""
-        self.kernel = kernel
-        self.own: dict[str, Any] = {}
-        self.passed_on: dict[str, Any] = {}
-        self.named: set[str] = set()
-        self._drop = drop
-        self._given: dict[str, PluginOptions | Mapping[str, Any]] = {}
-        self._without: set[str] = set()
-        self._failed: set[str] = set()
-        self._sort(keywords)
-        self.config, self.agent_config = self._configure(self.get("config"))
-        chosen = [name for name in kernel.active if name not in self._without and self.config.plugin(name).enabled]
-        self.options = self._options(chosen)
-        self.plugins = tuple(name for name in chosen if name not in self._failed)
+    kernel: PluginKernel
+    model: Any
+    given: AllParameters
+    options: Mapping[str, PluginOptions | Mapping[str, Any]]
+    typed: tuple[PluginOptions, ...] = ()
+    without: frozenset[str] = frozenset()
+    narrowing: tuple[InterruptOn, ...] = ()
+    depth: int = 0
 
-    def get(self, key: str, default: Any = None) -> Any:
-        """One of our own parameters."""
-        return self.own.get(key, default)
+    @classmethod
+    def of(cls, kernel: PluginKernel, model: Any, keywords: Mapping[str, Any]) -> CallerSpec:
+        """Sort and check the keywords of one call.
 
-    def _sort(self, keywords: Mapping[str, Any]) -> None:
-        names = set(self.kernel.plugins)
+        Raises:
+            TypeError: an unknown keyword, with a suggestion, or a value of the wrong type.
+            PluginError: a named plugin is not active.
+        """
+        given: dict[str, Any] = {}
+        options: dict[str, PluginOptions | Mapping[str, Any]] = {}
+        without: set[str] = set()
         for key, value in keywords.items():
             plugin = key.removeprefix("include_")
-            if key in OWN:
-                self.own[key] = _listed(key, value) if key in LISTS else value
-            elif key in PASSED_ON:
-                self.passed_on[key] = value
-            elif plugin in names and (plugin == key or isinstance(value, bool)):
-                self._short(plugin, value)
-            elif key in SESSION:
-                raise TypeError(
-                    f"create_deep_agent() takes no {key}: its runs have sessions as deps, DeepAgentDeps. Your own "
-                    "object goes into each: agent.run(…, deps=deep_core.create_default_deps(app=…))"
-                )
-            elif plugin in names:
-                raise TypeError(f"{key}= takes True or False, not {value!r:.80}; for options: {plugin}={{…}}")
+            if key in KEYWORDS:
+                given[key] = _listed(key, value) if key in LISTS else value
+            elif plugin not in kernel.plugins or (plugin != key and not isinstance(value, bool)):
+                raise _unknown(key, value, kernel.plugins)
+            elif value is False:
+                without.add(plugin)
             else:
-                flags = {f"include_{name}" for name in names}
-                raise unknown_keyword(key, names | flags | (OWN - INTERNAL) | PASSED_ON | {"kernel", "model"})
-        for item in self.get("plugins", ()):
+                options[plugin] = _options(plugin, value)
+        typed: list[PluginOptions] = []
+        for item in given.pop("plugins", ()):
             if isinstance(item, Without):
-                if item.plugin not in names:
-                    raise PluginError(f"Without({item.plugin!r}): no such plugin.{suggest(item.plugin, names)}")
-                self._without.add(item.plugin)
+                if (name := item.plugin) not in kernel.plugins:
+                    raise PluginError(f"Without({name!r}): no such plugin.{suggest(name, kernel.plugins)}")
+                without.add(name)
             elif isinstance(item, PluginOptions):
-                self._typed(item)
+                typed.append(item)
             else:
                 raise TypeError(
                     f"plugins= takes options instances and Without(…), not {item!r}. Modules and objects are given to "
                     "a kernel: create_deep_agent(kernel=Kernel(plugins=[…]))."
                 )
-        for name in self.named:
-            self._must_be_active(name)
-        for name, record in self.kernel.plugins.items():
-            source = entry_source(record, self.kernel.required)
-            if source is not None and name in self._without:
-                raise PluginError(f"plugin {record.label} is required in {source}; it cannot be left out", plugin=name)
+        for record in (kernel.plugins[name] for name in options):
+            if record.status != "active":
+                raise PluginError(record.summary, plugin=record.name) from record.error
+        for record in (kernel.plugins[name] for name in without):
+            if (source := entry_source(record, kernel.required)) is not None:
+                message = f"plugin {record.label} is required in {source}; it cannot be left out"
+                raise PluginError(message, plugin=record.name)
+        depth = given.pop("depth", 0)
+        parameters = cast("AllParameters", given)
+        return cls(kernel, model, parameters, options, tuple(typed), frozenset(without), depth=depth)
 
-    def _short(self, plugin: str, value: object) -> None:
-        if value is False:
-            self._without.add(plugin)
-            return
-        self.named.add(plugin)
-        if isinstance(value, PluginOptions | Mapping):
-            self._given[plugin] = cast("PluginOptions | Mapping[str, Any]", value)
-        elif value is not True:
-            raise TypeError(f"{plugin}= takes a mapping of options, an options instance, True or False, not {value!r}")
+    def child(self, model: Any, changes: Mapping[str, Any]) -> CallerSpec:
+        """Return the parameters of a subagent: its parent's, and a plugin's changes, which can only narrow them.
 
-    def _typed(self, options: PluginOptions) -> None:
-        for plugin, model in self._models.items():
-            if type(options) is model:
-                self._given[plugin] = options
-                self.named.add(plugin)
-                return
-        raise PluginError(
-            f"plugins=[{type(options).__name__}(…)]: no active plugin has these options; is the plugin installed and "
-            f"active? `deep plugins list` tells. Active: {', '.join(self.kernel.active) or 'none'}"
+        Raises:
+            TypeError: as `of`, or a plugin may not change the parameter.
+            PluginError: as `of`.
+        """
+        for key in Fixed.__annotations__:
+            if key in changes:
+                raise TypeError(f"context.create_agent({key}=…): a subagent has its parent's")
+        asked = CallerSpec.of(self.kernel, model, changes)
+        mine, theirs = self.given, asked.given
+        wider, narrower = mine.get("tool_filter"), theirs.get("tool_filter")
+        given: dict[str, Any] = {key: value for key, value in mine.items() if key not in NOT_INHERITED} | {**theirs}
+        given["tool_filter"] = narrower if wider is None else wider
+        if wider is not None and narrower is not None:
+            given["tool_filter"] = as_expression(wider) & as_expression(narrower)
+        given["capabilities"] = [*mine.get("capabilities", ()), *theirs.get("capabilities", ())]
+        given["interrupt_on"] = mine.get("interrupt_on")
+        rule = theirs.get("interrupt_on")
+        kept = {plugin: options for plugin, options in self.options.items() if plugin not in asked.without}
+        return replace(
+            self,
+            model=self.model if model is None else model,
+            given=cast("AllParameters", given),
+            options={**kept, **asked.options},
+            typed=asked.typed,
+            without=self.without | asked.without,
+            narrowing=self.narrowing if rule is None or rule is False else (*self.narrowing, rule),
+            depth=self.depth + 1,
         )
 
-    @cached_property
-    def _models(self) -> Mapping[str, type[PluginOptions]]:
-        return self.kernel.option_models(self._fail)
+    def resolve_typed(self, models: Mapping[str, type[PluginOptions]]) -> CallerSpec:
+        """Find the plugins of `typed` by their options models.
 
-    def _fail(self, plugin: str, where: str, error: BaseException) -> None:
-        self._failed.add(plugin)
-        if plugin not in self._without:
-            self._drop(self, plugin, where, error)
+        Raises:
+            PluginError: no active plugin has such options, or the agent (or its parent) leaves the plugin out.
+        """
+        found = dict(self.options)
+        for options in self.typed:
+            plugin = next((name for name, model in models.items() if type(options) is model), None)
+            if plugin is None:
+                raise PluginError(
+                    f"plugins=[{type(options).__name__}(…)]: no active plugin has these options; is the plugin "
+                    "installed and active? `deep plugins list` shows it. "
+                    f"Active: {', '.join(self.kernel.active) or 'none'}"
+                )
+            found[plugin] = options
+        if gone := self.without & found.keys():
+            raise PluginError(f"plugin {min(gone)} is given options, but is left out of this agent or its parent")
+        return replace(self, options=found, typed=())
 
-    def _must_be_active(self, name: str) -> None:
-        record = self.kernel.plugins[name]
-        if record.status != "active":
-            raise PluginError(self.kernel.describe(name), plugin=name) from record.error
+    def configured(self) -> Config:
+        """Return the kernel's configuration with the caller's on top.
 
-    def _configure(self, given: object) -> tuple[Config, AgentConfig]:
-        config = self.kernel.config
+        Raises:
+            ConfigError: the caller's file is wrong, or sets a list that acts before import.
+        """
+        config, given = self.kernel.config, self.given.get("config")
+        if given is None:
+            return config
         if isinstance(given, AgentConfig):
-            layer = ConfigLayer("code", {"agent": given.model_dump(exclude_unset=True)})
-            config = config._replace(layers=(layer, *config.layers))
-        elif given is not None:
-            explicit = load_config(cast("Any", given), files=False)
+            layers = (ConfigLayer("code", {"agent": given.model_dump(exclude_unset=True)}),)
+        else:
+            explicit = load_config(given, files=False)
+            layers = explicit.layers
             for name in ("allow", "disable", "require"):
                 if explicit.plugin_list(name) is not None:
-                    where = explicit.layers[0].source
+                    where = layers[0].source
                     raise ConfigError(f"{where}: plugins.{name} acts before import; give the file to Kernel(config=…)")
-            config = config._replace(layers=(*explicit.layers, *config.layers))
-        return config, read_agent_config(config)
-
-    def _options(self, plugins: list[str]) -> dict[str, PluginOptions]:
-        models = self._models
-        out: dict[str, PluginOptions] = {}
-        for name in plugins:
-            settings = self.config.plugin(name)
-            given = self._given.get(name)
-            if name in self._failed:
-                continue
-            if name not in models:
-                if given or settings.options:
-                    where = settings.sources.get(f"options.{next(iter(settings.options), '')}", "code")
-                    raise ConfigError(f"{where}: plugin {self.kernel.label(name)} takes no options", plugin=name)
-                continue
-            try:
-                out[name] = validate_options(name, models[name], settings, given)
-            except ConfigError:
-                raise  # what the user wrote is wrong, not the plugin
-            except Exception as error:  # noqa: BLE001 - a validator is the plugin's code
-                self._fail(name, "its options", error)
-        return out
+        return config._replace(layers=(*layers, *config.layers))
 
 
-def _listed(key: str, value: object) -> object:
-    if value is None:
+def validated_options(
+    spec: CallerSpec,
+    config: Config,
+    models: Mapping[str, type[PluginOptions]],
+    plugins: Iterable[str],
+    fail: Callable[[str, str, BaseException], None],
+) -> dict[str, PluginOptions]:
+    """Validate the options of plugins. Options from code override the configuration's.
+
+    Args:
+        spec: the options from code.
+        config: the configuration.
+        models: the options models of the kernel's plugins.
+        plugins: the plugins of the agent.
+        fail: called with (plugin, where, error) for a plugin whose model raises.
+
+    Raises:
+        ConfigError: an option is wrong, or its plugin takes none.
+    """
+    out: dict[str, PluginOptions] = {}
+    for name in plugins:
+        settings, given = config.plugin(name), spec.options.get(name)
+        if name not in models:
+            if given or settings.options:
+                where = settings.sources.get(f"options.{next(iter(settings.options), '')}", "code")
+                raise ConfigError(f"{where}: plugin {spec.kernel.label(name)} takes no options", plugin=name)
+            continue
+        try:
+            out[name] = validate_options(name, models[name], settings, given)
+        except ConfigError:
+            raise  # the user's mistake, not the plugin's
+        except Exception as error:  # noqa: BLE001 - a validator is the plugin's code
+            fail(name, "its options", error)
+    return out
+
+
+def _options(plugin: str, given: object) -> PluginOptions | Mapping[str, Any]:
+    if given is True:
+        return {}
+    if isinstance(given, PluginOptions | Mapping):
+        return cast("PluginOptions | Mapping[str, Any]", given)
+    raise TypeError(f"{plugin}= takes a mapping of options, an options instance, True or False, not {given!r}")
+
+
+def _listed(key: str, given: object) -> Collection[object]:
+    if given is None:
         return ()
-    if isinstance(value, str) or not isinstance(value, Collection):
-        raise TypeError(f"{key}= takes a list, not {value!r:.80}: {key}=[…]")
-    return cast("Collection[object]", value)
+    if isinstance(given, str) or not isinstance(given, Collection):
+        raise TypeError(f"{key}= takes a list, not {given!r:.80}: {key}=[…]")
+    return cast("Collection[object]", given)
 
 
-def unknown_keyword(keyword: str, known: Iterable[str]) -> TypeError:
-    """The error for a keyword that is neither a parameter nor a plugin."""
+def _unknown(keyword: str, given: object, plugins: Collection[str]) -> TypeError:
+    plugin = keyword.removeprefix("include_")
+    if keyword in SESSION:
+        return TypeError(
+            f"create_deep_agent() takes no {keyword}: its runs have sessions as deps, DeepAgentDeps. Your own "
+            "object goes into each: agent.run(…, deps=deep_core.create_default_deps(app=…))"
+        )
+    if plugin in plugins:
+        return TypeError(f"{keyword}= takes True or False, not {given!r:.80}; for options: {plugin}={{…}}")
+    known = {*plugins, *(f"include_{name}" for name in plugins), *KEYWORDS, "kernel", "model"}
     return TypeError(
         f"create_deep_agent() got an unexpected keyword {keyword!r}: no parameter and no installed plugin has that "
         f"name.{suggest(keyword, known)}"

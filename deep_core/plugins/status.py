@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from .. import __version__
 from ..errors import ConfigError, PluginError, suggest
 from ..names import NAME, canonical
+from ..parameters import RESERVED_NAMES
 from .config import Config, load_config
 from .index import Candidate, PluginRecord, Status, scan
 from .outcomes import recall
 
 __all__ = [
-    "RESERVED_NAMES",
     "ConfigSource",
     "FoundPlugins",
     "Lists",
@@ -30,14 +30,6 @@ __all__ = [
 ]
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any]
-
-RESERVED_NAMES = {
-    *("model", "instructions", "output_type", "tools", "toolsets", "history_processors", "capabilities", "backend"),
-    *("interrupt_on", "tool_filter", "plugins", "config", "kernel", "strict", "name", "model_settings", "retries"),
-    *("approvers", "native_tools", "app", "depth", "system_prompt", "deps_type", "description", "metadata"),
-    *("validation_context", "defer_model_check", "end_strategy", "tool_timeout", "max_concurrency"),
-}
-"""Names that a plugin cannot have: parameters of `create_deep_agent` and of `pydantic_ai.Agent`."""
 
 
 class Lists(NamedTuple):

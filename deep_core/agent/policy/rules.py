@@ -88,8 +88,8 @@ class Policy:
 
     @property
     def asks(self) -> bool:
-        """Whether any call can ever wait for a person. `interrupt_on=False` un-asks all."""
-        return self.interrupt_on is not False or bool(self.narrowing)
+        """Whether a call can wait for approval. With `interrupt_on=False` none can: a call that would ask is denied."""
+        return self.interrupt_on is not False
 
     @property
     def has_rules(self) -> bool:
@@ -206,7 +206,15 @@ class Policy:
         return out
 
     async def verdict(self, ctx: RunContext[Any], call: ToolCall, definition: ToolDefinition) -> Verdict:
-        """What becomes of one call: the strictest of the rules and of every plugin's check."""
+        """Decide on one call: the strictest answer of the rules and of every plugin's check."""
+        answer = await self._strictest(ctx, call, definition)
+        if isinstance(answer, Ask) and not self.asks:
+            return Deny(
+                answer.reason or "a rule asks for approval, and with interrupt_on=False no call can wait for it"
+            )
+        return answer
+
+    async def _strictest(self, ctx: RunContext[Any], call: ToolCall, definition: ToolDefinition) -> Verdict:
         if not self.shows(definition):
             return Deny(f"tool {call.tool!r} is not available in this run")
         checked = await self.check_call(ctx, call) if self.check_call is not None else Allow()
@@ -219,8 +227,6 @@ class Policy:
             for answer in (answer for answers in self._answers(self._stands_for(definition)) for answer in answers):
                 if callable(answer) and await _true(answer, call):
                     return Ask("interrupt_on")
-        if isinstance(checked, Ask) and self.interrupt_on is False:
-            return Deny(checked.reason or "a plugin asks for approval, and interrupt_on=False leaves nobody to ask")
         return checked
 
     async def admit(

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic_ai import ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
 
 from ...errors import ConfigError, suggest
+from ...plugins.config import Config
 from ...plugins.contributions import Contribution
 from ...plugins.dispatch import Incidents
 from ..policy.rules import Policy
-from ..spec import Request
+from ..spec import CallerSpec
 from .expressions import ToolExpression, ToolSubject, as_expression
 from .rule_errors import check_atoms, warn_of_slips
 from .toolsets import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
-
-if TYPE_CHECKING:
-    from ...plugins.kernel import PluginKernel
 
 __all__ = ["ToolAssembly"]
 
@@ -28,19 +26,19 @@ class ToolAssembly:
     """What one agent's toolbox is made of.
 
     Args:
-        kernel: whose plugins.
-        request: what was asked for.
+        spec: the parameters of the call.
+        config: the configuration of this agent.
         policy: the agent's rules; told what replaces what, and checked against the tools.
         kept: the plugins that are in use after everything was collected.
         incidents: where failures are recorded.
     """
 
     def __init__(
-        self, kernel: PluginKernel, request: Request, policy: Policy, kept: Sequence[str], incidents: Incidents
+        self, spec: CallerSpec, config: Config, policy: Policy, kept: Sequence[str], incidents: Incidents
     ) -> None:
-        self.kernel = kernel
-        self.request = request
-        self.config = request.config
+        self.kernel = spec.kernel
+        self.spec = spec
+        self.config = config
         self.policy = policy
         self.kept = kept
         self.incidents = incidents
@@ -57,10 +55,10 @@ class ToolAssembly:
         for item in contributed:
             toolsets.append(self._attributed(item.value, item.plugin, self._rules(item.plugin, hidden)))
         app = ToolRules("the application")
-        if tools := self.request.get("tools"):
-            timeout = self.request.passed_on.get("tool_timeout")  # an agent's is for the tools that it is given as such
+        if tools := self.spec.given.get("tools"):
+            timeout = self.spec.given.get("tool_timeout")  # an agent's is for the tools that it is given as such
             toolsets.append(self._attributed(FunctionToolset(list(tools), id="app", timeout=timeout), "app", app))
-        for given in self.request.get("toolsets") or ():
+        for given in self.spec.given.get("toolsets", ()):
             toolset: Any = cast("Any", given) if isinstance(given, AbstractToolset) else DynamicToolset[Any](given)
             toolsets.append(self._attributed(toolset, "app", app))
         for member in toolsets:
@@ -167,7 +165,7 @@ class ToolAssembly:
                 # Of these each part must be something: a misspelt one would be a tool that does not ask.
                 check_atoms(rules.require_approval, subjects, where=f"{where}.require_approval")
         all_known = complete and not dynamic and all(cap.get_toolset() is None for cap in capabilities)
-        if self.request.get("depth", 0):
+        if self.spec.depth:
             self.policy.trust_names()  # the rules were checked where they were written; here fewer tools may be offered
         elif self.policy.has_rules and all_known:
             self.policy.check_names(definitions)
