@@ -8,13 +8,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
-__all__ = ["examples", "load_profile", "many"]
+__all__ = ["examples", "load_profile", "many", "sample"]
 
 PROFILE = os.environ.get("DEEP_TEST_PROFILE", "same")
-MOST = {"same": 50, "ci": None, "few": 5}
+MOST = {"same": 25, "ci": None, "few": 5}
 """Profile -> the most examples that a test draws."""
 NO_FAULT = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 """These say that a draw was slow or thrown away: on a busy machine, or by chance, of any strategy."""
@@ -46,3 +49,11 @@ def many(full: int, few: int) -> int:
     Mark the test `more`, so that CI runs it again in full.
     """
     return full if PROFILE == "ci" else few
+
+
+def sample(values: Iterable[Any], *kept: Any) -> list[Any]:
+    """Parameters of a matrix: `make test` takes only those that are kept, `make test-all` every one."""
+    every = list(values)
+    if missing := [value for value in kept if value not in every]:
+        raise ValueError(f"not in the matrix: {missing}")
+    return [value if value in kept else pytest.param(value, marks=pytest.mark.exhaustive) for value in every]

@@ -356,6 +356,7 @@ def test_every_page_is_reached_from_the_navigation() -> None:
             assert path in navigation, f"{path} is not in the nav of mkdocs.yml"
 
 
+@pytest.mark.exhaustive  # `make docs` builds it too
 def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     if importlib.util.find_spec("mkdocs") is None:
         pytest.skip("mkdocs is not installed: pip install -r requirements/dev.txt")

@@ -89,12 +89,14 @@ def test_a_turn_is_one_request(count: Callable[..., Any]) -> None:
     assert count("requests", "ours", "5") == count("requests", "floor", "5") == 6
 
 
+@pytest.mark.exhaustive
 def test_a_turn_makes_few_more_calls_than_the_floor(count: Callable[..., Any]) -> None:
     ours, floor = count("calls_per_turn", "ours", "50"), count("calls_per_turn", "floor", "50")
     hold("calls in a turn of 50, ratio to the floor", ours["all"] / floor["all"])
     hold("calls in a turn of 50, of our own functions", ours["ours"])
 
 
+@pytest.mark.exhaustive
 def test_a_request_costs_what_is_new_to_it(count: Callable[..., Any]) -> None:
     short, long = (count("calls_per_request", "ours", messages) for messages in ("100", "400"))
     assert short["ours"] > 100
@@ -114,10 +116,12 @@ def test_a_long_task_takes_few_summaries(count: Callable[..., Any]) -> None:
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_session_that_is_over_leaves_nothing_behind(count: Callable[..., Any]) -> None:
     hold("bytes kept of a session that is over", count("kept_per_session", "ours"))
 
 
+@pytest.mark.exhaustive
 def test_a_page_of_a_big_file_is_read_without_the_file(count: Callable[..., Any]) -> None:
     hold("bytes at the peak while a page of 10 MB is read", count("peak_of_a_page", "ours"))
     assert count("peak_of_a_page", "floor") > 10_000_000, "the floor reads it whole: the count is of the right thing"

@@ -312,6 +312,12 @@ class Together:
         return together
 
 
+ROWS = [
+    pytest.param([(), KINDS], id="none and all"),
+    pytest.param(each_alone(), id="each alone", marks=pytest.mark.exhaustive),
+]
+
+
 def own_tests(together: Together, folders: Sequence[Path], report: Path) -> None:
     """The tests of some of them, conformance among them, in one run of pytest."""
     parent, environment = together.parent, together.environment
@@ -325,13 +331,15 @@ def own_tests(together: Together, folders: Sequence[Path], report: Path) -> None
             assert f"{folder.name}.tests.{test.stem}" in text, test
 
 
-def test_plugins_with_each_choice_alone_and_with_all_pass_their_own_tests(tmp_path: Path) -> None:
-    together = Together.of(tmp_path, each_alone())
+@pytest.mark.parametrize("rows", ROWS)
+def test_plugins_pass_their_own_tests(tmp_path: Path, rows: Sequence[Kinds]) -> None:
+    together = Together.of(tmp_path, rows)
     own_tests(together, together.folders, tmp_path / "report.xml")
 
 
-def test_plugins_with_each_choice_alone_and_with_all_are_formatted_linted_and_typed(tmp_path: Path) -> None:
-    folders = rendered(tmp_path, each_alone())
+@pytest.mark.parametrize("rows", ROWS)
+def test_plugins_are_formatted_linted_and_typed(tmp_path: Path, rows: Sequence[Kinds]) -> None:
+    folders = rendered(tmp_path, rows)
     longest = "t" * 40
     lint(tmp_path, {**folders, longest: write(tmp_path, longest, KINDS)})
 

@@ -11,6 +11,7 @@ import pytest
 
 from plugins.cli.tests.conftest import made
 from plugins.cli.tests.forked import Nursery
+from tests.drawn import sample
 from tests.environments import Distribution
 from tests.local_wheels import write_wheel
 
@@ -244,7 +245,7 @@ def named(distribution: Distribution, what: str) -> str:
     return f"plugin:{plugin if what.startswith('METADATA') else distribution.name.replace('-', '_')}"
 
 
-@pytest.mark.parametrize("what", GARBAGE)
+@pytest.mark.parametrize("what", sample(GARBAGE, "entry_points.txt"))
 def test_a_broken_dist_info_is_named_and_what_mends_it_does(make_deep: Any, tmp_path: Any, what: str) -> None:
     bad = [acme(f"bad{number}", section(f"bad{number}")) for number in range(len(GARBAGE[what]))]
     deep = started(make_deep(others=(*bad, acme("good", section("good")))))

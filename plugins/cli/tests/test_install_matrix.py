@@ -24,6 +24,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.drawn import sample
 from tests.environments import FIXTURES, REPOSITORY, Distribution, Environment, Finished, plugin
 from tests.local_wheels import made_once, of_the_checkout, repack, write_wheel
 
@@ -176,6 +177,7 @@ def test_a_venv_with_pip(tmp_path: Path, shop: Path) -> None:
     comes_and_goes(venv(tmp_path, shop, pip=True), "an environment with pip")
 
 
+@pytest.mark.exhaustive
 def test_a_venv_without_pip_where_uv_is_on_the_path(tmp_path: Path, shop: Path) -> None:
     place = venv(tmp_path, shop, pip=False, path=f"{only(tmp_path, tool('uv'))}:{SYSTEM}")
     comes_and_goes(place, "an environment without pip, changed by uv")
@@ -190,6 +192,7 @@ def only(root: Path, *tools: Path) -> Path:
     return folder
 
 
+@pytest.mark.exhaustive
 def test_a_venv_without_pip_and_without_uv_says_what_to_type_and_that_works(tmp_path: Path, shop: Path) -> None:
     if importlib.util.find_spec("ensurepip") is None:
         pytest.skip("this Python has no ensurepip")
@@ -213,6 +216,7 @@ def test_a_venv_without_pip_and_without_uv_says_what_to_type_and_that_works(tmp_
     assert place.active == {"weather"}
 
 
+@pytest.mark.exhaustive
 def test_a_new_python_in_the_same_place_gets_its_plugins_back(tmp_path: Path, shop: Path) -> None:
     place = venv(tmp_path, shop, pip=True)
     place.plugins("install", "acme-weather", "acme-cities").ok()
@@ -251,7 +255,7 @@ def read_only(folder: Path) -> list[str]:
     pytest.skip("no way to make a folder read-only here: " + "; ".join(told))
 
 
-@pytest.mark.parametrize("pip", [True, False])
+@pytest.mark.parametrize("pip", sample([True, False], True))
 def test_a_read_only_environment_says_what_to_type_and_nothing_is_half_done(
     tmp_path: Path, shop: Path, pip: bool
 ) -> None:
@@ -292,6 +296,7 @@ def test_the_doctor_works_where_nothing_at_all_can_be_written(tmp_path: Path, sh
     assert place.plugins("list", "--json").ok()
 
 
+@pytest.mark.exhaustive
 def test_where_the_environment_cannot_be_written_pip_takes_the_users_own_site(tmp_path: Path, shop: Path) -> None:
     if Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").is_file():
         pytest.skip("this Python is the system's, whose pip changes nothing")
@@ -345,6 +350,7 @@ def test_a_uv_tool(uv_tool: Place) -> None:
     assert uv_tool.active == {"cities"}
 
 
+@pytest.mark.exhaustive
 def test_what_a_uv_tool_was_made_with_is_kept(uv_tool: Place) -> None:
     (wheel,) = uv_tool.shop.glob("acme_cities-*.whl")
     constraints = uv_tool.root / "constraints.txt"
@@ -363,6 +369,7 @@ def test_what_a_uv_tool_was_made_with_is_kept(uv_tool: Place) -> None:
     assert (uv_tool.root / "home" / ".local" / "bin" / "pygmentize").exists()
 
 
+@pytest.mark.exhaustive
 def test_a_uv_tool_that_was_made_anew_without_plugins_gets_them_back(uv_tool: Place) -> None:
     uv_tool.plugins("install", "acme-weather").ok()
     uv_tool.run("uv", "tool", "install", "--reinstall", "deep-cli").ok()
@@ -371,6 +378,7 @@ def test_a_uv_tool_that_was_made_anew_without_plugins_gets_them_back(uv_tool: Pl
     assert uv_tool.active == {"weather"}
 
 
+@pytest.mark.exhaustive
 def test_a_folder_is_linked_into_a_uv_tool(uv_tool: Place) -> None:
     project = uv_tool.root / "acme weather"
     shutil.copytree(FIXTURES / "acme-weather", project)
@@ -380,6 +388,7 @@ def test_a_folder_is_linked_into_a_uv_tool(uv_tool: Place) -> None:
     assert f'editable = "{project}"' in receipt(uv_tool)
 
 
+@pytest.mark.exhaustive
 def test_a_uv_tool_where_uv_is_not_on_the_path_says_what_to_type(uv_tool: Place) -> None:
     uv_tool.plugins("install", "acme-cities").ok()
     path, uv_tool.path = uv_tool.path, SYSTEM
@@ -400,6 +409,7 @@ def test_a_uv_tool_where_uv_is_not_on_the_path_says_what_to_type(uv_tool: Place)
     assert uv_tool.active == {"weather"}
 
 
+@pytest.mark.exhaustive
 def test_a_receipt_that_is_not_understood_is_not_guessed_at(uv_tool: Place) -> None:
     (path,) = (uv_tool.root / "home").rglob("uv-receipt.toml")
     path.write_text(path.read_text("utf-8").replace("[tool]", '[tool]\nnews = "from the future"', 1))
@@ -410,6 +420,7 @@ def test_a_receipt_that_is_not_understood_is_not_guessed_at(uv_tool: Place) -> N
     assert uv_tool.checks["environment"]["ok"]
 
 
+@pytest.mark.exhaustive
 def test_an_environment_of_uvx_is_not_changed(tmp_path: Path, shop: Path) -> None:
     uv = tool("uv")
     place = Place(tmp_path, shop, path=f"{only(tmp_path, uv)}:{SYSTEM}")
@@ -422,7 +433,7 @@ def test_an_environment_of_uvx_is_not_changed(tmp_path: Path, shop: Path) -> Non
 # -- pipx --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["pip", "uv"])
+@pytest.fixture(params=sample(["pip", "uv"], "pip"))
 def pipx(request: pytest.FixtureRequest, tmp_path: Path, shop: Path) -> Place:
     """deep-cli, installed by pipx, which installs with pip or with uv."""
     tools = only(tmp_path, tool("pipx"), tool("uv"))

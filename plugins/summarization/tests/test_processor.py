@@ -41,7 +41,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import UsageLimits
 
 from plugins.summarization.tests.histories import Writer, histories, live, talk
-from tests.drawn import examples
+from tests.drawn import examples, sample
 
 pytestmark = pytest.mark.anyio
 SOON: dict[str, Any] = {"trigger": ("messages", 5), "keep": ("messages", 2)}
@@ -302,7 +302,7 @@ async def test_without_any_model_the_log_says_what_to_give(caplog: pytest.LogCap
 # -- when ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("turn_tokens", [900, 1_150, 1_500])
+@pytest.mark.parametrize("turn_tokens", sample([900, 1_150, 1_500], 1_150))
 async def test_120_turns_in_a_plain_agent_take_few_summaries(turn_tokens: int) -> None:
     asked = {"summaries": 0, "largest": 0}
 
