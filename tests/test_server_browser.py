@@ -238,12 +238,14 @@ def test_a_first_visit_from_message_to_approved_change(server: Server, tab: Tab,
     assert tab.errors() == []
 
 
+@pytest.mark.exhaustive
 def test_at_the_end_of_a_run_its_answer_is_whole_where_no_frame_came(tab: Tab) -> None:
     tab.driver.execute_script("window.requestAnimationFrame = () => 0")  # as on a page that is in the background
     tab.say("say one two three")
     assert tab.texts("article.assistant") == ["one two three"]
 
 
+@pytest.mark.exhaustive
 def test_a_reload_and_a_restart_show_the_same_and_go_on(server: Server, tab: Tab) -> None:
     tab.say("plan look at the sales, mend the report")
     tab.say("write report.txt: red")
@@ -269,6 +271,7 @@ def test_a_reload_and_a_restart_show_the_same_and_go_on(server: Server, tab: Tab
     assert tab.texts("article.assistant")[-1] == "still here"
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_is_killed_in_the_middle_says_so_and_goes_on(server: Server, tab: Tab) -> None:
     tab.say("say before")
     tab.write("say " + "word " * 3000)
@@ -312,6 +315,7 @@ def test_two_users_interleaved_never_see_each_other(server: Server, tmp_path: Pa
         assert "canary-ann" not in tabs["ben"].driver.page_source
 
 
+@pytest.mark.exhaustive
 def test_two_tabs_of_one_session_show_the_same(server: Server, tab: Tab) -> None:
     first = tab.driver.current_window_handle
     address = tab.driver.current_url
@@ -380,6 +384,7 @@ def test_what_is_approved_is_what_is_read(tab: Tab) -> None:
     assert tab.texts("#approval .diff .add") == ["+one\\u2028\\u202etwo"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("text", "blocks", "inline"),
     [
@@ -400,6 +405,7 @@ def test_code_of_an_answer_is_set_apart_and_nothing_is_lost(
     assert "last" in tab.find(f"{spoken} p:last-of-type").text
 
 
+@pytest.mark.exhaustive
 def test_what_is_too_large_is_said_and_not_cut(server: Server, tab: Tab) -> None:
     server.file(tab, "").mkdir(parents=True, exist_ok=True)
     with server.file(tab, "large.bin").open("wb") as file:
@@ -415,6 +421,7 @@ def test_what_is_too_large_is_said_and_not_cut(server: Server, tab: Tab) -> None
     tab.write("")
 
 
+@pytest.mark.exhaustive
 def test_names_of_files_are_never_html(server: Server, tab: Tab, tmp_path: Path) -> None:
     evil = tmp_path / "<img src=x onerror=alert(1)>.txt"
     evil.write_text("x")
@@ -426,6 +433,7 @@ def test_names_of_files_are_never_html(server: Server, tab: Tab, tmp_path: Path)
     assert tab.driver.find_elements(By.TAG_NAME, "img") == []
 
 
+@pytest.mark.exhaustive
 def test_a_run_can_be_stopped_by_the_keyboard(tab: Tab) -> None:
     tab.write("say " + "word " * 3000)
     tab.find("#text").send_keys(Keys.ENTER)
@@ -437,6 +445,7 @@ def test_a_run_can_be_stopped_by_the_keyboard(tab: Tab) -> None:
     assert tab.texts("article.note") == ["Stopped."]
 
 
+@pytest.mark.exhaustive
 def test_a_refused_upload_says_why(tab: Tab, tmp_path: Path) -> None:
     huge = tmp_path / "huge.bin"
     with huge.open("wb") as file:
@@ -450,6 +459,7 @@ def test_a_refused_upload_says_why(tab: Tab, tmp_path: Path) -> None:
     assert tab.texts("#uploads .failed") == []
 
 
+@pytest.mark.exhaustive
 def test_a_dropped_file_is_uploaded(tab: Tab) -> None:
     tab.driver.execute_script(
         """
@@ -463,6 +473,7 @@ def test_a_dropped_file_is_uploaded(tab: Tab) -> None:
     assert not tab.shown("#drop")
 
 
+@pytest.mark.exhaustive
 def test_dark_and_light_and_narrow(tab: Tab, tmp_path: Path) -> None:
     tab.say("plan look at the sales, mend the report")
     tab.say("write report.txt: red")

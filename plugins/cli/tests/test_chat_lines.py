@@ -165,6 +165,7 @@ def test_the_help_loads_neither_pydantic_nor_the_line_editor(deep: Any) -> None:
     assert not {name.partition(".")[0] for name in found} & {"pydantic", "pydantic_ai", "prompt_toolkit", "rich"}
 
 
+@pytest.mark.exhaustive
 def test_no_other_command_and_no_pipe_loads_the_line_editor(deep: Any) -> None:
     with OpenAIStub(Script("one", "two")) as stub:
         for arguments in (["run", "go", *MODEL], ["chat", *MODEL]):

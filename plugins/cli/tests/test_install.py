@@ -84,6 +84,7 @@ def test_a_name_is_installed_told_recorded_and_uninstalled_again(shop: Shop) -> 
     assert shop.recorded == []
 
 
+@pytest.mark.exhaustive
 def test_a_path_is_taken_from_the_current_folder_and_recorded_whole(shop: Shop) -> None:
     (wheel,) = shop.offer(SUN)
     wheel.rename(shop.deep.work / wheel.name)
@@ -129,6 +130,7 @@ def test_several_come_together_or_not_at_all(shop: Shop) -> None:
     assert [entry["name"] for entry in shop.recorded] == ["acme-sun", "acme-moon"]
 
 
+@pytest.mark.exhaustive
 def test_what_is_there_already_is_said_to_be_and_upgraded_when_asked(shop: Shop) -> None:
     shop.offer(SUN)
     shop("install", "acme-sun", env=OFF).ok()
@@ -181,12 +183,14 @@ def test_what_brings_no_plugin_is_told_with_the_way_back_and_not_recorded(shop: 
     assert not shop.record.exists()
 
 
+@pytest.mark.exhaustive
 def test_what_brings_a_command_alone_is_welcome(shop: Shop) -> None:
     shop.offer(Distribution("acme-c", files={"acme_c.py": COMMAND}, commands={"sunny": "acme_c:command"}))
     assert "command deep sunny" in shop("install", "acme-c").ok().out
     assert shop("uninstall", "acme-c", "--yes").ok().out == "Uninstalled acme-c.\n"
 
 
+@pytest.mark.exhaustive
 def test_a_distribution_of_distributions_brings_their_plugins(shop: Shop) -> None:
     shop.offer(SUN, MOON, Distribution("acme-all", requires=("acme-sun", "acme-moon")))
     out = shop("install", "acme-all").ok().out
@@ -374,6 +378,7 @@ def test_a_projects_pip_and_configuration_are_not_used(shop: Shop) -> None:
 # -- what may be in the way --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_record_that_cannot_be_written_does_not_undo_an_installation(shop: Shop) -> None:
     shop.record.parent.parent.mkdir(parents=True)
     shop.record.parent.write_text("a file where the folder should be")
@@ -412,6 +417,7 @@ def test_a_wrong_configuration_hinders_neither_installing_nor_uninstalling(shop:
     assert done.ok().out == "Uninstalled acme-sun.\n"
 
 
+@pytest.mark.exhaustive
 def test_a_broken_distribution_among_the_others_hinders_nothing(shop: Shop) -> None:
     site = shop.deep.environment.site
     (site / "gone-1.0.dist-info").mkdir()
@@ -422,6 +428,7 @@ def test_a_broken_distribution_among_the_others_hinders_nothing(shop: Shop) -> N
     assert "Installed acme-sun" in shop("install", address, env=OFF).out
 
 
+@pytest.mark.exhaustive
 def test_what_no_installer_can_uninstall_says_how_it_can_and_that_works(shop: Shop) -> None:
     shop.offer(SUN)
     shop("install", "acme-sun").ok()

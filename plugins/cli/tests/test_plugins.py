@@ -87,6 +87,7 @@ def test_the_table_obeys_no_color_on_a_terminal(make_deep: Any) -> None:
     assert "\x1b" not in deep.typed("plugins", "list", answers=[], env={"NO_COLOR": "1"}).ok().out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_the_list_is_the_same_the_quick_way_and_with_click(make_deep: Any, form: tuple[str, ...]) -> None:
     old = Distribution("acme-old", {"old": "acme_old"}, {"acme_old.py": HOOK}, requires=("deep-core<0.1",))
@@ -316,6 +317,7 @@ def test_a_distribution_that_nobody_can_read_stops_no_command(
     assert "Pair" not in done.err  # what the standard library says of it, when pydantic asks
 
 
+@pytest.mark.exhaustive
 def test_metadata_that_end_pydantic_are_told_with_who_knows_which(make_deep: Any) -> None:
     # Without a plugin of ours it is only read when pydantic asks everybody, and then it ends every agent.
     deep = make_deep("backends", "demo")

@@ -80,6 +80,7 @@ def test_a_path_that_is_gone_is_told(run: Any) -> None:
     assert "there is no such file or folder" in done.out
 
 
+@pytest.mark.exhaustive
 def test_another_version_than_was_asked_for_is_not_there(run: Any) -> None:
     run("install", "acme-sun<2").ok()
     run.deep.environment.uninstall(SUN)
@@ -87,6 +88,7 @@ def test_another_version_than_was_asked_for_is_not_there(run: Any) -> None:
     assert "Installed acme-sun 1.0" in run("restore").ok().out
 
 
+@pytest.mark.exhaustive
 def test_the_record_of_another_environment_is_restored_when_named(run: Any, tmp_path: Path) -> None:
     run("install", "acme-sun").ok()
     run.deep.environment.uninstall(SUN)
@@ -110,6 +112,7 @@ def test_nothing_recorded_is_told(run: Any) -> None:
     assert "installed.json has nothing of " in done.err
 
 
+@pytest.mark.exhaustive
 def test_what_was_uninstalled_by_other_means_is_forgotten_when_uninstalled_here(run: Any) -> None:
     run("install", "acme-sun").ok()
     run.deep.environment.uninstall(SUN)

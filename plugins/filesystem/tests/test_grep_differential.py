@@ -229,6 +229,7 @@ regex = st.tuples(
 ).map(lambda parts: parts[0] + "".join(parts[1]))
 
 
+@pytest.mark.exhaustive
 @needs_ripgrep
 @given(st.lists(junk, min_size=1, max_size=3), st.lists(regex, min_size=1, max_size=3))
 @example([b"foo\xffbar\n"], ["o.b", "o$", "o[^x]b", r"\bbar", "^bar"])

@@ -80,6 +80,7 @@ def test_nothing_is_left_to_be_logged(caplog):
 """
 
 
+@pytest.mark.exhaustive
 def test_what_a_backend_without_commands_skips_leaves_no_failed_task(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(WITHOUT_COMMANDS)
     result = pytester.runpytest_subprocess("-q", "-k", "cancellation or logged", "-p", "no:cacheprovider")

@@ -222,6 +222,7 @@ def test_a_good_plugin_passes_every_check(results: Results) -> None:
     assert len(outcomes) == 20
 
 
+@pytest.mark.exhaustive
 def test_a_heavy_import_of_a_third_party_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "test_one.py").write_text(
         "from pytest_deep import PluginConformance\n"
