@@ -23,6 +23,7 @@ HOMES = {
     ],
     "agent.explain": ["Explanation", "explain"],
     "agent.tools.expressions": ["FromPlugin", "Prefix", "Tag", "ToolExpression", "ToolName"],
+    "agent.tools.facts": ["STANDARD_TAGS", "ToolFacts", "tool_facts"],
     "plugins.index": ["PluginRecord"],
     "plugins.kernel": ["PluginKernel", "default_kernel"],
     "plugins.markers": ["hookimpl", "hookspec"],

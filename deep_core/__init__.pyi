@@ -16,6 +16,7 @@ from .agent.run.events import (
 from .agent.run.session import DeepAgentDeps, SessionState, create_default_deps
 from .agent.run.workspace import BackendProtocol, SandboxProtocol
 from .agent.tools.expressions import FromPlugin, Prefix, Tag, ToolExpression, ToolName
+from .agent.tools.facts import STANDARD_TAGS, ToolFacts, tool_facts
 from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
 from .lazy import lazy_exports as lazy_exports
 from .parameters import AgentParameters, SubagentParameters
@@ -42,6 +43,7 @@ from .tracing import Trace
 __version__: str
 
 __all__ = [
+    "STANDARD_TAGS",
     "AgentConfig",
     "AgentContext",
     "AgentParameters",
@@ -82,6 +84,7 @@ __all__ = [
     "ToolCall",
     "ToolEvent",
     "ToolExpression",
+    "ToolFacts",
     "ToolName",
     "Trace",
     "Without",
@@ -93,4 +96,5 @@ __all__ = [
     "hookimpl",
     "hookspec",
     "lazy_exports",
+    "tool_facts",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,8 +15,10 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from ..errors import PluginError, suggest
-from ..plugins.contributions import Contribution, Processor, PromptSection, ToolCall, Verdict
+from ..plugins import hookspecs
+from ..plugins.contributions import PROCESSOR_PHASES, Contribution, Processor, PromptSection, ToolCall, Verdict
 from ..plugins.dispatch import Incidents
+from ..plugins.registry import specs_of
 from .config import read_agent_config, restricted_layers
 from .context import AgentContext
 from .policy.gates import NativeTools, PolicyCapability, approves, leaves_of
@@ -38,15 +41,12 @@ if TYPE_CHECKING:
 
 __all__ = ["assemble"]
 
-COLLECT_ORDER = (
-    "deep_backends",
-    "deep_toolsets",
-    "deep_history_processors",
-    "deep_skill_loaders",
-    "deep_prompt_sections",
-    "deep_capabilities",
+COLLECT_ORDER = tuple(
+    name
+    for name, spec in specs_of(hookspecs).items()
+    if spec.deep_policy.policy == "collect" and "context" in signature(spec).parameters
 )
-"""The order in which contributions are collected; a hook's context can read those of the phases before it."""
+"""The hooks that contribute to an agent, in the order of `hookspecs.py`."""
 
 
 def assemble(spec: CallerSpec) -> Agent[Any, Any]:
@@ -158,10 +158,7 @@ class Assembly:
         out: list[Contribution[Any]] = []
         for item in found:
             try:
-                value = item.value
-                if not isinstance(value, Processor):
-                    value = Processor(_name_of(value), value)
-                out.append(Contribution(item.plugin, value))
+                out.append(Contribution(item.plugin, _processor(item.value)))
             except (TypeError, ValueError) as error:
                 self._drop(item.plugin, "hook deep_history_processors", error)
         return out
@@ -213,7 +210,7 @@ class Assembly:
                 contexts=self.contexts,
                 static=self._sections(live=False),
                 live=self._sections(live=True),
-                processors=[*self._all("deep_history_processors"), *self._own_processors()],
+                processors=self._all_processors(),
                 emit=policy.emit,
                 resolve_model=self.resolve_model if self.caller.plugins("deep_resolve_model", self._kept()) else None,
                 left_out=self.dropped,
@@ -364,9 +361,10 @@ class Assembly:
             return None
         return Contribution(item.plugin, replace(section, text=text))
 
-    def _own_processors(self) -> list[Contribution[Any]]:
-        given = self.spec.given.get("history_processors", ())
-        return [Contribution("app", p if isinstance(p, Processor) else Processor(_name_of(p), p)) for p in given]
+    def _all_processors(self) -> list[Contribution[Processor]]:
+        own = [Contribution("app", _processor(given)) for given in self.spec.given.get("history_processors", ())]
+        found = [*self._all("deep_history_processors"), *own]
+        return sorted(found, key=lambda item: PROCESSOR_PHASES.index(item.value.phase))
 
     def _capabilities(self) -> list[tuple[str, AbstractCapability[Any]]]:
         out: list[tuple[str, AbstractCapability[Any]]] = []
@@ -400,9 +398,12 @@ def _too_early(what: str) -> PluginError:
     )
 
 
-def _name_of(function: Callable[..., Any]) -> str:
-    name = getattr(function, "__name__", type(function).__name__)
-    return name.lower()
+def _processor(given: Processor | Callable[..., Any]) -> Processor:
+    """A history processor; a bare callable gets the defaults."""
+    if isinstance(given, Processor):
+        return given
+    name: str = getattr(given, "__name__", type(given).__name__)
+    return Processor(name.lower(), given)
 
 
 def _native_kinds(capabilities: Sequence[AbstractCapability[Any]]) -> frozenset[str]:

@@ -17,8 +17,9 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from .policy.gates import PolicyCapability, leaves_of
 from .run.capability import DeepCapability
-from .run.history import PROCESSOR_PHASES, last_live_texts
+from .run.history import last_live_texts
 from .run.session import create_default_deps
+from .tools.facts import tool_facts
 
 if TYPE_CHECKING:
     from ..plugins.kernel import PluginKernel
@@ -127,25 +128,24 @@ def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Expla
         raise ValueError("explain() needs an agent that this kernel made")
     messages, shown = _request(agent, deep.parts.kernel)
     sections = _sections(deep, messages, shown)
-    offered = [d for d in shown.function_tools if (d.metadata or {}).get("plugin")]
+    offered = [(d, tool_facts(d)) for d in shown.function_tools]
     tools = tuple(
         ToolCost(
             name=d.name,
-            plugin=(d.metadata or {})["plugin"],
+            plugin=known.plugin,
             tokens=tokens(schema_chars(d)),
             approval=policy.policy.asks_statically(d),
             deferred=d.defer_loading,
-            tags=tuple((d.metadata or {})["tags"]),
+            tags=known.tags,
         )
-        for d in offered
+        for d, known in offered
     )
-    chars = sum(s.chars for s in sections) + sum(schema_chars(d) for d in offered if not d.defer_loading)
-    processors = sorted(deep.parts.processors, key=lambda p: PROCESSOR_PHASES.index(p.value.phase))
+    chars = sum(s.chars for s in sections) + sum(schema_chars(d) for d, _ in offered if not d.defer_loading)
     return Explanation(
         sections=sections,
         tools=tools,
         history_processors=tuple(
-            {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in processors
+            {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in deep.parts.processors
         ),
         capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, deep)} for leaf in _chain(leaves)),
         contributions=tuple(_contributions(deep)),

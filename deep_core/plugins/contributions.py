@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from ..names import NAME
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..agent.run.session import DeepAgentDeps
 
 __all__ = [
+    "PROCESSOR_PHASES",
     "Allow",
     "Ask",
     "BackendFactory",
@@ -34,6 +35,10 @@ T = TypeVar("T")
 
 BackendFactory: TypeAlias = "Callable[[AgentContext], WorkspaceBackend]"
 """Makes one session's backend. Called once a session, without I/O: a backend connects on first use."""
+
+ProcessorPhase = Literal["redact", "reduce", "annotate"]
+"""The phases of history processors, in the order in which they run."""
+PROCESSOR_PHASES: tuple[ProcessorPhase, ...] = get_args(ProcessorPhase)
 
 LiveText: TypeAlias = "Callable[[RunContext[DeepAgentDeps[Any]]], str | None | Awaitable[str | None]]"
 
@@ -153,15 +158,16 @@ class Processor:
 
     name: str
     fn: HistoryProcessor[Any]
-    phase: Literal["redact", "reduce", "annotate"] = "reduce"
+    phase: ProcessorPhase = "reduce"
     persist: bool = True
     on_error: Literal["keep", "stop"] = "keep"
 
     def __post_init__(self) -> None:
         if not callable(self.fn):
             raise TypeError(f"processor {self.name!r}: fn must be callable, not {type(self.fn).__name__}")
-        if self.phase not in ("redact", "reduce", "annotate"):
-            raise ValueError(f"processor {self.name!r}: phase is redact, reduce or annotate, not {self.phase!r}")
+        if self.phase not in PROCESSOR_PHASES:
+            known = ", ".join(PROCESSOR_PHASES)
+            raise ValueError(f"processor {self.name!r}: phase is one of {known}; not {self.phase!r}")
         if self.on_error not in ("keep", "stop"):
             raise ValueError(f"processor {self.name!r}: on_error is keep or stop, not {self.on_error!r}")
 

@@ -1,5 +1,8 @@
 """The hooks. `docs/generate.py` makes one page from each function, and a test runs its example.
 
+The kernel collects the contributions to one agent (policy `collect`, argument `context`) in the order of this file. The
+context of a hook can read the contributions to the hooks above it.
+
 First line: what the plugin contributes. *Called*: when, and how often. *Result*: what the kernel does with the results
 and with an exception. Contribution hooks are plain functions and do no I/O. Notify hooks may be async.
 """
@@ -132,6 +135,31 @@ def deep_session_methods() -> Mapping[str, Callable[..., Any]]:  # pyright: igno
     """
 
 
+@hookspec(policy="collect", item="collections.abc:Callable", mapping=True)
+def deep_backends(context: AgentContext) -> Mapping[str, BackendFactory]:  # pyright: ignore[reportReturnType]
+    """Backends by name: places for files and commands.
+
+    Called:
+        Once for every agent. The kernel calls the factory of the chosen backend once for each session.
+
+    Result:
+        `backend="name"` selects a backend. Two backends with the same name are an error that names both plugins. If the
+        function raises, the kernel leaves the plugin out of the agent.
+
+    Example:
+        from deep_core import hookimpl
+
+        def scratch(context):
+            from deep_backends import memory_backend
+
+            return memory_backend()
+
+        @hookimpl
+        def deep_backends(context):
+            return {"scratch": scratch}
+    """
+
+
 @hookspec(policy="collect", item="pydantic_ai.toolsets:AbstractToolset")
 def deep_toolsets(context: AgentContext) -> Iterable[AbstractToolset[DeepAgentDeps[Any]]]:  # pyright: ignore[reportReturnType]
     """Toolsets with the tools that the model may call.
@@ -160,31 +188,6 @@ def deep_toolsets(context: AgentContext) -> Iterable[AbstractToolset[DeepAgentDe
                 return f"Sunny in {city}"
 
             return [toolset]
-    """
-
-
-@hookspec(policy="collect", item="collections.abc:Callable", mapping=True)
-def deep_backends(context: AgentContext) -> Mapping[str, BackendFactory]:  # pyright: ignore[reportReturnType]
-    """Backends by name: places for files and commands.
-
-    Called:
-        Once for every agent. The kernel calls the factory of the chosen backend once for each session.
-
-    Result:
-        `backend="name"` selects a backend. Two backends with the same name are an error that names both plugins. If the
-        function raises, the kernel leaves the plugin out of the agent.
-
-    Example:
-        from deep_core import hookimpl
-
-        def scratch(context):
-            from deep_backends import memory_backend
-
-            return memory_backend()
-
-        @hookimpl
-        def deep_backends(context):
-            return {"scratch": scratch}
     """
 
 

@@ -20,7 +20,7 @@ from ..errors import PluginError, suggest
 from . import hookspecs
 from .markers import HookOrder, HookPolicy
 
-__all__ = ["Registry", "static_attribute"]
+__all__ = ["Registry", "specs_of", "static_attribute"]
 
 PROJECT = "deep"
 OWNED_POLICIES = ("collect", "one")
@@ -83,7 +83,7 @@ class Registry:
         Raises:
             PluginError: the hook is declared already, or `context.collect` cannot call it.
         """
-        for name, function in _specs(module).items():
+        for name, function in specs_of(module).items():
             policy, problem = function.deep_policy.policy, ""
             if name in self._policies:
                 problem = f"which {self._owners[name] or 'deep_core'} owns; rename it"
@@ -97,7 +97,7 @@ class Registry:
 
     def _add(self, module: ModuleType, owner: str | None) -> None:
         self._manager.add_hookspecs(module)
-        for name, function in _specs(module).items():
+        for name, function in specs_of(module).items():
             self._policies[name] = function.deep_policy
             self._retired[name] = (function.deep_spec["warn_on_impl"], function.deep_spec["warn_on_impl_args"])
             self._owners[name] = owner
@@ -187,7 +187,8 @@ class Registry:
         return self._order[hook]
 
 
-def _specs(module: ModuleType) -> dict[str, Any]:
+def specs_of(module: ModuleType) -> dict[str, Any]:
+    """The hooks that a module declares, in its order: name -> function."""
     return {n: f for n, f in vars(module).items() if inspect.isfunction(f) and hasattr(f, "deep_policy")}
 
 

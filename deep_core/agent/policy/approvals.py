@@ -41,7 +41,6 @@ __all__ = [
     "note_decisions",
     "remember_question",
     "take_question",
-    "tool_key",
     "unanswered_calls",
 ]
 
@@ -149,12 +148,6 @@ def note_decisions(ctx: RunContext[Any], results: DeferredToolResults) -> None:
             answers[call_id] = None if instead is None else args_as_json(instead)
         else:
             record.pop(call_id, None)
-
-
-def tool_key(definition: ToolDefinition) -> str:
-    """`plugin:tool`, by the name that its author gave it."""
-    metadata = definition.metadata or {}
-    return f"{metadata.get('plugin', 'app')}:{metadata.get('original', definition.name)}"
 
 
 def jsonable(args: Mapping[str, Any]) -> Any:

@@ -29,6 +29,7 @@ from pydantic_core import ValidationError
 from .._pydantic_ai import ToolSearchToolset, has_handler
 from ..run.hosting import HostingCapability
 from ..run.session import session
+from ..tools.facts import attributed_facts, tool_facts
 from ..tools.toolsets import ToolRules
 from .approvals import (
     RUNS,
@@ -39,7 +40,6 @@ from .approvals import (
     digest_args,
     note_decisions,
     remember_question,
-    tool_key,
 )
 from .rules import Policy, admitted_call
 
@@ -95,8 +95,8 @@ class Attributing(WrapperToolset[Any]):
 
     def _attributed(self, name: str, tool: ToolsetTool[Any], own: dict[str, ToolDefinition]) -> ToolsetTool[Any]:
         definition = tool.tool_def
-        if definition.capability_id == "deep" and "plugin" in (definition.metadata or {}):
-            return tool  # by its plugin's toolset; what others' metadata says of a plugin is their own word
+        if definition.capability_id == "deep" and attributed_facts(definition) is not None:
+            return tool  # by its plugin's toolset
         if name not in own or name in self._foreign:
             self._foreign.add(name)
             plugin = self.owners.get(definition.capability_id or "", "app")
@@ -250,7 +250,7 @@ class PolicyCapability(HostingCapability):
         except ApprovalRequired:
             # A gate inside asked, or the tool itself.
             asked = admission.asked if admission is not None else ()
-            remember_question(ctx, tool_key(definition), [digest_args(args), *asked])
+            remember_question(ctx, tool_facts(definition).key, [digest_args(args), *asked])
             raise
         finally:
             if token is not None:

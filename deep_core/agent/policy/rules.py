@@ -18,7 +18,8 @@ from ...errors import suggest
 from ...plugins.contributions import Allow, Ask, Deny, ToolCall, Verdict
 from ..run.events import ApprovalEvent, Emitter
 from ..run.session import session
-from ..tools.expressions import ToolExpression, ToolSubject, as_expression
+from ..tools.expressions import ToolExpression, as_expression
+from ..tools.facts import tool_facts
 from ..tools.rule_errors import check_atoms, check_matches, warn_of_slips
 from .approvals import (
     Admission,
@@ -29,7 +30,6 @@ from .approvals import (
     jsonable,
     remember_question,
     take_question,
-    tool_key,
 )
 
 __all__ = ["InterruptOn", "Policy", "admitted_call"]
@@ -105,7 +105,7 @@ class Policy:
 
     def replaced(self, plugin: str, definition: ToolDefinition) -> None:
         """Note what a replaced tool was."""
-        self._replaced[plugin, (definition.metadata or {})["original"]] = definition
+        self._replaced[plugin, tool_facts(definition).original] = definition
 
     def seen(self, toolset: tuple[str, str], definitions: Sequence[ToolDefinition]) -> None:
         """Collect what a toolset (plugin, label) lists until the rules have been checked against it once."""
@@ -136,7 +136,7 @@ class Policy:
             UserError: with a suggestion.
         """
         # A replaced tool is not there, but its approvals are: rules may be about it.
-        subjects = [ToolSubject.of(definition) for definition in (*definitions, *self._replaced.values())]
+        subjects = [tool_facts(definition) for definition in (*definitions, *self._replaced.values())]
         for expression in self.shown:
             check_matches(expression, subjects, where="tool_filter")
             warn_of_slips(expression, subjects, where="tool_filter")
@@ -154,10 +154,9 @@ class Policy:
 
     def shows(self, definition: ToolDefinition) -> bool:
         """Whether the model is shown the tool, and may call it."""
-        if _searches(definition):
-            return True
-        subject = ToolSubject.of(definition)
-        return all(expression.matches(subject) for expression in self.shown)
+        # The search only finds what is shown, and what it finds is gated itself.
+        known = tool_facts(definition)
+        return known.searches or all(expression.matches(known) for expression in self.shown)
 
     # -- what is decided -----------------------------------------------------------------------------------------
 
@@ -174,26 +173,26 @@ class Policy:
 
     def _decide(self, definition: ToolDefinition) -> str:
         tools = self._stands_for(definition)
-        if _searches(definition) or (self.interrupt_on is False and not self.narrowing):
+        if tool_facts(definition).searches or (self.interrupt_on is False and not self.narrowing):
             return "never"
         first, *further = self._answers(tools)
         if first and not any(first) and not any(map(any, further)):
             return "never"
         said = [answer for answers in (first, *further) for answer in answers]
-        marked = any((tool.metadata or {}).get("approval") for tool in tools)
+        marked = any(tool_facts(tool).asks for tool in tools)
         if self.ask_by_default or marked or any(answer is True for answer in said):
             return "always"
         return "depends" if any(map(callable, said)) else "never"
 
     def _stands_for(self, definition: ToolDefinition) -> list[ToolDefinition]:
         """The tool, and the one whose place it takes: rules may be about either, and both hold."""
-        names = ToolSubject.of(definition).names
-        pairs = self._replacers.get((definition.metadata or {}).get("plugin", ""), ())
-        return [definition, *(self._replaced[p] for p in pairs if p[1] in names and p in self._replaced)]
+        known = tool_facts(definition)
+        pairs = self._replacers.get(known.plugin, ())
+        return [definition, *(self._replaced[p] for p in pairs if p[1] in known.names and p in self._replaced)]
 
     def _answers(self, tools: Sequence[ToolDefinition]) -> list[list[bool | Predicate]]:
         """All that each rule says of the tools, by any of their names: True, a predicate, or an explicit False."""
-        subjects = [ToolSubject.of(tool) for tool in tools]
+        subjects = [tool_facts(tool) for tool in tools]
         names = [name for subject in subjects for name in subject.names]
         out: list[list[bool | Predicate]] = []
         for rule in self._rules:
@@ -251,7 +250,7 @@ class Policy:
         is_free = shown and how == "never" and self.check_call is None
         if is_free and not ctx.tool_call_approved:
             return None
-        tool, call_id, digest = tool_key(definition), ctx.tool_call_id or "", digest_args(args)
+        tool, call_id, digest = tool_facts(definition).key, ctx.tool_call_id or "", digest_args(args)
         admitted = admitted_call.get()
         if not outer and admitted is not None and admitted.covers(self, call_id, tool, digest):
             return admitted
@@ -270,16 +269,7 @@ class Policy:
         *,
         approved: bool,
     ) -> None:
-        metadata = definition.metadata or {}
-        call = ToolCall(
-            tool=definition.name,
-            original=metadata.get("original", definition.name),
-            plugin=metadata.get("plugin", "app"),
-            tags=ToolSubject.of(definition).tags,
-            args=copy_args(args),
-            call_id=ctx.tool_call_id or "",
-            depth=session(ctx).depth,
-        )
+        call = tool_facts(definition).call(copy_args(args), ctx.tool_call_id or "", session(ctx).depth)
         verdict = await self.verdict(ctx, call, definition)
         if isinstance(verdict, Deny):
             await self._tell(ctx, call, "denied", verdict.reason)
@@ -288,7 +278,7 @@ class Policy:
             await self._tell(ctx, call, "approved" if approved else "asked", verdict.reason)
             if not approved:
                 if outer is None:
-                    remember_question(ctx, tool_key(definition), [digest])
+                    remember_question(ctx, tool_facts(definition).key, [digest])
                 else:
                     outer.asked.add(digest)  # the outer gate records it with the arguments that itself let through
                 about: dict[str, Any] = {"plugin": call.plugin}
@@ -323,11 +313,6 @@ class Policy:
     async def _tell(self, ctx: RunContext[Any], call: ToolCall, decision: str, reason: str) -> None:
         about = {"tool": call.tool, "plugin": call.plugin, "call_id": call.call_id}
         await self.emit(ApprovalEvent, ctx, decision=decision, reason=reason, **about)
-
-
-def _searches(definition: ToolDefinition) -> bool:
-    """Whether it is the search for tools on demand: it only finds what is shown, and what it finds is gated itself."""
-    return (definition.metadata or {}).get("searches", False)
 
 
 async def _true(predicate: Predicate, call: ToolCall) -> bool:

@@ -22,6 +22,7 @@ from ..context import AgentContext
 from ..policy.approvals import copy_args, unanswered_calls
 from ..policy.gates import DeepBase, InnerGate, NativeTools, leaves_of
 from ..policy.rules import Policy
+from ..tools.facts import tool_facts
 from ..tools.toolsets import RunToolsets, Toolbox
 from .events import ApprovalEvent, Emitter, RequestEvent, RunEndEvent, RunStartEvent, ToolEvent
 from .history import History
@@ -54,7 +55,7 @@ class AgentParts:
         contexts: what each plugin's hooks received.
         static: the static sections, in order.
         live: the live sections, in order.
-        processors: the history processors, in plugin order.
+        processors: the history processors, by phase, then in plugin order.
         emit: sends events to the plugins that listen.
         resolve_model: asks the plugins for a model; None where none can tell.
         left_out: plugins that failed for this agent: their status and the reason.
@@ -162,7 +163,8 @@ class DeepCapability(DeepBase):
     def _plugin_of(self, tool: str) -> str:
         """As far as the tools are known before they are listed."""
         return next(
-            (_plugin(definition) for definition in self.parts.toolbox.static()[0] if definition.name == tool), ""
+            (tool_facts(definition).plugin for definition in self.parts.toolbox.static()[0] if definition.name == tool),
+            "",
         )
 
     async def before_model_request(
@@ -173,7 +175,7 @@ class DeepCapability(DeepBase):
         offered = frozenset[str]()
         if self._needs_offered:
             definitions = request_context.model_request_parameters.function_tools
-            names = {(d.metadata or {}).get("original", d.name): d.name for d in definitions}
+            names = {tool_facts(d).original: d.name for d in definitions}
             offered = frozenset(names) | frozenset(names.values())
             if self._needs:
                 self._fit_sections(request_context, offered, names)
@@ -217,7 +219,7 @@ class DeepCapability(DeepBase):
             return await handler(args)
         about: dict[str, Any] = {
             "tool": tool_def.name,
-            "plugin": _plugin(tool_def),
+            "plugin": tool_facts(tool_def).plugin,
             "call_id": call.tool_call_id,
             "args": copy_args(args),
         }
@@ -245,7 +247,7 @@ class DeepCapability(DeepBase):
         error: Exception,
     ) -> Any:
         """A plugin's tool that raised becomes a failed result, not the end of the run; the application's own raises."""
-        plugin = _plugin(tool_def)
+        plugin = tool_facts(tool_def).plugin
         spent = isinstance(error, UnexpectedModelBehavior) and "exceeded max retries" in str(error)
         if plugin == "app" or self.parts.strict or (spent and repr(call.tool_name) in str(error)):
             raise error  # the last of these: the model has used up its retries, which is not the tool's doing
@@ -265,10 +267,6 @@ def agent_context(agent: Agent[Any, Any], plugin: str) -> AgentContext:
         if isinstance(leaf, DeepCapability) and plugin in leaf.parts.contexts:
             return leaf.parts.contexts[plugin]
     raise PluginError(f"this agent was made without the plugin {plugin!r}; `deep plugins list` shows its status")
-
-
-def _plugin(definition: ToolDefinition) -> str:
-    return (definition.metadata or {}).get("plugin", "app")
 
 
 def _since(began: float) -> float:

@@ -18,7 +18,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent, UserPr
 from pydantic_ai.tools import RunContext
 
 from ...errors import describe_error
-from ...plugins.contributions import Contribution, Processor, PromptSection, StateSlot
+from ...plugins.contributions import PROCESSOR_PHASES, Contribution, Processor, PromptSection, StateSlot
 from ...plugins.dispatch import Incidents
 from .._pydantic_ai import await_maybe, is_async_callable, run_in_executor, takes_run_context
 from .events import CompactionEvent, Emitter
@@ -33,7 +33,6 @@ __all__ = ["LIVE", "History", "LiveSent", "last_live_texts", "live_text"]
 
 LIVE_LIMIT = 8_000
 """Most characters of one live text in the conversation: text from files and users must not flood it."""
-PROCESSOR_PHASES = ("redact", "reduce", "annotate")
 FRAME = '<context id="{name}">\n{text}\n</context>'
 """A live text is data in a user turn. As a system prompt it would change the prefix: adapters without a system role
 (Anthropic's) explain such messages there as soon as there is one."""

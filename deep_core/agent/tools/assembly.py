@@ -15,7 +15,8 @@ from ...plugins.contributions import Contribution
 from ...plugins.dispatch import Incidents
 from ..policy.rules import Policy
 from ..spec import CallerSpec
-from .expressions import ToolExpression, ToolSubject, as_expression
+from .expressions import ToolExpression, as_expression
+from .facts import tool_facts
 from .rule_errors import check_atoms, warn_of_slips
 from .toolsets import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
 
@@ -63,7 +64,7 @@ class ToolAssembly:
             toolsets.append(self._attributed(toolset, "app", app))
         for member in toolsets:
             for definition in member.static_names() or ():
-                if (definition.metadata or {})["original"] in member.rules.hidden:
+                if tool_facts(definition).original in member.rules.hidden:
                     self.policy.replaced(member.plugin, definition)
         self._check_replacements(toolsets, hidden)
         return Toolbox(toolsets)
@@ -129,7 +130,7 @@ class ToolAssembly:
 
         def originals(plugin: str) -> set[str] | None:
             known = [toolset.static_names() for toolset in toolsets if toolset.plugin == plugin]
-            names = [(d.metadata or {})["original"] for listed in known for d in listed or ()]
+            names = [tool_facts(d).original for listed in known for d in listed or ()]
             return None if None in known else set(names)
 
         for plugin in self.kept:
@@ -158,7 +159,7 @@ class ToolAssembly:
             check_rule(rules.offered, known, f"{where}.tools")
             check_rule(rules.require_approval, known, f"{where}.require_approval")
             check_rule(rules.defer, known, f"{where}.defer")
-            subjects = [ToolSubject.of(definition) for definition in known]
+            subjects = [tool_facts(definition) for definition in known]
             if isinstance(rules.offered, ToolExpression):
                 warn_of_slips(rules.offered, subjects, where=f"{where}.tools")
             if isinstance(rules.require_approval, ToolExpression):

@@ -16,7 +16,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
+
+from .facts import ToolFacts, tool_facts
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -25,29 +27,6 @@ if TYPE_CHECKING:
 
 MAX_NESTING = 50  # how many `(` and `~` may be open at one place; it bounds every recursion over an expression
 _OR, _AND, _UNARY = 1, 2, 3  # how tightly a written form binds
-
-
-class ToolSubject(NamedTuple):
-    """What an expression sees of one tool: its final name, then its original one if that differs; either matches."""
-
-    names: tuple[str, ...]
-    plugin: str | None = None  # None for a tool of the application
-    tags: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, tool_def: ToolDefinition) -> ToolSubject:
-        """Read a tool definition: its name, and `original`, `plugin` and `tags` in its metadata, all optional.
-
-        Raises `TypeError` for metadata of another type: a tool whose tags cannot be read must not pass `~network`.
-        """
-        data = tool_def.metadata or {}
-        original, plugin, tags = data.get("original"), data.get("plugin"), data.get("tags") or ()
-        labels = list(cast("Sequence[object]", tags if isinstance(tags, list | tuple | AbstractSet) else (None,)))
-        if not all(isinstance(label, str) for label in (original or "", plugin or "", *labels)):
-            wrong = f"original={original!r}, plugin={plugin!r}, tags={tags!r}"
-            raise TypeError(f"tool {tool_def.name!r}: metadata takes strings and a list of tags, not {wrong}")
-        names = (tool_def.name, original) if original and original != tool_def.name else (tool_def.name,)
-        return cls(names, plugin or None, frozenset(cast("list[str]", labels)))
 
 
 class ToolExpression:
@@ -60,23 +39,23 @@ class ToolExpression:
     _binding: int = _UNARY
     _nesting: int = 0
 
-    def matches(self, subject: ToolSubject) -> bool:
+    def matches(self, tool: ToolFacts) -> bool:
         """Whether the expression selects the tool."""
         match self:
             case Tag():
-                return self.name in subject.tags
+                return self.name in tool.tags
             case ToolName():
-                return self.name != "" and self.name in subject.names
+                return self.name != "" and self.name in tool.names
             case FromPlugin():
-                return self.name == subject.plugin
+                return self.name == tool.plugin
             case Prefix():
-                return any(name.startswith(self.prefix) for name in subject.names)
+                return any(name.startswith(self.prefix) for name in tool.names)
             case Not():
-                return not self.operand.matches(subject)
+                return not self.operand.matches(tool)
             case And():
-                return all(operand.matches(subject) for operand in self.operands)
+                return all(operand.matches(tool) for operand in self.operands)
             case Or():
-                return any(operand.matches(subject) for operand in self.operands)
+                return any(operand.matches(tool) for operand in self.operands)
             case _:
                 raise NotImplementedError(f"{type(self).__name__} is not one of deep_core's tool expressions")
 
@@ -91,7 +70,7 @@ class ToolExpression:
 
     def __call__(self, ctx: object, tool_def: ToolDefinition) -> bool:
         """Act as a `pydantic_ai.tools.ToolSelectorFunc`, for `toolset.filtered(…)` and `tools=` of capabilities."""
-        return self.matches(ToolSubject.of(tool_def))
+        return self.matches(tool_facts(tool_def))
 
     def __and__(self, other: ToolExpression) -> ToolExpression:
         return And(self, other)

@@ -17,12 +17,11 @@ from .expressions import (
     Tag,
     ToolExpression,
     ToolName,
-    ToolSubject,
     clip,
     value_of,
 )
+from .facts import STANDARD_TAGS, ToolFacts
 
-STANDARD_TAGS = frozenset({"read", "write", "execute", "network", "destructive"})
 _LACKS: dict[type[Atom], tuple[str, str]] = {  # the start of the message, and its word for the alternatives
     Tag: ("no tool tagged", "tags"),
     ToolName: ("no tool named", "tools"),
@@ -62,20 +61,20 @@ class UnmatchedExpression(ValueError):
         return f"{self.where}: {clip(str(self.expression))} matches no tool: {why}"
 
 
-def check_matches(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
+def check_matches(expression: ToolExpression, subjects: Sequence[ToolFacts], *, where: str) -> None:
     """Raise `UnmatchedExpression` if no tool matches the whole; `where` names the setting. `NOTHING` passes."""
     if expression != NOTHING and not any(expression.matches(subject) for subject in subjects):
         raise UnmatchedExpression(where, expression, unmatched_atoms(expression, subjects))
 
 
-def check_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
+def check_atoms(expression: ToolExpression, subjects: Sequence[ToolFacts], *, where: str) -> None:
     """Raise `UnmatchedExpression` for the first part that no tool matches, unless it is a standard tag."""
     for part in unmatched_atoms(expression, subjects):
         if not (isinstance(part.atom, Tag) and part.atom.name in STANDARD_TAGS):
             raise UnmatchedExpression(where, part.atom, (part._replace(negated=False),))
 
 
-def warn_of_slips(expression: ToolExpression, subjects: Sequence[ToolSubject], *, where: str) -> None:
+def warn_of_slips(expression: ToolExpression, subjects: Sequence[ToolFacts], *, where: str) -> None:
     """Warn of an excluded atom that matches no tool but resembles one that does: `~exeucte` does not exclude `execute`.
 
     Not an error: a rule may exclude the tool of a plugin that is not installed.
@@ -85,7 +84,7 @@ def warn_of_slips(expression: ToolExpression, subjects: Sequence[ToolSubject], *
             warn(f"{where}: {clip(str(expression))} excludes nothing by {part.atom}: {part.problem}")
 
 
-def unmatched_atoms(expression: ToolExpression, subjects: Sequence[ToolSubject]) -> tuple[UnmatchedAtom, ...]:
+def unmatched_atoms(expression: ToolExpression, subjects: Sequence[ToolFacts]) -> tuple[UnmatchedAtom, ...]:
     """Return the atoms that no tool matches, left to right, each once, with a suggestion; never `NOTHING`."""
     return tuple(
         UnmatchedAtom(atom, negated, *_problem(atom, subjects))
@@ -104,7 +103,7 @@ def _atoms(expression: ToolExpression, *, negated: bool) -> Iterator[tuple[Atom,
         yield cast("Atom", expression), negated
 
 
-def _problem(atom: Atom, subjects: Sequence[ToolSubject]) -> tuple[str, bool]:
+def _problem(atom: Atom, subjects: Sequence[ToolFacts]) -> tuple[str, bool]:
     from difflib import get_close_matches
 
     value, own = value_of(atom), type(atom)
@@ -112,7 +111,7 @@ def _problem(atom: Atom, subjects: Sequence[ToolSubject]) -> tuple[str, bool]:
     known: dict[type[Atom], list[str]] = {
         Tag: sorted({tag for subject in subjects for tag in subject.tags}),
         ToolName: names,
-        FromPlugin: sorted({subject.plugin for subject in subjects if subject.plugin}),
+        FromPlugin: sorted({subject.plugin for subject in subjects}),
     }
     says, plural = _LACKS[own]
     lack = f"{says} {value!r}"

@@ -16,7 +16,8 @@ from ...errors import PluginError, clash_message
 from ...plugins.dispatch import Incidents
 from .._pydantic_ai import QuietToolset, gather, has_instructions
 from ..policy.approvals import calls_of
-from .expressions import Not, ToolExpression, ToolSubject
+from .expressions import Not, ToolExpression
+from .facts import ToolFacts, tags_of, tool_facts
 from .rule_errors import check_matches
 
 if TYPE_CHECKING:
@@ -28,25 +29,6 @@ __all__ = ["RESERVED_TOOL_NAMES", "PluginToolset", "RunToolsets", "ToolRules", "
 RESERVED_TOOL_NAMES = ("search_tools", "load_capability", "final_result")
 """Tool names that Pydantic AI takes for itself as soon as a deferred tool, capability or an output model exists."""
 T = TypeVar("T")
-DEFAULT_TAGS = ("write",)
-"""What a tool without tags counts as: nobody has said that it only reads."""
-
-
-def tags_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """A tool's tags: its own, else those that its MCP annotations mean, else `write`."""
-    if metadata.get("tags"):
-        return tuple(dict.fromkeys(metadata["tags"]))
-    hints = cast("Mapping[str, Any]", metadata.get("annotations") or {})
-    tags: list[str] = []
-    if hints.get("readOnlyHint"):
-        tags.append("read")
-    elif hints:
-        tags.append("write")
-    if hints.get("destructiveHint"):
-        tags.append("destructive")
-    if hints.get("openWorldHint"):
-        tags.append("network")
-    return tuple(tags) or DEFAULT_TAGS
 
 
 @dataclass(eq=False, repr=False)
@@ -70,39 +52,29 @@ class ToolRules:
     hidden: frozenset[str] = frozenset()
 
     def attribute(self, plugin: str, definition: ToolDefinition, *, searches: bool = False) -> ToolDefinition:
-        """The definition as the model and the policy see it.
-
-        In its metadata: `approval`, whether it asks of itself, and `searches`, whether it is the search for tools.
-        """
+        """The definition as the model and the policy see it, with the facts in its metadata."""
         metadata = definition.metadata or {}
         name = f"{self.prefix}_{definition.name}" if self.prefix else definition.name
-        tags = ("read",) if searches else tags_of(metadata)
-        subject = ToolSubject(names=(name, definition.name), plugin=plugin, tags=frozenset(tags))
+        tags = ("read",) if searches else tags_of(definition)
+        known = ToolFacts(name, definition.name, plugin, tags, searches=searches)
         unapproved = definition.kind == "unapproved"
         # A tool that says that it executes commands has marked itself as much as one that says it needs approval. Only
         # its author can say that it does not, in the same place: the option of `execute` in deep-filesystem is this.
         executes = "execute" in tags and metadata.get("asks") is not False
         rule = self.require_approval
-        asks = rule is not False and (unapproved or executes or _holds(rule, subject))
+        asks = rule is not False and (unapproved or executes or _holds(rule, known))
         return replace(
             definition,
             name=name,
             # The policy gates at execution; `unapproved` would hand the call over before any rule is asked.
             kind="function" if unapproved else definition.kind,
-            defer_loading=definition.defer_loading or _holds(self.defer, subject),
-            metadata={
-                **metadata,
-                "plugin": plugin,
-                "original": definition.name,
-                "tags": tags,
-                "approval": asks,
-                "searches": searches,
-            },
+            defer_loading=definition.defer_loading or _holds(self.defer, known),
+            metadata={**metadata, **known._replace(asks=asks).as_metadata()},
         )
 
 
-def _holds(rule: ToolExpression | bool | None, subject: ToolSubject) -> bool:
-    return rule.matches(subject) if isinstance(rule, ToolExpression) else bool(rule)
+def _holds(rule: ToolExpression | bool | None, tool: ToolFacts) -> bool:
+    return rule.matches(tool) if isinstance(rule, ToolExpression) else bool(rule)
 
 
 @dataclass(eq=False, repr=False)
@@ -241,9 +213,9 @@ class PluginToolset(WrapperToolset[Any]):
 
     def offers(self, definition: ToolDefinition) -> bool:
         """Whether the model is shown this tool of its own, as far as the plugin's settings say."""
-        if (definition.metadata or {})["original"] in self.rules.hidden:
+        if tool_facts(definition).original in self.rules.hidden:
             return False
-        return self.rules.offered is None or self.rules.offered.matches(ToolSubject.of(definition))
+        return self.rules.offered is None or self.rules.offered.matches(tool_facts(definition))
 
     def _attributed(self, name: str, definition: ToolDefinition) -> ToolDefinition:
         seen = self._seen.get(name)
@@ -265,7 +237,7 @@ class PluginToolset(WrapperToolset[Any]):
         admission = await self.policy.admit(ctx, definition, tool_args)
         if admission is not None:
             admission.used = True
-        original: str = (definition.metadata or {})["original"]
+        original = tool_facts(definition).original
         named = tool.tool_def.name == ctx.tool_name == original  # as most are: nothing to put back
         inner = tool if named else replace(tool, tool_def=replace(tool.tool_def, name=original))
         own = ctx if named else replace(ctx, tool_name=original)
@@ -419,7 +391,7 @@ Claim = tuple[str, str, str, str | None]
 
 
 def _claim(toolset: PluginToolset, definition: ToolDefinition) -> Claim:
-    return definition.name, toolset.plugin, toolset.rules.label, (definition.metadata or {})["original"]
+    return definition.name, toolset.plugin, toolset.rules.label, tool_facts(definition).original
 
 
 def check_clashes(claims: Iterable[Claim]) -> None:
@@ -449,7 +421,7 @@ def check_rule(rule: object, definitions: Sequence[ToolDefinition], where: str) 
 
     `~x` may leave nothing, but then `x` must be something.
     """
-    if isinstance(rule, Not) and not any(rule.matches(ToolSubject.of(definition)) for definition in definitions):
+    if isinstance(rule, Not) and not any(rule.matches(tool_facts(definition)) for definition in definitions):
         rule = rule.operand
     if isinstance(rule, ToolExpression):
-        check_matches(rule, [ToolSubject.of(definition) for definition in definitions], where=where)
+        check_matches(rule, [tool_facts(definition) for definition in definitions], where=where)

@@ -24,6 +24,7 @@ from deep_core import (
     ToolName,
     create_default_deps,
     hookimpl,
+    tool_facts,
 )
 from plugins.subagents.tests.actors import Cast, Request, call, outcomes, say_results, task
 from tests.plugins_by_hand import Tools, plugin
@@ -61,8 +62,8 @@ async def test_the_tool_costs_at_most_330_characters_and_asks_for_nothing(make_a
     (definition,) = [tool for tool in cast.seen[0].info.function_tools if tool.name == "task"]
     sent = {"name": "task", "description": definition.description, "parameters": definition.parameters_json_schema}
     assert len(json.dumps(sent, separators=(",", ":"), ensure_ascii=False)) <= 330
-    assert definition.metadata is not None
-    assert (definition.metadata["approval"], set(definition.metadata["tags"])) == (False, {"read", "subagent"})
+    known = tool_facts(definition)
+    assert (known.asks, known.tags) == (False, ("read", "subagent"))
     assert "subagent" not in (cast.seen[0].info.instructions or "")  # no section where there is only general-purpose
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deep_core import Kernel
+from deep_core import Kernel, tool_facts
 from deep_core.plugin_api import suggest
 
 from .agent import make_agent
@@ -190,7 +190,7 @@ class _OneCall:
             except Failure as problem:
                 self.problem = problem
                 raise
-            self.plugin = str((found.metadata or {}).get("plugin", "app"))
+            self.plugin = tool_facts(found).plugin
             if found.defer_loading:  # as a model does: it finds the tool first
                 return ModelResponse([ToolCallPart("search_tools", {"queries": [self._tool]}, f"{CALL_ID}-search")])
         if not self._called:

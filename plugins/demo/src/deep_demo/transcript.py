@@ -15,6 +15,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from deep_core import tool_facts
 from deep_core.plugin_api import live_text
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Transcript:
                         since = max(since, int(match[1]))
                 elif isinstance(part, ToolReturnPart):
                     results[part.tool_call_id] = Result(part.outcome, _returned(part))
-        tools = {(tool.metadata or {}).get("original", tool.name): tool.name for tool in info.function_tools}
+        tools = {tool_facts(tool).original: tool.name for tool in info.function_tools}
         return cls(prompt, since or before + 1, tools, calls, results)
 
     def call_id(self, step: int, index: int) -> str:

@@ -26,7 +26,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo
 from pydantic_ai.settings import ModelSettings
 
-from deep_core import DeepAgentDeps, Kernel
+from deep_core import STANDARD_TAGS, DeepAgentDeps, Kernel, tool_facts
 from deep_core.plugin_api import AgentParts, DeepCapability, Incident
 
 from .arguments import fill, least
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Bench", "Run", "one_line", "plain_messages"]
 
 PROMPT = "A run of the conformance suite."
-UNASKED = frozenset({"execute", "network", "destructive"})
+UNASKED = {*STANDARD_TAGS} - {"read", "write"}
 """Tags of tools that are called only with an author's examples."""
 SECONDS = 60
 """After which a run is given up: a guard against hanging, not a measure."""
@@ -210,14 +210,14 @@ class Bench:
 
     def own_tools(self, request: Request) -> list[ToolDefinition]:
         """Those of a request's tools that are the plugin's."""
-        return [tool for tool in request.tools if (tool.metadata or {}).get("plugin") == self.subject.name]
+        return [tool for tool in request.tools if tool_facts(tool).plugin == self.subject.name]
 
     def callable(self, tool: ToolDefinition) -> bool:
         """Whether a stranger may call it: the author gave examples, or it does no harm by what it says of itself."""
-        metadata = tool.metadata or {}
         if tool.name in self.suite.examples:
             return True
-        return not metadata.get("approval") and not UNASKED.intersection(metadata.get("tags", ()))
+        known = tool_facts(tool)
+        return not known.asks and UNASKED.isdisjoint(known.tags)
 
     def calls(self, canary: str) -> list[Call]:
         """One call of every tool that may be called, and one for each of the author's examples."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_ai import FunctionToolset, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset
 
-from deep_core import DeepAgentDeps, Kernel, StateSlot, create_default_deps
+from deep_core import DeepAgentDeps, Kernel, StateSlot, create_default_deps, tool_facts
 from deep_core.plugin_api import NAME, RESERVED_NAMES, RESERVED_TOOL_NAMES, static_definitions, suggest
 
 from .problem import Problem
@@ -224,7 +224,7 @@ def about_schemas(tools: Sequence[ToolDefinition], places: Mapping[str, str]) ->
 
 
 def _where(tool: ToolDefinition, places: Mapping[str, str]) -> str:
-    original: str = (tool.metadata or {}).get("original", tool.name)
+    original = tool_facts(tool).original
     return f"tool {original!r} ({places[original]})" if original in places else f"tool {original!r}"
 
 

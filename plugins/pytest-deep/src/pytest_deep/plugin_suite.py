@@ -183,6 +183,8 @@ class PluginConformance:
 
     def test_tool_names_are_plain_and_unique(self, bench: Bench) -> None:
         """Tools have names that every provider takes, each one once, and none that Pydantic AI takes for itself."""
+        from deep_core import tool_facts
+
         from .described import about_tool_names, listed_tools
 
         kernel = bench.kernel
@@ -194,7 +196,7 @@ class PluginConformance:
             run = bench.sound(bench.run(agent=agent))
             listed = listed_tools(bench.contributed("deep_toolsets"))
             known = {name for name, _ in listed}
-            names = [(tool.metadata or {})["original"] for tool in bench.own_tools(run.requests[0])]
+            names = [tool_facts(tool).original for tool in bench.own_tools(run.requests[0])]
             listed += [(name, "listed at run time") for name in names if name not in known]
         self._report(bench, about_tool_names(listed))
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from deep_core import Ask, ToolCall
+from deep_core import STANDARD_TAGS, Ask, ToolCall
 
 if TYPE_CHECKING:
     from .active import ActiveSkill
 
 __all__ = ["covers", "narrowed"]
 
-CHANGING = frozenset({"write", "execute", "network", "destructive", "subagent"})
+CHANGING = {*STANDARD_TAGS, "subagent"} - {"read"}
 """Tags of tools that do something. Others (read, and notes such as todos) are never held up. To delegate is to do what
 the child may: it starts without skills, so none of its own calls would be asked about."""
 

@@ -51,20 +51,11 @@ class AllowedTools(AbstractCapability[Any]):
             return await handler(args)
         active = ctx.deps.state[SKILLS]
         if active:
-            from deep_core import ToolCall
+            from deep_core import tool_facts
 
             from .allowed import narrowed
 
-            about = tool_def.metadata or {}
-            described = ToolCall(
-                tool=tool_def.name,
-                original=about.get("original", tool_def.name),
-                plugin=about.get("plugin", "app"),
-                tags=frozenset(about.get("tags", ("write",))),  # what the kernel takes an untagged tool for
-                args=args,
-                call_id=call.tool_call_id,
-                depth=ctx.deps.depth,
-            )
+            described = tool_facts(tool_def).call(args, call.tool_call_id, ctx.deps.depth)
             ask = narrowed(described, active.values())
             if ask is not None:
                 raise ApprovalRequired(metadata={"plugin": "skills", "reason": ask.reason})

@@ -24,6 +24,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import RunContext
 from pydantic_core import PydanticSerializationError, to_json
 
+from deep_core import tool_facts
+
 __all__ = ["StoreLargeResults"]
 
 WHOLE = "whole_result"
@@ -98,10 +100,7 @@ class StoreLargeResults(AbstractCapability[Any]):
         return await self._fitted(ctx, call, result)
 
     def _keeps(self, tool_def: ToolDefinition) -> bool:
-        metadata = tool_def.metadata or {}
-        return bool(metadata.get(WHOLE)) or not self._except.isdisjoint(
-            (tool_def.name, metadata.get("original", tool_def.name))
-        )
+        return bool((tool_def.metadata or {}).get(WHOLE)) or not self._except.isdisjoint(tool_facts(tool_def).names)
 
     async def _fitted(self, ctx: RunContext[Any], call: ToolCallPart, result: Any) -> Any:
         if isinstance(result, ToolReturn):
@@ -170,7 +169,7 @@ def _reader(ctx: RunContext[Any]) -> str | None:
     """The final name of the tool that reads files, where the agent has one."""
     tools = ctx.tool_manager.tools if ctx.tool_manager is not None else None
     for name, tool in (tools or {}).items():
-        if (tool.tool_def.metadata or {}).get("original", name) == "read_file":
+        if tool_facts(tool.tool_def).original == "read_file":
             return name
     return None
 

@@ -1,0 +1,105 @@
+"""Facts about one tool: its names, plugin and tags, and the standard tags with what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from ...plugins.contributions import ToolCall
+
+if TYPE_CHECKING:
+    from pydantic_ai.tools import ToolDefinition
+
+__all__ = ["STANDARD_TAGS", "StandardTag", "ToolFacts", "attributed_facts", "tags_of", "tool_facts"]
+
+
+class StandardTag(NamedTuple):
+    """A tag that the kernel knows: what its tools do, and the annotation of MCP tools that means the same."""
+
+    meaning: str
+    mcp_hint: str | None = None
+
+
+STANDARD_TAGS: Mapping[str, StandardTag] = {
+    "read": StandardTag("only reads", "readOnlyHint"),
+    "write": StandardTag("changes something"),
+    "execute": StandardTag("runs commands or code; asks by itself"),
+    "network": StandardTag("reaches other machines", "openWorldHint"),
+    "destructive": StandardTag("may not be reversible", "destructiveHint"),
+}
+"""The tags that the kernel knows, with their meanings."""
+DEFAULT_TAG = "write"
+"""The tag of a tool that has none: its author did not say that it only reads."""
+
+
+class ToolFacts(NamedTuple):
+    """What the kernel knows of one tool.
+
+    Attributes:
+        name: the name the model calls it by.
+        original: the name its author gave it.
+        plugin: the plugin it comes from; `app` for the application's own tools.
+        tags: its tags, the default included.
+        asks: whether it asks for approval by itself, or by its plugin's `require_approval`.
+        searches: whether it is the search for tools on demand.
+    """
+
+    name: str
+    original: str
+    plugin: str = "app"
+    tags: tuple[str, ...] = (DEFAULT_TAG,)
+    asks: bool = False
+    searches: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The final name, and the original one if it differs."""
+        return (self.name,) if self.name == self.original else (self.name, self.original)
+
+    @property
+    def key(self) -> str:
+        """`plugin:tool`, by the name that its author gave it."""
+        return f"{self.plugin}:{self.original}"
+
+    def call(self, args: Mapping[str, Any], call_id: str, depth: int) -> ToolCall:
+        """A call of the tool, as policy sees it."""
+        return ToolCall(self.name, self.original, self.plugin, frozenset(self.tags), args, call_id, depth)
+
+    def as_metadata(self) -> dict[str, Any]:
+        """The record in a tool's metadata, and beside it the keys that other packages read."""
+        return {"plugin": self.plugin, "original": self.original, "tags": self.tags, _KEY: self}
+
+
+_KEY = "deep"
+
+
+def tool_facts(definition: ToolDefinition) -> ToolFacts:
+    """The facts about a tool. For a tool of no agent, its name and tags.
+
+    Raises:
+        TypeError: its tags are not a list of strings; a tool with unreadable tags must not pass `~network`.
+    """
+    known = attributed_facts(definition)
+    return known or ToolFacts(definition.name, definition.name, tags=tags_of(definition))
+
+
+def attributed_facts(definition: ToolDefinition) -> ToolFacts | None:
+    """The record that the kernel made; None for a tool that it has not attributed."""
+    found = (definition.metadata or {}).get(_KEY)
+    return found if isinstance(found, ToolFacts) else None
+
+
+def tags_of(definition: ToolDefinition) -> tuple[str, ...]:
+    """A tool's own tags, else those that its MCP annotations mean, else the default. Raises TypeError."""
+    metadata = definition.metadata or {}
+    given: object = metadata.get("tags") or ()
+    tags = list(cast("Sequence[object]", given if isinstance(given, list | tuple | AbstractSet) else (None,)))
+    if not all(isinstance(tag, str) for tag in tags):
+        raise TypeError(f"tool {definition.name!r}: tags are a list of strings, not {given!r}")
+    hints = cast("Mapping[str, Any]", metadata.get("annotations") or {})
+    if not tags:
+        tags = [tag for tag, known in STANDARD_TAGS.items() if known.mcp_hint and hints.get(known.mcp_hint)]
+        if "read" not in tags:
+            tags.insert(0, DEFAULT_TAG)
+    return tuple(dict.fromkeys(cast("list[str]", tags)))
