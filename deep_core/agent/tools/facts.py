@@ -80,8 +80,10 @@ def tool_facts(definition: ToolDefinition) -> ToolFacts:
     Raises:
         TypeError: its tags are not a list of strings; a tool with unreadable tags must not pass `~network`.
     """
-    known = attributed_facts(definition)
-    return known or ToolFacts(definition.name, definition.name, tags=tags_of(definition))
+    found = (definition.metadata or {}).get(_KEY)  # not through attributed_facts: this runs for every tool and request
+    if isinstance(found, ToolFacts):
+        return found
+    return ToolFacts(definition.name, definition.name, tags=tags_of(definition))
 
 
 def attributed_facts(definition: ToolDefinition) -> ToolFacts | None:
