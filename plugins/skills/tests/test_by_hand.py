@@ -27,7 +27,6 @@ from tests.stubs import Call, Script, function_model
 
 Write = Callable[..., Path]
 README = Path(__file__).parent.parent / "README.md"
-PAGE = Path(__file__).parents[3] / "docs" / "skills.md"
 
 
 def test_discovery_gives_what_the_frontmatter_says(tmp_path: Path, skill: Write) -> None:
@@ -108,9 +107,3 @@ def test_the_readmes_examples_run(number: int, project: Path) -> None:
     code = blocks()[number].replace('"anthropic:claude-sonnet-4-5"', '"test"')
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_page_on_skills_names_every_option() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    missing = [name for name in deep_skills.SkillsOptions.model_fields if f"`{name}`" not in text]
-    assert missing == []
