@@ -91,12 +91,16 @@ class Attributing(WrapperToolset[Any]):
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """All tools, attributed."""
         tools, own = await self.wrapped.get_tools(ctx), calls_of(ctx).own
-        return {name: self._attributed(name, tool, own) for name, tool in tools.items()}
+        # Most are listed as a plugin's toolset attributed them: this runs for every tool and request.
+        return {
+            name: tool if tool.tool_def is own.get(name) else self._attributed(name, tool, own)
+            for name, tool in tools.items()
+        }
 
     def _attributed(self, name: str, tool: ToolsetTool[Any], own: dict[str, ToolDefinition]) -> ToolsetTool[Any]:
         definition = tool.tool_def
         if definition.capability_id == "deep" and attributed_facts(definition) is not None:
-            return tool  # by its plugin's toolset
+            return tool  # attributed by its plugin's toolset, and changed by another capability
         if name not in own or name in self._foreign:
             self._foreign.add(name)
             plugin = self.owners.get(definition.capability_id or "", "app")

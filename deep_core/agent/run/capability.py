@@ -96,6 +96,7 @@ class DeepCapability(DeepBase):
             for s in parts.static
             if s.value.needs or _TOOL.search(str(s.value.text))
         }
+        self._listed: tuple[list[ToolDefinition], Mapping[str, str], frozenset[str]] = ([], {}, frozenset())
         self._needs_offered = bool(self._needs) or any(section.value.needs for section in parts.live)
 
     @classmethod
@@ -174,14 +175,19 @@ class DeepCapability(DeepBase):
         self.parts.native_tools.filter(request_context)
         offered = frozenset[str]()
         if self._needs_offered:
-            definitions = request_context.model_request_parameters.function_tools
-            names = {tool_facts(d).original: d.name for d in definitions}
-            offered = frozenset(names) | frozenset(names.values())
+            names, offered = self._names(request_context.model_request_parameters.function_tools)
             if self._needs:
                 self._fit_sections(request_context, offered, names)
         if self.parts.live or self.parts.processors:
             await self._history.prepare(ctx, request_context, offered)
         return request_context
+
+    def _names(self, definitions: list[ToolDefinition]) -> tuple[Mapping[str, str], frozenset[str]]:
+        """Map original names to final ones, and collect both. Kept until other tools are listed."""
+        if self._listed[0] != definitions:  # compares identities first: most requests list what the last one did
+            names = {tool_facts(definition).original: definition.name for definition in definitions}
+            self._listed = ([*definitions], names, frozenset((*names, *names.values())))
+        return self._listed[1:]
 
     def _fit_sections(self, request: ModelRequestContext, offered: frozenset[str], names: Mapping[str, str]) -> None:
         parameters = request.model_request_parameters

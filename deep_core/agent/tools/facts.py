@@ -15,7 +15,7 @@ __all__ = ["STANDARD_TAGS", "StandardTag", "ToolFacts", "attributed_facts", "tag
 
 
 class StandardTag(NamedTuple):
-    """A tag that the kernel knows: what its tools do, and the annotation of MCP tools that means the same."""
+    """A tag that the kernel knows: what its tools do, and the equivalent annotation of MCP tools."""
 
     meaning: str
     mcp_hint: str | None = None
@@ -30,7 +30,7 @@ STANDARD_TAGS: Mapping[str, StandardTag] = {
 }
 """The tags that the kernel knows, with their meanings."""
 DEFAULT_TAG = "write"
-"""The tag of a tool that has none: its author did not say that it only reads."""
+"""The tag of a tool without tags: its author did not say that it only reads."""
 
 
 class ToolFacts(NamedTuple):
@@ -38,8 +38,8 @@ class ToolFacts(NamedTuple):
 
     Attributes:
         name: the name the model calls it by.
-        original: the name its author gave it.
-        plugin: the plugin it comes from; `app` for the application's own tools.
+        original: the name that its author gave it.
+        plugin: its plugin; `app` for the application's own tools.
         tags: its tags, the default included.
         asks: whether it asks for approval by itself, or by its plugin's `require_approval`.
         searches: whether it is the search for tools on demand.
@@ -59,15 +59,15 @@ class ToolFacts(NamedTuple):
 
     @property
     def key(self) -> str:
-        """`plugin:tool`, by the name that its author gave it."""
+        """`plugin:tool`, with the original name."""
         return f"{self.plugin}:{self.original}"
 
     def call(self, args: Mapping[str, Any], call_id: str, depth: int) -> ToolCall:
-        """A call of the tool, as policy sees it."""
+        """Describe a call of the tool for the policy."""
         return ToolCall(self.name, self.original, self.plugin, frozenset(self.tags), args, call_id, depth)
 
     def as_metadata(self) -> dict[str, Any]:
-        """The record in a tool's metadata, and beside it the keys that other packages read."""
+        """Return the metadata of the tool: this record, and the keys that other packages read."""
         return {"plugin": self.plugin, "original": self.original, "tags": self.tags, _KEY: self}
 
 
@@ -75,25 +75,22 @@ _KEY = "deep"
 
 
 def tool_facts(definition: ToolDefinition) -> ToolFacts:
-    """The facts about a tool. For a tool of no agent, its name and tags.
+    """Return the facts about a tool: its name and tags if no kernel attributed it.
 
     Raises:
         TypeError: its tags are not a list of strings; a tool with unreadable tags must not pass `~network`.
     """
-    found = (definition.metadata or {}).get(_KEY)  # not through attributed_facts: this runs for every tool and request
-    if isinstance(found, ToolFacts):
-        return found
-    return ToolFacts(definition.name, definition.name, tags=tags_of(definition))
+    return attributed_facts(definition) or ToolFacts(definition.name, definition.name, tags=tags_of(definition))
 
 
 def attributed_facts(definition: ToolDefinition) -> ToolFacts | None:
-    """The record that the kernel made; None for a tool that it has not attributed."""
+    """Return the record that the kernel made, or None if it did not attribute the tool."""
     found = (definition.metadata or {}).get(_KEY)
     return found if isinstance(found, ToolFacts) else None
 
 
 def tags_of(definition: ToolDefinition) -> tuple[str, ...]:
-    """A tool's own tags, else those that its MCP annotations mean, else the default. Raises TypeError."""
+    """Return a tool's own tags, else those of its MCP annotations, else the default. Raises TypeError."""
     metadata = definition.metadata or {}
     given: object = metadata.get("tags") or ()
     tags = list(cast("Sequence[object]", given if isinstance(given, list | tuple | AbstractSet) else (None,)))
