@@ -54,7 +54,6 @@ LARGE = """
 import asyncio, pathlib, resource, sys
 import deep_backends, deep_uploads
 from deep_core import Kernel, create_default_deps
-from tests.drawn import sample
 
 root, way, size = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 unit = 1024 if sys.platform == "darwin" else 1
