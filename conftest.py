@@ -16,6 +16,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.set_threshold(50_000, 20, 20)
 
 
+@pytest.hookimpl(trylast=True)  # after -m and -k: the skip counts what they leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what this machine cannot run."""
     one_skip_for_all(config, items)
