@@ -411,6 +411,7 @@ def test_the_doctor_survives_a_plugin_that_ends_the_process_and_names_it(environ
     assert checks["agent"]["ok"] is False
 
 
+@pytest.mark.exhaustive
 def test_the_doctor_names_broken_plugins_of_every_status_and_what_to_type(environment: Environment) -> None:
     kinds = ["missing_extra", "missing_extra_in_hook", "missing_plugin", "raising_hook", "system_exit", "too_new"]
     environment.install(CLI, GOOD, *(BROKEN[kind].distribution for kind in kinds))

@@ -539,7 +539,7 @@ def test_on_one_event_loop(root: Path) -> None:
     check_all(stage)
 
 
-@pytest.mark.more
+@pytest.mark.exhaustive
 def test_on_four_threads_with_a_loop_each(root: Path) -> None:
     stage = Stage(root)
 

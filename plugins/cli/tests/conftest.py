@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import pty
 import select
@@ -17,6 +18,8 @@ import pytest
 
 from plugins.cli.tests.forked import Forked, Nursery
 from tests.environments import REPOSITORY, Distribution, Environment, Finished
+
+NUMBERS = itertools.count()
 
 
 def ours(name: str) -> Distribution:
@@ -136,7 +139,9 @@ def _answered(process: subprocess.Popen[bytes] | Forked, here: int, answers: lis
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user without configuration, cache, data or keys, and a current folder of their own."""
-    home = tmp_path_factory.mktemp("home")
+    number = next(NUMBERS)
+    # To find the next number, pytest would look through the folders of all tests before: thousands.
+    home = tmp_path_factory.mktemp(f"cli-home-{number}", numbered=False)
     for key in os.environ:
         if key.startswith(("DEEP_", "XDG_")) or key.endswith("_API_KEY"):
             monkeypatch.delenv(key)
@@ -144,7 +149,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         monkeypatch.setenv(key, str(home))
     # What runs in this process sees these plugins only, whatever else the environment of the tests has.
     monkeypatch.setenv("DEEP_PLUGINS_ALLOW", "backends,cli,demo,filesystem")
-    monkeypatch.chdir(tmp_path_factory.mktemp("folder"))
+    monkeypatch.chdir(tmp_path_factory.mktemp(f"cli-folder-{number}", numbered=False))
     return home
 
 
