@@ -204,17 +204,6 @@ def test_one_that_fails_while_closing_does_not_keep_the_others_from_it(error: ty
     assert [(incident.plugin, incident.where) for incident in kernel.incidents] == [("a", "on_close")]
 
 
-def test_what_would_have_to_be_awaited_is_refused_when_it_is_registered() -> None:
-    async def close() -> None: ...
-
-    def toolsets(context: Any) -> list[Any]:
-        context.on_close(close)
-        return []
-
-    with pytest.raises(PluginError, match=r"takes a plain function, and .*close is async def"):
-        kernel_of(plugin("a", toolsets=toolsets), strict=True).create_agent(scripted())
-
-
 @pytest.mark.parametrize("how", ["in a with statement", "by hand", "without close"])
 def test_a_kernel_its_agents_and_sessions_are_let_go(how: str) -> None:
     kernel, _ = of_kind("red")

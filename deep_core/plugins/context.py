@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -79,14 +78,5 @@ class PluginContext:
         return folder
 
     def on_close(self, function: Callable[[], object]) -> None:
-        """Run `function` when the kernel is closed; the last one registered runs first.
-
-        Raises:
-            TypeError: it is `async def`: nobody could await it, as `kernel.close()` may run without an event loop.
-        """
-        if inspect.iscoroutinefunction(function):
-            raise TypeError(
-                f"context.on_close takes a plain function, and {function.__qualname__} is async def: nothing would "
-                "await it; close there what can be closed without awaiting, and the rest when a run or session ends"
-            )
+        """Run `function`, plain or async, when the kernel closes. The last one registered runs first."""
         self._kernel.on_close(self.plugin, function)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
+from inspect import isawaitable, iscoroutine
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ..errors import ConfigError, PluginError, clash_message, suggest, warn
 from ..tracing import Trace, Tracer
@@ -23,12 +24,25 @@ from .registry import Registry
 from .status import ConfigSource, candidate_from_object, entry_source, find_plugins
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from .options import PluginOptions
 
-__all__ = ["PluginKernel", "default_kernel"]
+__all__ = ["PluginKernel", "Run", "default_kernel"]
 
 SESSION_NAMES = ("app", "backend", "clone_for_subagent", "depth", "dump", "load", "session_id", "state")
 """Fields and methods of `DeepAgentDeps`: no slot or session method can have these names."""
+
+
+CLOSE_WAIT = 30.0
+"""Seconds that closing a kernel waits for runs under way."""
+
+
+class Run(NamedTuple):
+    """A run under way: its event loop, and how errors name it."""
+
+    loop: AbstractEventLoop
+    label: str
 
 
 class PluginKernel:
@@ -66,6 +80,9 @@ class PluginKernel:
         self._closed = False
         self._active: tuple[str, ...] = ()
         self._closers: list[tuple[str, Callable[[], object]]] = []
+        self._runs: list[Run] = []
+        self._run_ended = threading.Condition()
+        self._close_error: Exception | SystemExit | None = None
         self._lock = threading.RLock()
         self._incidents = Incidents(strict)
         self._reported: set[tuple[str, str, type[BaseException]]] = set()
@@ -277,34 +294,104 @@ class PluginKernel:
 
     # -- the end -------------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def running(self, label: str) -> Generator[Run]:
+        """Count a run as under way while the block runs. Call it in the run's event loop."""
+        from asyncio import get_running_loop
+
+        run = Run(get_running_loop(), label)
+        with self._run_ended:
+            self._runs.append(run)
+        try:
+            yield run
+        finally:
+            with self._run_ended:
+                self._runs.remove(run)
+                self._run_ended.notify_all()
+
+    def _under_way(self) -> list[str]:
+        # A run whose event loop has stopped cannot end: closing does not wait for it.
+        return [run.label for run in self._runs if run.loop.is_running()]
+
+    def _await_runs(self, seconds: float) -> None:
+        with self._run_ended:
+            self._run_ended.wait_for(lambda: not self._under_way(), seconds)
+
     def on_close(self, plugin: str, function: Callable[[], object]) -> None:
         """Register what `close` runs."""
-        with self._lock:
-            self._closers.append((plugin, function))
+        self._closers.append((plugin, function))
 
-    def close(self) -> None:
-        """Run what plugins registered with `on_close`, the last one first, and let everything go. Idempotent."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            closers, self._closers = self._closers[::-1], []
-        failed: Exception | SystemExit | None = None
-        for plugin, function in closers:
-            try:
-                function()
-            except (Exception, SystemExit) as error:
-                failed = failed or error
-                self._incidents.note(plugin, "on_close", error, "closing went on")
+    async def aclose(self, wait: float = CLOSE_WAIT) -> None:
+        """Wait for runs under way, run what plugins registered with `on_close`, the last one first, and free all.
+
+        Repeating it does nothing.
+
+        Args:
+            wait: seconds to wait for runs. Then the kernel closes anyway, and a warning names the runs.
+        """
+        from asyncio import to_thread
+
+        if self._under_way():
+            await to_thread(self._await_runs, wait)
+        for plugin, function in self._close():
+            with self._contained(plugin):
+                result = function()
+                if isawaitable(result):
+                    await result
+
+    def close(self, wait: float = CLOSE_WAIT) -> None:
+        """Do what `aclose` does, in a program without an event loop. An async function runs in a new event loop.
+
+        Inside a running event loop it waits for no run and fails for an async function: use `aclose` there.
+        """
+        import asyncio
+
+        try:
+            asyncio.get_running_loop()
+            has_loop = True
+        except RuntimeError:
+            has_loop = False
+            self._await_runs(wait)
+        for plugin, function in self._close():
+            with self._contained(plugin):
+                result = function()
+                if iscoroutine(result) and has_loop:
+                    result.close()
+                    raise PluginError(f"kernel.close() cannot await {result.__qualname__}: use await kernel.aclose()")
+                if isawaitable(result):
+                    loop = asyncio.new_event_loop()  # asyncio.run would take away the loop of agent.run_sync
+                    with closing(loop):
+                        loop.run_until_complete(result)
+
+    def _close(self) -> Iterator[tuple[str, Callable[[], object]]]:
+        self._closed = True
+        if runs := self._under_way():
+            warn(f"the kernel was closed while {len(runs)} runs were under way: {', '.join(runs)}")
+        while self._closers:
+            yield self._closers.pop()
         self._registry.clear()
-        if failed is not None and self.strict:
-            raise failed
+        if self._close_error is not None and self.strict:
+            raise self._close_error
+
+    @contextmanager
+    def _contained(self, plugin: str) -> Generator[None]:
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            self._close_error = self._close_error or error
+            self._incidents.note(plugin, "on_close", error, "closing continued")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self.active) or 'no plugins'})"

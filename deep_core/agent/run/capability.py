@@ -137,17 +137,21 @@ class DeepCapability(DeepBase):
     # -- the run -------------------------------------------------------------------------------------------------
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
-        """Check the session, and tell listeners of the run's start and end."""
-        session(ctx).state.bind(self.parts.kernel)
-        await self.parts.emit(RunStartEvent, ctx)
-        error: BaseException | None = None
-        try:
-            return await handler()
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            await self.parts.emit(RunEndEvent, ctx, error=None if error is None else describe_error(error))
+        """Hold the session, and tell listeners of the run's start and end."""
+        deps = session(ctx)
+        deps.state.bind(self.parts.kernel)
+        agent = f" of agent {ctx.agent.name}" if ctx.agent and ctx.agent.name else ""
+        label = f"run {ctx.run_id}{agent} in session {deps.session_id}"
+        with self.parts.kernel.running(label) as run, deps.state.hold(run):
+            await self.parts.emit(RunStartEvent, ctx)
+            error: BaseException | None = None
+            try:
+                return await handler()
+            except BaseException as raised:
+                error = raised
+                raise
+            finally:
+                await self.parts.emit(RunEndEvent, ctx, error=None if error is None else describe_error(error))
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
         """Tell listeners which calls a person denied: nothing of these comes by here again."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from ...plugins.kernel import PluginKernel
+    from ...plugins.kernel import PluginKernel, Run
 
 __all__ = ["DeepAgentDeps", "SessionState", "create_default_deps", "session"]
 
@@ -51,6 +52,7 @@ class SessionState:
         self._stored: dict[str, Any] = dict(stored or {})
         self._parent = parent
         self._kernel: PluginKernel | None = None
+        self._run: Run | None = None
         self._lock = threading.RLock()  # tools run in threads too; a default must be made once
         self.invalid: dict[str, str] = {}
         """Slots whose stored data did not validate, and why."""
@@ -61,6 +63,30 @@ class SessionState:
         """Tell which kernel knows the slots by name. The first one stays."""
         if self._kernel is None:
             self._kernel = kernel
+
+    @contextmanager
+    def hold(self, run: Run) -> Generator[None]:
+        """Keep other runs out of the session while the block runs.
+
+        Raises:
+            pydantic_ai.UserError: another run holds it.
+        """
+        with self._lock:
+            if self._run is not None and self._run.loop.is_running():  # a run in a stopped event loop is abandoned
+                from pydantic_ai import UserError
+
+                raise UserError(
+                    f"{self._run.label} has not ended, and a session has one run at a time. Await that run (if it "
+                    "streams: leave its `with` block), or give this run a session of its own: "
+                    "deps=create_default_deps(); in a tool that runs an agent: deps=ctx.deps.clone_for_subagent()"
+                )
+            self._run = run
+        try:
+            yield
+        finally:
+            with self._lock:
+                if self._run is run:
+                    self._run = None
 
     @overload
     def __getitem__(self, key: StateSlot[T]) -> T: ...
