@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 HOMES = {
     "agent.config": ["AgentConfig"],
-    "agent.context": ["AgentContext"],
+    "agent.context": ["AgentContext", "BackendContext"],
     "agent.kernel": ["Kernel", "create_deep_agent"],
     "agent.run.capability": ["agent_context"],
     "plugins.context": ["PluginContext"],

@@ -1,6 +1,6 @@
 # The names of __init__.py as type checkers see them: at run time each is imported on first use.
 from .agent.config import AgentConfig
-from .agent.context import AgentContext
+from .agent.context import AgentContext, BackendContext
 from .agent.explain import Explanation, explain
 from .agent.kernel import Kernel, create_deep_agent
 from .agent.run.capability import agent_context
@@ -50,6 +50,7 @@ __all__ = [
     "Allow",
     "ApprovalEvent",
     "Ask",
+    "BackendContext",
     "BackendFactory",
     "BackendProtocol",
     "CompactionEvent",

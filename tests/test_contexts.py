@@ -10,9 +10,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic_ai import FunctionToolset, RunContext
 from pydantic_ai.models.test import TestModel
-from pydantic_ai.workspaces import UnavailableWorkspace
+from pydantic_ai.workspaces import LocalWorkspaceBackend, UnavailableWorkspace, WorkspaceBackend
 
-from deep_core import Kernel, PluginContext, PluginError, PluginOptions, PluginWarning, create_default_deps
+from deep_core import (
+    BackendContext,
+    DeepAgentDeps,
+    Kernel,
+    PluginContext,
+    PluginError,
+    PluginOptions,
+    PluginWarning,
+    create_default_deps,
+)
 from deep_core.names import folder_name
 from tests.plugins_by_hand import Site, agent_of, kernel_of, plugin, returns, run, scripted, site
 from tests.stubs import Call
@@ -161,6 +170,37 @@ def test_a_session_has_the_folder_of_its_id(tmp_path: Path) -> None:
     deps = create_default_deps()
     assert context.session_dir(deps) == context.session_dir(deps.session_id)
     assert context.session_dir(deps).is_dir()
+
+
+# -- a backend for each session ----------------------------------------------------------------------------------------
+
+
+def in_its_folder(context: BackendContext) -> WorkspaceBackend:
+    """A backend that keeps a session's files."""
+    return LocalWorkspaceBackend(context.session_dir(context.session_id))
+
+
+async def keep(ctx: RunContext[Any], text: str) -> str:
+    """Add a line to the session's notes, and return all of them."""
+    home = Path(str(await ctx.workspace.working_dir()))
+    with (home / "notes").open("a") as file:
+        file.write(f"{text}\n")
+    return (home / "notes").read_text()
+
+
+@pytest.mark.parametrize("how", ["by name", "from code"])
+def test_a_backend_factory_gets_the_sessions_id_so_that_its_files_outlive_the_process(tmp_path: Path, how: str) -> None:
+    def go_on(text: str, deps: DeepAgentDeps[Any]) -> str:
+        kernel = kernel_of(plugin("archive", backends={"archive": in_its_folder}), data_dir=tmp_path)
+        backend = "archive" if how == "by name" else in_its_folder
+        agent = kernel.create_agent(scripted(Call("keep", {"text": text})), tools=[keep], backend=backend)
+        (part,) = returns(run(agent, deps=deps).all_messages())
+        return str(part.content)
+
+    ann, ben = create_default_deps(), create_default_deps()
+    assert go_on("milk", ann) == "milk\n"
+    assert go_on("bread", DeepAgentDeps[Any].load(ann.dump())) == "milk\nbread\n"
+    assert go_on("tea", ben) == "tea\n"
 
 
 TEXTS = st.text(alphabet=st.characters(), max_size=200)

@@ -158,7 +158,8 @@ def check_backends(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None
     agent = kernel.create_agent(function_model(Script(Call("note"), "done")), tools=[note], backend="scratch")
     deps = create_default_deps(kernel=kernel)
     assert returned(run(kernel, agent, deps=deps)) == ["hello"]
-    assert isinstance(deps.backend, deep_backends.MemoryBackend)
+    assert isinstance(deps.backend, deep_backends.LocalBackend)
+    assert (kernel.context("example").session_dir(deps) / "note.txt").read_text() == "hello"
 
 
 def check_history_processors(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:

@@ -87,6 +87,13 @@ def test_a_plugin_that_asks_for_an_unknown_model_reads_the_same() -> None:
     assert "this kernel has no plugin 'echo'" in found[0]
 
 
+def test_a_run_that_is_given_an_unknown_model_has_pydantic_ais_own_error(site: Site) -> None:
+    site.install("echo", ECHO.format(sections=[]))
+    agent = Kernel(disable=["echo"]).create_agent(scripted())
+    with pytest.raises(UserError, match="^Unknown model: echo:twice$"):
+        run(agent, model="echo:twice")
+
+
 def test_what_else_is_wrong_with_a_model_is_said_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UserError, match="OPENAI_API_KEY"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .assemble import Assembly
     from .run.session import DeepAgentDeps
 
-__all__ = ["AgentContext"]
+__all__ = ["AgentContext", "BackendContext"]
 
 
 class AgentContext(PluginContext):
@@ -83,3 +83,15 @@ class AgentContext(PluginContext):
             TypeError: an unknown parameter, or one that a subagent cannot change.
         """
         return self._assembly.child(model, parameters)
+
+
+class BackendContext(AgentContext):
+    """What a backend factory receives: its plugin's context, for one session.
+
+    Attributes:
+        session_id: the session that the backend is for. A subagent's session has its parent's id.
+    """
+
+    def __init__(self, context: AgentContext, session_id: str) -> None:
+        vars(self).update(vars(context))
+        self.session_id = session_id

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic_ai.capabilities import HistoryProcessor
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from ..agent.context import AgentContext
+    from ..agent.context import BackendContext
     from ..agent.run.session import DeepAgentDeps
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-BackendFactory: TypeAlias = "Callable[[AgentContext], WorkspaceBackend]"
+BackendFactory: TypeAlias = "Callable[[BackendContext], WorkspaceBackend]"
 """Makes one session's backend. Called once a session, without I/O: a backend connects on first use."""
 
 ProcessorPhase = Literal["redact", "reduce", "annotate"]

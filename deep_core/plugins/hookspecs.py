@@ -140,7 +140,8 @@ def deep_backends(context: AgentContext) -> Mapping[str, BackendFactory]:  # pyr
     """Backends by name: places for files and commands.
 
     Called:
-        Once for every agent. The kernel calls the factory of the chosen backend once for each session.
+        Once for every agent. The kernel calls the factory of the chosen backend once for each session, with a
+        `BackendContext`: the plugin's context and the `session_id`.
 
     Result:
         `backend="name"` selects a backend. Two backends with the same name are an error that names both plugins. If the
@@ -150,9 +151,9 @@ def deep_backends(context: AgentContext) -> Mapping[str, BackendFactory]:  # pyr
         from deep_core import hookimpl
 
         def scratch(context):
-            from deep_backends import memory_backend
+            from deep_backends import local_backend
 
-            return memory_backend()
+            return local_backend(context.session_dir(context.session_id))
 
         @hookimpl
         def deep_backends(context):
@@ -345,7 +346,8 @@ def deep_resolve_model(model_id: str) -> Model | None:
 
     Result:
         The first model wins. If all plugins return None, Pydantic AI resolves the id. The kernel skips a plugin that
-        raises.
+        raises. If an agent is created with an id that nothing resolves, such as `acme:echo`, the error has the status
+        of the plugin `acme`. If a run is given one, `agent.run(model="acme:echo")`, the error is Pydantic AI's own.
 
     Example:
         from deep_core import hookimpl

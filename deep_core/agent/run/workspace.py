@@ -18,10 +18,10 @@ from pydantic_ai.workspaces import (
 
 from ...errors import PluginError, suggest
 from ...plugins.contributions import BackendFactory
+from ..context import AgentContext, BackendContext
 
 if TYPE_CHECKING:
     from ...tracing import Tracer
-    from ..context import AgentContext
     from .session import DeepAgentDeps
 
 __all__ = ["BackendProtocol", "SandboxProtocol", "Workspaces"]
@@ -86,7 +86,7 @@ class Workspaces:
         """Return the session's backend; create it on first use and keep it in the deps."""
         backend = deps.backend
         if backend is None:
-            backend = self._make()
+            backend = self._make(deps.session_id)
             # deps belongs to one session, so that a session gets one backend.
             deps.backend = backend
         else:
@@ -98,7 +98,7 @@ class Workspaces:
             return _Here(backend if isinstance(backend, Workspace) else Workspace(backend), ref)
         return backend
 
-    def _make(self) -> WorkspaceBackend:
+    def _make(self, session_id: str) -> WorkspaceBackend:
         chosen = self._chosen
         if chosen is None:
             if "memory" not in self._provided:
@@ -110,10 +110,10 @@ class Workspaces:
         if isinstance(chosen, str):
             factory, context = self._provided[chosen]
             with self._tracer.step(context.plugin, "backend", chosen):
-                return _checked(factory(context), chosen)
+                return _checked(factory(BackendContext(context, session_id)), chosen)
         if isinstance(chosen, WorkspaceBackend):
             return chosen
-        return _checked(chosen(self._context), getattr(chosen, "__name__", "backend"))
+        return _checked(chosen(BackendContext(self._context, session_id)), getattr(chosen, "__name__", "backend"))
 
 
 def _require_backend(given: object, what: str, wanted: str) -> None:
