@@ -90,7 +90,7 @@ def test_a_plugin_that_asks_for_an_unknown_model_reads_the_same() -> None:
 def test_a_run_that_is_given_an_unknown_model_has_pydantic_ais_own_error(site: Site) -> None:
     site.install("echo", ECHO.format(sections=[]))
     agent = Kernel(disable=["echo"]).create_agent(scripted())
-    with pytest.raises(UserError, match="^Unknown model: echo:twice$"):
+    with pytest.raises(UserError, match=r"^Unknown model: echo:twice$"):
         run(agent, model="echo:twice")
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from inspect import isawaitable, iscoroutine
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import ConfigError, PluginError, clash_message, suggest, warn
 from ..tracing import Trace, Tracer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .options import PluginOptions
 
-__all__ = ["PluginKernel", "Run", "default_kernel"]
+__all__ = ["PluginKernel", "default_kernel"]
 
 SESSION_NAMES = ("app", "backend", "clone_for_subagent", "depth", "dump", "load", "session_id", "state")
 """Fields and methods of `DeepAgentDeps`: no slot or session method can have these names."""
@@ -36,13 +36,6 @@ SESSION_NAMES = ("app", "backend", "clone_for_subagent", "depth", "dump", "load"
 
 CLOSE_WAIT = 30.0
 """Seconds that closing a kernel waits for runs under way."""
-
-
-class Run(NamedTuple):
-    """A run under way: its event loop, and how errors name it."""
-
-    loop: AbstractEventLoop
-    label: str
 
 
 class PluginKernel:
@@ -80,8 +73,8 @@ class PluginKernel:
         self._closed = False
         self._active: tuple[str, ...] = ()
         self._closers: list[tuple[str, Callable[[], object]]] = []
-        self._runs: list[Run] = []
-        self._run_ended = threading.Condition()
+        self.runs: list[tuple[AbstractEventLoop, str]] = []  # those under way, with what errors call them
+        self.run_ended = threading.Condition()
         self._close_error: Exception | SystemExit | None = None
         self._lock = threading.RLock()
         self._incidents = Incidents(strict)
@@ -294,28 +287,13 @@ class PluginKernel:
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def running(self, label: str) -> Generator[Run]:
-        """Count a run as under way while the block runs. Call it in the run's event loop."""
-        from asyncio import get_running_loop
-
-        run = Run(get_running_loop(), label)
-        with self._run_ended:
-            self._runs.append(run)
-        try:
-            yield run
-        finally:
-            with self._run_ended:
-                self._runs.remove(run)
-                self._run_ended.notify_all()
-
     def _under_way(self) -> list[str]:
         # A run whose event loop has stopped cannot end: closing does not wait for it.
-        return [run.label for run in self._runs if run.loop.is_running()]
+        return [label for loop, label in self.runs if loop.is_running()]
 
     def _await_runs(self, seconds: float) -> None:
-        with self._run_ended:
-            self._run_ended.wait_for(lambda: not self._under_way(), seconds)
+        with self.run_ended:
+            self.run_ended.wait_for(lambda: not self._under_way(), seconds)
 
     def on_close(self, plugin: str, function: Callable[[], object]) -> None:
         """Register what `close` runs."""
@@ -347,8 +325,7 @@ class PluginKernel:
         import asyncio
 
         try:
-            asyncio.get_running_loop()
-            has_loop = True
+            has_loop = bool(asyncio.get_running_loop())
         except RuntimeError:
             has_loop = False
             self._await_runs(wait)
@@ -359,8 +336,7 @@ class PluginKernel:
                     result.close()
                     raise PluginError(f"kernel.close() cannot await {result.__qualname__}: use await kernel.aclose()")
                 if isawaitable(result):
-                    loop = asyncio.new_event_loop()  # asyncio.run would take away the loop of agent.run_sync
-                    with closing(loop):
+                    with closing(asyncio.new_event_loop()) as loop:  # asyncio.run would drop that of agent.run_sync
                         loop.run_until_complete(result)
 
     def _close(self) -> Iterator[tuple[str, Callable[[], object]]]:

@@ -140,9 +140,9 @@ class DeepCapability(DeepBase):
         """Hold the session, and tell listeners of the run's start and end."""
         deps = session(ctx)
         deps.state.bind(self.parts.kernel)
-        agent = f" of agent {ctx.agent.name}" if ctx.agent and ctx.agent.name else ""
-        label = f"run {ctx.run_id}{agent} in session {deps.session_id}"
-        with self.parts.kernel.running(label) as run, deps.state.hold(run):
+        name = ctx.agent.name if ctx.agent else None
+        label = f"run {ctx.run_id} of agent {name or 'without a name'} in session {deps.session_id}"
+        with deps.state.hold(self.parts.kernel, label):
             await self.parts.emit(RunStartEvent, ctx)
             error: BaseException | None = None
             try:

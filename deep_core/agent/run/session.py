@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
+from asyncio import get_running_loop
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,11 +16,13 @@ from ...errors import describe_error, suggest, warn
 from ...plugins.contributions import StateSlot
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from pydantic import TypeAdapter
     from pydantic_ai import RunContext
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from ...plugins.kernel import PluginKernel, Run
+    from ...plugins.kernel import PluginKernel
 
 __all__ = ["DeepAgentDeps", "SessionState", "create_default_deps", "session"]
 
@@ -52,7 +55,7 @@ class SessionState:
         self._stored: dict[str, Any] = dict(stored or {})
         self._parent = parent
         self._kernel: PluginKernel | None = None
-        self._run: Run | None = None
+        self._run: tuple[AbstractEventLoop, str] | None = None
         self._lock = threading.RLock()  # tools run in threads too; a default must be made once
         self.invalid: dict[str, str] = {}
         """Slots whose stored data did not validate, and why."""
@@ -65,28 +68,31 @@ class SessionState:
             self._kernel = kernel
 
     @contextmanager
-    def hold(self, run: Run) -> Generator[None]:
-        """Keep other runs out of the session while the block runs.
+    def hold(self, kernel: PluginKernel, label: str) -> Generator[None]:
+        """Keep other runs out of the session, and the kernel from closing, while the block runs.
 
         Raises:
-            pydantic_ai.UserError: another run holds it.
+            pydantic_ai.UserError: another run holds the session.
         """
+        run = get_running_loop(), label
         with self._lock:
-            if self._run is not None and self._run.loop.is_running():  # a run in a stopped event loop is abandoned
+            if self._run is not None and self._run[0].is_running():  # a run in a stopped event loop is abandoned
                 from pydantic_ai import UserError
 
                 raise UserError(
-                    f"{self._run.label} has not ended, and a session has one run at a time. Await that run (if it "
+                    f"{self._run[1]} has not ended, and a session has one run at a time. Await that run (if it "
                     "streams: leave its `with` block), or give this run a session of its own: "
                     "deps=create_default_deps(); in a tool that runs an agent: deps=ctx.deps.clone_for_subagent()"
                 )
             self._run = run
+        kernel.runs.append(run)
         try:
             yield
         finally:
-            with self._lock:
-                if self._run is run:
-                    self._run = None
+            self._run = None if self._run is run else self._run
+            with kernel.run_ended:
+                kernel.runs.remove(run)
+                kernel.run_ended.notify_all()
 
     @overload
     def __getitem__(self, key: StateSlot[T]) -> T: ...
