@@ -127,13 +127,7 @@ class PromptSection:
 
     @classmethod
     def live(
-        cls,
-        name: str,
-        fn: LiveText,
-        *,
-        order: int = 100,
-        locked: bool = False,
-        needs: Sequence[str] = (),
+        cls, name: str, fn: LiveText, *, order: int = 100, locked: bool = False, needs: Sequence[str] = ()
     ) -> PromptSection:
         """A section that may change during a conversation.
 

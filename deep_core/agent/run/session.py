@@ -6,9 +6,9 @@ import json
 import threading
 import uuid
 from asyncio import get_running_loop
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
@@ -205,9 +205,7 @@ class SessionState:
                 try:
                     data = _adapter(slot).dump_python(value, mode="json")
                 except Exception as error:
-                    raise ValueError(
-                        f"state slot {name!r} cannot be stored: {type(error).__name__}: {error}"
-                    ) from error
+                    raise ValueError(f"state slot {name!r} cannot be stored: {describe_error(error)}") from error
                 out[name] = {"version": slot.version, "data": data}
         return dict(sorted(out.items()))
 
@@ -219,12 +217,8 @@ class SessionState:
 
 
 def _are_slots(slots: Any) -> bool:
-    if not isinstance(slots, dict):
-        return False
-    return all(
-        isinstance(slot, dict) and {"version", "data"} <= cast("Any", slot).keys()
-        for slot in cast("dict[str, Any]", slots).values()
-    )
+    values: Iterable[Any] = cast("Any", slots).values() if isinstance(slots, dict) else (None,)
+    return all(isinstance(slot, dict) and {"version", "data"} <= cast("Any", slot).keys() for slot in values)
 
 
 def _adapter(slot: StateSlot[Any]) -> TypeAdapter[Any]:
@@ -330,13 +324,7 @@ class DeepAgentDeps(Generic[App]):
 
     def clone_for_subagent(self) -> DeepAgentDeps[App]:
         """A child session: the same backend and `app`, slots as they declare (`share` or `fresh`), one deeper."""
-        return DeepAgentDeps(
-            backend=self.backend,
-            session_id=self.session_id,
-            state=self.state.child(),
-            app=self.app,
-            depth=self.depth + 1,
-        )
+        return replace(self, state=self.state.child(), depth=self.depth + 1)
 
 
 def session(ctx: RunContext[Any]) -> DeepAgentDeps[Any]:
