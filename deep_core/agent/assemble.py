@@ -1,9 +1,9 @@
-"""Assemble: from what the plugins contribute to one `pydantic_ai.Agent`."""
+"""Assembly of one `pydantic_ai.Agent` from what plugins contribute."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from itertools import takewhile
@@ -31,7 +31,7 @@ from .run.session import DeepAgentDeps
 from .run.workspace import Workspaces
 from .spec import PASSED_ON, CallerSpec, validated_options
 from .tools.assembly import ToolAssembly
-from .tools.expressions import ToolExpression, as_expression
+from .tools.expressions import as_expression
 from .tools.toolsets import check_rule
 
 if TYPE_CHECKING:
@@ -101,17 +101,12 @@ class Assembly:
             vet(given, "a subagent", approver=False, native_tools=self._native_tools())
         child = Assembly(spec)
         agent = child.agent()
-        self._guarded({*self.guards} - {*child.guards})
+        if missing := {*self.guards} - {*child.guards}:  # left out, or failed since
+            raise PluginError(f"a subagent cannot be made without {min(missing)!r}, which checks its parent's calls")
         narrower = changes.get("tool_filter")
         if narrower is not None and child.known is not None:
             check_rule(as_expression(narrower), child.known, "tool_filter")
         return agent
-
-    @staticmethod
-    def _guarded(missing: Collection[str]) -> None:
-        """No child is made without a plugin that checks its parent's calls, whether left out or failed since."""
-        if missing:
-            raise PluginError(f"a subagent cannot be made without {min(missing)!r}, which checks its parent's calls")
 
     def contributions(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
         if hook in COLLECT_ORDER:
@@ -121,16 +116,19 @@ class Assembly:
         if why:
             raise PluginError(f"plugin {plugin}: context.collect({hook!r}): it {why}", plugin=plugin)
         if hook not in self.collected:
-            self.collected[hook] = self.caller.collect(hook, self._arguments, among=self._kept(), drop=self._drop)
+            self._call(hook)
         return tuple(self._all(hook))
 
-    def _arguments(self, plugin: str) -> dict[str, Any]:
-        return {"context": self.contexts[plugin]}
+    def _call(self, hook: str) -> None:
+        def arguments(plugin: str) -> dict[str, Any]:
+            return {"context": self.contexts[plugin]}
+
+        self.collected[hook] = self.caller.collect(hook, arguments, among=self._kept(), drop=self._drop)
 
     def _drop(self, plugin: str, where: str, error: BaseException) -> None:
-        """Leave all of a plugin that failed out of this agent, never half. Raise where it must work."""
+        """Leave a failed plugin out of this agent, with all its contributions. Raise if the plugin must work."""
         if self.fatal is not None:
-            raise self.fatal  # of a contributor, on its way through the hook that collected it
+            raise self.fatal  # a contributor's error passes through the hook that collected it
         if plugin in self.spec.without:
             return
         try:
@@ -145,14 +143,13 @@ class Assembly:
 
     def _collect(self) -> None:
         for hook in COLLECT_ORDER:
-            among = [name for name in self.plugins if name not in self.dropped]
-            self.collected[hook] = self.caller.collect(hook, self._arguments, among=among, drop=self._drop)
+            self._call(hook)
             if hook == "deep_capabilities":
                 self._vet(self.collected[hook])
             if hook == "deep_history_processors":
                 self.collected[hook] = self._processors(self.collected[hook])
         if self.fatal is not None:
-            raise self.fatal  # the owner of a hook caught it
+            raise self.fatal  # the hook's owner caught it
 
     def _processors(self, found: Sequence[Contribution[Any]]) -> list[Contribution[Any]]:
         out: list[Contribution[Any]] = []
@@ -171,12 +168,8 @@ class Assembly:
             raise PluginError(f"approvers: no plugin {name!r}.{suggest(name, self.kernel.plugins)}")
         for item in capabilities:
             try:
-                vet(
-                    item.value,
-                    self.kernel.label(item.plugin),
-                    approver=item.plugin in approvers,
-                    native_tools=self._native_tools(),
-                )
+                label, approver = self.kernel.label(item.plugin), item.plugin in approvers
+                vet(item.value, label, approver=approver, native_tools=self._native_tools())
             except Exception as error:
                 self._drop(item.plugin, "hook deep_capabilities", error)
 
@@ -188,7 +181,7 @@ class Assembly:
     def agent(self) -> Agent[Any, Any]:
         self._collect()
         self.guards = self.caller.plugins("deep_check_call", self._kept())
-        # Everything is collected before anything is built: a plugin that failed late has nothing in what follows.
+        # Collect everything before building: nothing of a plugin that fails late gets into the agent.
         policy = self.policy
         tools = ToolAssembly(self.spec, self.config, policy, self._kept(), self.incidents)
         toolbox = tools.toolbox(self._all("deep_toolsets"))
@@ -220,15 +213,11 @@ class Assembly:
             )
         )
         contributed = [capability for _, capability in plugin_capabilities]
-        # The first ones in a row: the order stays what it would be.
+        # Only the leading ones, so that the order stays the same.
         hosted = tuple(takewhile(hostable, contributed))
-        gate = PolicyCapability(
-            id="deep.policy",
-            policy=policy,
-            approvers=_approvers([*named, *contributed]),
-            hosted=hosted,
-        )
         known = [*named, *contributed]
+        approvers = tuple(leaf for cap in known for leaf in (cap, *leaves_of(cap)) if approves(leaf))
+        gate = PolicyCapability(id="deep.policy", policy=policy, approvers=approvers, hosted=hosted)
         tools.check_claims(toolbox, plugin_capabilities, named)
         self.known = tools.check_rules(toolbox, known, dynamic=len(named) < len(own))
         given, model = self.spec.given, self._model()
@@ -268,7 +257,7 @@ class Assembly:
         return model
 
     def _model_settings(self) -> AgentModelSettings[Any] | None:
-        """The configuration's, and over them the caller's: a mapping, or a function that is asked at each request."""
+        """Merge the caller's settings into the configuration's. A function is called for each request."""
         configured = cast("ModelSettings", self.agent_config.model.settings())
         given: AgentModelSettings[Any] | None = self.spec.given.get("model_settings")
         if not callable(given):
@@ -279,7 +268,7 @@ class Assembly:
         return self.caller.first("deep_resolve_model", {"model_id": model_id}, among=self._kept())
 
     def explain_unknown(self, error: UserError, model_id: object) -> None:
-        """Raise a better error for a model that nobody knows: one that says what became of the plugin it names."""
+        """Raise an error for an unknown model that gives the status of the plugin that the id names."""
         plugin, colon, _ = str(model_id).partition(":")
         if not colon or not str(error).startswith("Unknown model"):
             return
@@ -298,29 +287,22 @@ class Assembly:
         return outputs if DeferredToolRequests in outputs else [*outputs, DeferredToolRequests]
 
     def _policy(self) -> Policy:
-        config = self.agent_config.tools_policy
-        shown: list[ToolExpression] = []
-        for rule in (self.spec.given.get("tool_filter"), self.agent_config.tool_filter, config.allow_list):
-            if rule is not None:
-                shown.append(as_expression(rule))
-        narrowing: list[InterruptOn] = [*self.spec.narrowing]
-        ask = config.require_approval_by_default
-        off = not config.enabled
-        for layer in restricted_layers(self.config):
-            parsed = layer.validated()
-            shown += [as_expression(r) for r in (parsed.tool_filter, parsed.tools_policy.allow_list) if r is not None]
-            off = off or not parsed.tools_policy.enabled
-            ask = ask or parsed.tools_policy.require_approval_by_default
-            if parsed.interrupt_on:
-                narrowing.append(cast("InterruptOn", parsed.interrupt_on))
-        if off:
-            shown.append(as_expression([]))
+        # What an untrusted project's file says joins what the application says, and can only narrow it.
+        untrusted = [layer.validated() for layer in restricted_layers(self.config)]
+        configs = [self.agent_config, *untrusted]
+        filters: list[Any] = [self.spec.given.get("tool_filter")]
+        filters += [rule for each in configs for rule in (each.tool_filter, each.tools_policy.allow_list)]
+        if not all(each.tools_policy.enabled for each in configs):
+            filters.append([])
         interrupt_on = self.spec.given.get("interrupt_on")
         return Policy(
             interrupt_on=cast("InterruptOn", self.agent_config.interrupt_on) if interrupt_on is None else interrupt_on,
-            shown=tuple(shown),
-            ask_by_default=ask,
-            narrowing=tuple(narrowing),
+            shown=tuple(as_expression(rule) for rule in filters if rule is not None),
+            ask_by_default=any(each.tools_policy.require_approval_by_default for each in configs),
+            narrowing=(
+                *self.spec.narrowing,
+                *(cast("InterruptOn", each.interrupt_on) for each in untrusted if each.interrupt_on),
+            ),
             check_call=self._check_call if self.caller.plugins("deep_check_call", self._kept()) else None,
         )
 
@@ -407,7 +389,7 @@ def _processor(given: Processor | Callable[..., Any]) -> Processor:
 
 
 def _native_kinds(capabilities: Sequence[AbstractCapability[Any]]) -> frozenset[str]:
-    """Kinds of native tools that the application's own capabilities add: named by code."""
+    """Return the kinds of native tools that the application's own capabilities add; the code names these."""
     kinds = [
         getattr(tool, "kind", "") for cap in capabilities for leaf in leaves_of(cap) for tool in leaf.get_native_tools()
     ]
@@ -420,7 +402,3 @@ def _retries(given: int | AgentRetries | None) -> int | AgentRetries:
     Pydantic AI's default of 1 ends a run at the second malformed call in a row; a model's slip should not.
     """
     return given if isinstance(given, int) else {"tools": 3, "output": 3, **(given or {})}
-
-
-def _approvers(capabilities: Sequence[AbstractCapability[Any]]) -> tuple[AbstractCapability[Any], ...]:
-    return tuple(leaf for cap in capabilities for leaf in (cap, *leaves_of(cap)) if approves(leaf))
