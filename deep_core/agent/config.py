@@ -1,6 +1,6 @@
-"""`[agent]`: what an agent is, as data, and what an untrusted project may say of it, beside each field.
+"""The keys of `[agent]`: types, defaults, and what an untrusted project's file may set.
 
-Only what installed code honours is accepted.
+A key that no installed code honors is an error.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Narrows:
-    """Mark of a field that an untrusted project may set: its value is added to the policy and can only narrow it.
+    """Mark of a field that an untrusted project may set. Its value joins the policy and can only narrow it.
 
-    A field without the mark is ignored in an untrusted project's file.
+    The kernel ignores fields without the mark in an untrusted project's file.
 
     Attributes:
-        never: the value that would widen; ignored, in a table too.
+        never: the value that would widen the policy. The kernel ignores it, also as a table's value.
     """
 
     never: bool | None = None
@@ -54,7 +54,7 @@ LATER = {
     "runtime_policy.sandbox_mode": "the agent runtime",
     "runtime_policy.working_directory": "the agent runtime",
 }
-"""Fields that are known and that nothing honours yet: refused, naming what will."""
+"""Planned keys, and what will honor each. Until then the kernel rejects them."""
 
 
 class Identity(Documented):
@@ -96,13 +96,13 @@ class ModelSection(Documented):
 
     @property
     def id(self) -> str | None:
-        """`provider:model`, as Pydantic AI takes it; None where no model is named."""
+        """`provider:model`, as Pydantic AI takes it. None without a model."""
         if self.model is None:
             return None
         return f"{self.provider}:{self.model}" if self.provider else self.model
 
     def settings(self) -> dict[str, Any]:
-        """The Pydantic AI model settings that this section asks for."""
+        """Return this section as Pydantic AI model settings."""
         out: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         if self.timeout_ms is not None:
             out["timeout"] = self.timeout_ms / 1000
@@ -153,7 +153,7 @@ class AgentConfig(Documented):
 
     @property
     def instructions(self) -> str | None:
-        """The base prompt, None where it is empty."""
+        """The base prompt. None if it is empty."""
         return self.prompt.system or None
 
 
@@ -161,23 +161,23 @@ def read_agent_config(config: Config) -> AgentConfig:
     """Validate `[agent]`, merged from the trusted layers.
 
     Raises:
-        ConfigError: one clear error with the key's path, its source and a suggestion.
+        ConfigError: the first wrong key, with its path, its source and a suggestion.
     """
     return _parse(*agent_values(config))
 
 
 def agent_values(config: Config) -> tuple[dict[str, Any], dict[str, str]]:
-    """`[agent]`, merged from the trusted layers and not validated, and the source of each dotted key."""
+    """Merge `[agent]` of the trusted layers, without validation. Return it and the source of each dotted key."""
     merged: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for layer in config.layers:
         section: dict[str, Any] = {**layer.data.get("agent", {})}
         if isinstance(section.get("model"), str):
-            section["model"] = model_parts(section["model"])  # so that layers are merged key by key
+            section["model"] = model_parts(section["model"])  # layers merge key by key
         for path, value in _leaves(section):
             dotted = ".".join(path)
             if value == {} and path[-1] != "interrupt_on":
-                table_at(merged, path)  # says nothing, but its name must be one that there is
+                table_at(merged, path)  # an empty table sets nothing, but validation must see its name
             elif not any(dotted == key or dotted.startswith(key + ".") for key in sources):
                 put_at(merged, path, value)
                 sources[dotted] = layer.source
@@ -186,7 +186,7 @@ def agent_values(config: Config) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _leaves(data: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     for key, value in data.items():
-        # interrupt_on maps tool names to answers: one value, not a tree of settings.
+        # `interrupt_on` maps tool names to answers: it is one value, not a section.
         if isinstance(value, dict) and value and key != "interrupt_on":
             yield from _leaves(cast("dict[str, Any]", value), (*path, key))
         else:
@@ -194,12 +194,12 @@ def _leaves(data: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tup
 
 
 class Restricted(NamedTuple):
-    """What an untrusted layer may say of the agent.
+    """An untrusted layer's `[agent]`.
 
     Attributes:
         source: the file.
-        section: its `[agent]` as far as it narrows; to be added to the policy.
-        ignored: the dotted keys that it may not set.
+        section: the keys that narrow the policy.
+        ignored: the dotted keys that the file may not set.
     """
 
     source: str
@@ -207,19 +207,19 @@ class Restricted(NamedTuple):
     ignored: list[str]
 
     def validated(self) -> AgentConfig:
-        """The section as a model. A project cannot say what the model forbids either: raises ConfigError."""
+        """Validate the section. Raises ConfigError."""
         return _parse(self.section, dict.fromkeys(self.section, self.source))
 
 
 def restricted_layers(config: Config) -> Iterator[Restricted]:
-    """Open the `[agent]` of every untrusted layer."""
+    """Split the `[agent]` of each untrusted layer into the keys that narrow and the rest."""
     for layer in config.layers:
         if layer.sealed:
             yield Restricted(layer.source, *_restrict(layer.sealed, AgentConfig, "agent"))
 
 
 def ignored_keys(config: Config) -> list[str]:
-    """Everything that untrusted files say and may not, as `file: key`."""
+    """Return all keys that untrusted files may not set, as `file: key`."""
     found = restricted_layers(config)
     return [*config.ignored, *(f"{layer.source}: {key}" for layer in found for key in layer.ignored)]
 

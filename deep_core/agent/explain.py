@@ -1,4 +1,4 @@
-"""Explain: the agent as assembled, measured on the request that it would send."""
+"""The report on an assembled agent: what each plugin sends to the model, and its cost."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["Explanation", "SectionCost", "ToolCost", "explain"]
 
 CHARS_PER_TOKEN = 4
-"""The estimate that the budgets of the contract are written in (section 7)."""
+"""The estimate behind all token budgets of the project."""
 
 
 def tokens(chars: int) -> int:
-    """Characters as tokens, by the contract's estimate."""
+    """Estimate the tokens of a text of `chars` characters."""
     return -(-chars // CHARS_PER_TOKEN)
 
 
 @dataclass(frozen=True)
 class SectionCost:
-    """A part of the prompt: whose it is and what it costs."""
+    """A part of the prompt, its plugin and its cost."""
 
     name: str
     plugin: str
@@ -49,7 +49,7 @@ class SectionCost:
 
 @dataclass(frozen=True)
 class ToolCost:
-    """A tool as the model is shown it: whose it is, what it costs, and whether a person is asked."""
+    """A tool that the model sees, its plugin, its cost, and whether it asks."""
 
     name: str
     plugin: str
@@ -61,16 +61,16 @@ class ToolCost:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What every plugin puts in front of the model.
+    """What each plugin sends to the model.
 
     Attributes:
-        sections: of the prompt, in the order in which they are sent.
-        tools: offered to the model, `approval` being `always`, `never` or `depends` (on the arguments).
-        history_processors: in the order in which they run: name, plugin, phase.
-        capabilities: outermost first: id, plugin.
-        contributions: to hooks that plugins own, as far as their owners collected them: hook, owner, plugin, item.
-        left_out: plugins that failed for this agent: plugin, status, reason.
-        prompt: the prompt as it would be sent.
+        sections: the prompt's sections, in sending order.
+        tools: the offered tools. `approval` is `always`, `never` or `depends` (on the arguments).
+        history_processors: name, plugin and phase of each, in running order.
+        capabilities: id and plugin of each, outermost first.
+        contributions: hook, owner, plugin and item of each contribution that the owner of a hook collected.
+        left_out: plugin, status and reason of each plugin that failed for this agent.
+        prompt: the prompt.
         chars: characters of prompt and tools in one request.
     """
 
@@ -89,7 +89,7 @@ class Explanation:
         return tokens(self.chars)
 
     def by_plugin(self) -> dict[str, int]:
-        """Estimated tokens a request, by plugin; a deferred tool costs none until the model has searched for it."""
+        """Return the estimated tokens of one request by plugin. A deferred tool costs none until the model finds it."""
         out: dict[str, int] = {}
         for item in (*self.sections, *(tool for tool in self.tools if not tool.deferred)):
             out[item.plugin] = out.get(item.plugin, 0) + item.tokens
@@ -159,13 +159,13 @@ def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Expla
 
 
 def schema_chars(definition: ToolDefinition) -> int:
-    """Characters of a tool on the wire: name, description and parameters as compact JSON."""
+    """Count the characters of a tool's name, description and parameters as compact JSON."""
     shown = {"name": definition.name, "description": definition.description or ""}
     return len(json.dumps({**shown, "parameters": definition.parameters_json_schema}, separators=(",", ":")))
 
 
 def _chain(leaves: Iterable[Any]) -> Iterator[Any]:
-    """All capabilities, outermost first, the hosted ones where they act: right behind the policy."""
+    """Yield all capabilities, outermost first. The hosted ones act right behind the policy."""
     for leaf in leaves:
         yield leaf
         if isinstance(leaf, PolicyCapability):
@@ -181,7 +181,7 @@ def _owner(leaf: Any, deep: DeepCapability) -> str | None:
 
 
 def _contributions(deep: DeepCapability) -> Iterator[dict[str, str]]:
-    """What plugins gave to plugins. A mapping's item goes by its key, another one by its `name` if it has one."""
+    """Yield contributions to plugins' own hooks. A mapping's item is named by its key, any other by its `name`."""
     for hook, found in deep.parts.collected.items():
         owner = deep.parts.kernel.hooks.get(hook)
         for plugin, value in found if owner else ():

@@ -1,4 +1,4 @@
-"""Assemble, the tools: the toolsets that plugins and the application give, as the configuration says, checked."""
+"""Assembly of an agent's toolbox from the toolsets of plugins and the application, checked against the rules."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["ToolAssembly"]
 
 
 class ToolAssembly:
-    """What one agent's toolbox is made of.
+    """The construction of one agent's toolbox.
 
     Args:
         spec: the parameters of the call.
         config: the configuration of this agent.
-        policy: the agent's rules; told what replaces what, and checked against the tools.
-        kept: the plugins that are in use after everything was collected.
-        incidents: where failures are recorded.
+        policy: the agent's rules. They learn which tools replace others, and are checked against the tools.
+        kept: the agent's plugins, without those that failed.
+        incidents: the record of failures.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class ToolAssembly:
         self.incidents = incidents
 
     def toolbox(self, contributed: Sequence[Contribution[Any]]) -> Toolbox:
-        """All toolsets as one.
+        """Combine all toolsets.
 
         Raises:
-            PluginError: two tools of one name.
-            ConfigError: a plugin's settings name what is not there.
+            PluginError: two tools have one name.
+            ConfigError: a plugin's settings name a plugin or tool that does not exist.
         """
         hidden = self._replacements()
         toolsets: list[PluginToolset] = []
@@ -57,7 +57,7 @@ class ToolAssembly:
             toolsets.append(self._attributed(item.value, item.plugin, self._rules(item.plugin, hidden)))
         app = ToolRules("the application")
         if tools := self.spec.given.get("tools"):
-            timeout = self.spec.given.get("tool_timeout")  # an agent's is for the tools that it is given as such
+            timeout = self.spec.given.get("tool_timeout")  # applies to `tools`, not to `toolsets`
             toolsets.append(self._attributed(FunctionToolset(list(tools), id="app", timeout=timeout), "app", app))
         for given in self.spec.given.get("toolsets", ()):
             toolset: Any = cast("Any", given) if isinstance(given, AbstractToolset) else DynamicToolset[Any](given)
@@ -114,7 +114,7 @@ class ToolAssembly:
         plugins: Sequence[tuple[str, AbstractCapability[Any]]],
         own: Sequence[AbstractCapability[Any]],
     ) -> None:
-        """No two tools of one name, those of capabilities included, as far as they are known without I/O."""
+        """Raise a PluginError if two tools have one name. Checks tools known without I/O, those of capabilities too."""
         claims = toolbox.claims()
         for plugin, capability in (*plugins, *(("app", capability) for capability in own)):
             label = self.kernel.label(plugin)
@@ -126,7 +126,7 @@ class ToolAssembly:
         return ConfigError(f"{where}: plugins.{plugin}.replaces: {entry!r} {what}", plugin=plugin)
 
     def _check_replacements(self, toolsets: Sequence[PluginToolset], hidden: Mapping[str, set[str]]) -> None:
-        """What replaces a tool is not replaced itself. Where the names are known: both are there."""
+        """Raise a ConfigError if a replacing tool is itself replaced, or if one of the two is known to be absent."""
 
         def originals(plugin: str) -> set[str] | None:
             known = [toolset.static_names() for toolset in toolsets if toolset.plugin == plugin]
@@ -136,7 +136,7 @@ class ToolAssembly:
         for plugin in self.kept:
             for entry in self.config.plugin(plugin).replaces:
                 other, _, tool = entry.partition(":")
-                if tool in hidden.get(plugin, ()):  # neither would be offered, or the approvals of the first be lost
+                if tool in hidden.get(plugin, ()):  # else neither is offered, or the first one's approvals are lost
                     raise self._wrong_replacement(plugin, entry, f"needs {plugin}:{tool}, which is replaced itself")
                 there, own = originals(other), originals(plugin)
                 if other in self.kept and there is not None and tool not in there:
@@ -148,10 +148,10 @@ class ToolAssembly:
     def check_rules(
         self, toolbox: Toolbox, capabilities: Sequence[AbstractCapability[Any]], *, dynamic: bool
     ) -> list[ToolDefinition] | None:
-        """Every rule must match some tool, where all tools are known.
+        """Check that every rule matches a tool, if all tools are known.
 
         Returns:
-            The offered tools, or None where not all are known without I/O.
+            The offered tools, or None if some are not known without I/O.
         """
         definitions, complete = toolbox.static()
         for plugin, rules, known in _known_without_io(cast("list[PluginToolset]", toolbox.toolsets)):
@@ -163,18 +163,18 @@ class ToolAssembly:
             if isinstance(rules.offered, ToolExpression):
                 warn_of_slips(rules.offered, subjects, where=f"{where}.tools")
             if isinstance(rules.require_approval, ToolExpression):
-                # Of these each part must be something: a misspelt one would be a tool that does not ask.
+                # Each name must match: a tool behind a misspelt one would run without approval.
                 check_atoms(rules.require_approval, subjects, where=f"{where}.require_approval")
         all_known = complete and not dynamic and all(cap.get_toolset() is None for cap in capabilities)
         if self.spec.depth:
-            self.policy.trust_names()  # the rules were checked where they were written; here fewer tools may be offered
+            self.policy.trust_names()  # the parent checked its rules; a subagent may have fewer tools
         elif self.policy.has_rules and all_known:
             self.policy.check_names(definitions)
         return definitions if all_known else None
 
 
 def _known_without_io(toolsets: Sequence[PluginToolset]) -> Iterator[tuple[str, ToolRules, list[ToolDefinition]]]:
-    """The plugins all of whose tools are known, their rules and these tools."""
+    """Yield each plugin whose tools are all known, with its rules and tools."""
     for plugin in dict.fromkeys(toolset.plugin for toolset in toolsets):
         own = [toolset for toolset in toolsets if toolset.plugin == plugin]
         listed = [toolset.static_names() for toolset in own]

@@ -1,4 +1,4 @@
-"""Assemble, tools: every plugin's toolset attributed, renamed, filtered and gated as the configuration says."""
+"""Toolsets that attribute, rename, filter and gate the tools of plugins, as the configuration says."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def _holds(rule: ToolExpression | bool | None, tool: ToolFacts) -> bool:
 
 @dataclass(eq=False, repr=False)
 class _Listing:
-    """What a toolset lists: its tools by final name, their definitions, and the definitions of hidden ones too."""
+    """One listing: tools by final name, their definitions, and all definitions with those of hidden tools."""
 
     tools: dict[str, ToolsetTool[Any]] = field(default_factory=dict[str, ToolsetTool[Any]])
     own: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
     all: list[ToolDefinition] = field(default_factory=list[ToolDefinition])
 
     def and_(self, other: _Listing) -> _Listing:
-        """Both."""
+        """Combine two listings."""
         return _Listing({**self.tools, **other.tools}, {**self.own, **other.own}, [*self.all, *other.all])
 
 
@@ -95,7 +95,7 @@ def _is_fixed(tool: Tool[Any]) -> bool:
 
 
 def _with_tools(toolset: FunctionToolset[Any], tools: dict[str, Tool[Any]]) -> FunctionToolset[Any]:
-    """A toolset with the same settings and other tools."""
+    """Copy a toolset's settings; give it other tools."""
     other = copy.copy(toolset)
     other.tools = tools
     return other
@@ -105,8 +105,8 @@ def _with_tools(toolset: FunctionToolset[Any], tools: dict[str, Tool[Any]]) -> F
 class PluginToolset(WrapperToolset[Any]):
     """One toolset of one plugin (or of the application, `app`), attributed and gated.
 
-    Calls pass the policy here too, innermost, so that nothing between the policy and the tool can change what was
-    approved.
+    Calls pass the policy here a second time, innermost: nothing between the policy and the tool can change an
+    approved call.
     """
 
     plugin: str
@@ -115,32 +115,32 @@ class PluginToolset(WrapperToolset[Any]):
     incidents: Incidents
     tracer: Tracer
     _entered: list[bool] = field(default_factory=list[bool], init=False, repr=False, compare=False)
-    """For each time that it was entered, whether that worked."""
+    """Whether each `__aenter__` worked."""
     _seen: dict[str, tuple[ToolDefinition, ToolDefinition]] = field(
         default_factory=dict[str, tuple[ToolDefinition, ToolDefinition]], repr=False, compare=False
     )
-    """Cache: original name -> the definition as listed last, and what became of it. Safe to share between runs."""
+    """Cache: original name -> the definition as listed last, and the attributed one. Safe to share between runs."""
     _final: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition], repr=False, compare=False)
     """Final name -> the attributed definition."""
     _fixed: tuple[tuple[int | None, ...], _Listing, dict[str, Tool[Any]]] | None = field(
         default=None, init=False, repr=False, compare=False
     )
-    """The listing of tools that do not change, with what it was made for. Safe to share between runs."""
+    """Cache: the key, the listing and the tools of those that do not change. Safe to share between runs."""
 
     @property
     def id(self) -> str | None:
-        """The wrapped toolset's id: durable engines need it."""
+        """The wrapped toolset's id, which durable engines need."""
         return self.wrapped.id
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
-        """Itself, or this run's own: one that connects somewhere may fail for one run and not for another."""
+        """Return this run's own toolset if it may connect somewhere: connecting can fail for one run only."""
         wrapped = await self.wrapped.for_run(ctx)
         if wrapped is self.wrapped and static_definitions(wrapped) is not None:
             return self
         return replace(self, wrapped=wrapped)
 
     async def __aenter__(self) -> Self:
-        """Connect. A plugin's toolset that cannot is left out of the run; the application's own raises."""
+        """Connect. If a plugin's toolset fails, the run continues without it; the application's own raises."""
         try:
             await self.wrapped.__aenter__()
         except Exception as error:
@@ -151,7 +151,7 @@ class PluginToolset(WrapperToolset[Any]):
         return self
 
     async def __aexit__(self, *args: Any) -> bool | None:
-        """Disconnect what was connected."""
+        """Disconnect, if connecting worked."""
         return await self.wrapped.__aexit__(*args) if self._entered.pop() else None
 
     def _failed(self, what: str, error: Exception) -> None:
@@ -173,7 +173,7 @@ class PluginToolset(WrapperToolset[Any]):
             return {}
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """The offered tools, by final name: those that are the same at every step, then the others."""
+        """List the offered tools by final name: those that never change first."""
         wrapped = self.wrapped
         if type(wrapped) is not FunctionToolset:
             listing = self._listing(await self._listed(ctx))
@@ -191,7 +191,7 @@ class PluginToolset(WrapperToolset[Any]):
     async def _fixed_listing(
         self, wrapped: FunctionToolset[Any], tools: dict[str, Tool[Any]], ctx: RunContext[Any]
     ) -> _Listing:
-        """Of tools that do not change from step to step: made once, and again when the toolset was given others."""
+        """List tools that do not change between steps. Cached until the toolset gets others."""
         key = (ctx.max_retries, *map(id, tools.values()))
         fixed = self._fixed
         if fixed is None or fixed[0] != key:
@@ -247,13 +247,13 @@ class PluginToolset(WrapperToolset[Any]):
             return await self.wrapped.call_tool(original, tool_args, own, inner)
 
     def static_names(self) -> list[ToolDefinition] | None:
-        """The attributed tools, where they are known without I/O."""
+        """Return the attributed tools, or None if they are not known without I/O."""
         definitions = static_definitions(self.wrapped)
         return None if definitions is None else [self._attributed(d.name, d) for d in definitions]
 
 
 def function_tools(toolset: object) -> list[str]:
-    """Names of the tools in the function toolsets that a toolset is made of."""
+    """Return the names of the tools in all function toolsets inside a toolset."""
     names: list[str] = []
 
     def visit(leaf: AbstractToolset[Any]) -> None:
@@ -265,51 +265,51 @@ def function_tools(toolset: object) -> list[str]:
 
 
 def static_definitions(toolset: AbstractToolset[Any]) -> list[ToolDefinition] | None:
-    """A toolset's tools where they are known without I/O, else None."""
+    """Return a toolset's tools, or None if they are not known without I/O."""
     if type(toolset) is FunctionToolset:
         return [tool.tool_def for tool in toolset.tools.values()]
     return None
 
 
 class SequentialToolset(QuietToolset):
-    """Toolsets as one, of which those that answer without waiting are asked in a row.
+    """Toolsets as one. Asks those that answer without waiting one after another.
 
-    `CombinedToolset` asks each in a task of its own: with five plugins these tasks took as long as everything else the
+    `CombinedToolset` starts a task for each: with five plugins these tasks took as long as everything else that the
     kernel does in a turn (docs/decisions/0010).
     """
 
     async def for_run(self, ctx: RunContext[Any]) -> Self:
-        """This run's own."""
+        """Return this run's own toolset."""
         return replace(self, toolsets=await self._asked(lambda toolset: toolset.for_run(ctx)))
 
     async def for_run_step(self, ctx: RunContext[Any]) -> Self:
-        """Itself, where no toolset changes from step to step."""
+        """Return this step's toolset: itself if none of its toolsets changes."""
         toolsets = await self._asked(lambda toolset: toolset.for_run_step(ctx))
         same = all(new is old for new, old in zip(toolsets, self.toolsets, strict=True))
         return self if same else replace(self, toolsets=toolsets)
 
     async def _asked(self, ask: Callable[[AbstractToolset[Any]], Awaitable[T]]) -> list[T]:
-        """One answer of each toolset; those that may wait for something are asked at once."""
+        """Ask each toolset once; run those that may wait concurrently."""
         waiting = [toolset for toolset in self.toolsets if not _settled(toolset)]
         late = iter(await gather(*map(ask, waiting)) if waiting else ())
         return [await ask(toolset) if _settled(toolset) else next(late) for toolset in self.toolsets]
 
     def speaks(self, toolset: AbstractToolset[Any]) -> bool:
-        """Whether a toolset may have instructions."""
+        """Return whether a toolset may have instructions."""
         own = toolset.wrapped if isinstance(toolset, PluginToolset) else toolset
         return not _settled(toolset) or has_instructions(own)
 
 
 class RunToolsets(SequentialToolset):
-    """All function toolsets of a run. One that is alone in having tools is asked directly, and called directly."""
+    """All function toolsets of a run. Lists and calls the only toolset with tools directly."""
 
     @classmethod
     def of(cls, prepared: AbstractToolset[Any], toolbox: Toolbox) -> AbstractToolset[Any]:
-        """What a run is about to use, with these in the place of Pydantic AI's own combination.
+        """Replace Pydantic AI's own combination of a run's toolsets.
 
         Args:
-            prepared: what Pydantic AI made of all toolsets; given back as it is where it is made otherwise.
-            toolbox: the plugins' own, which name their capability by themselves: what wraps it to say so is left out.
+            prepared: Pydantic AI's combination; returned unchanged if it has another form.
+            toolbox: the plugins' toolsets. Their tools name their capability, so the wrapper that would is dropped.
         """
         if type(prepared) is not PreparedToolset or type(prepared.wrapped) is not CombinedToolset:
             return prepared
@@ -320,24 +320,24 @@ class RunToolsets(SequentialToolset):
         return replace(prepared, wrapped=cls(own))
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """All tools."""
+        """List all tools."""
         some = [toolset for toolset in self.toolsets if not _is_empty(toolset)]
         return await (some[0].get_tools(ctx) if len(some) == 1 else super().get_tools(ctx))
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """Have the toolset that listed the tool call it."""
+        """Call the tool through the toolset that listed it."""
         if hasattr(tool, "source_toolset"):  # listed among others
             return await super().call_tool(name, tool_args, ctx, tool)
         return await tool.toolset.call_tool(name, tool_args, ctx, tool)
 
 
 class Toolbox(SequentialToolset):
-    """All plugins' toolsets as one; a clash names both plugins and the ways out."""
+    """All plugins' toolsets as one."""
 
     def claims(self) -> list[Claim]:
-        """The names of the offered tools that are known without I/O."""
+        """Return the claims of the offered tools known without I/O."""
         found = [(toolset, d) for toolset in self._plugin_toolsets() for d in toolset.static_names() or ()]
         return [_claim(toolset, d) for toolset, d in found if toolset.offers(d)]
 
@@ -347,7 +347,7 @@ class Toolbox(SequentialToolset):
                 yield toolset
 
     def static(self) -> tuple[list[ToolDefinition], bool]:
-        """The offered tools known without I/O, and whether these are all there can be."""
+        """Return the offered tools known without I/O, and whether these are all."""
         out: list[ToolDefinition] = []
         complete = True
         for toolset in self._plugin_toolsets():
@@ -357,10 +357,10 @@ class Toolbox(SequentialToolset):
         return out, complete
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """All tools, by final name.
+        """List all tools by final name.
 
         Raises:
-            PluginError: two of one name, or a reserved name, that only listing could tell.
+            PluginError: two tools have one name, or one has a reserved name.
         """
         listed = await self._asked(lambda toolset: toolset.get_tools(ctx))
         tools = {name: tool for own in listed for name, tool in own.items()}
@@ -372,12 +372,12 @@ class Toolbox(SequentialToolset):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """Have the toolset that listed the tool call it."""
+        """Call the tool through the toolset that listed it."""
         return await tool.toolset.call_tool(name, tool_args, ctx, tool)
 
 
 def _settled(toolset: AbstractToolset[Any]) -> bool:
-    """Whether a toolset answers without waiting: nothing but functions, all known."""
+    """Return whether a toolset answers without waiting: it has only functions, all known."""
     own = toolset.wrapped if isinstance(toolset, PluginToolset) else toolset
     return isinstance(own, FunctionToolset) and type(own).get_tools is FunctionToolset.get_tools
 
