@@ -1,4 +1,4 @@
-"""Run, approvals: the session's record of what a person was asked, what they decided, and what is about to run."""
+"""Approvals: the session's record of questions to a person, their decisions, and the admitted call."""
 
 from __future__ import annotations
 
@@ -45,23 +45,24 @@ __all__ = [
 ]
 
 APPROVALS: StateSlot[dict[str, list[str]]] = StateSlot("deep_approvals", dict[str, list[str]], dict[str, list[str]])
-"""The session's own record of questions: call id -> `digest plugin:tool` for each question that a person was asked.
+"""The session's record of questions: call id -> `digest plugin:tool` for each question to a person.
 
-The conversation, which a client may hold, proves nothing. The last `REMEMBERED` calls are kept; each is answered once.
+The conversation proves nothing, because a client may hold it. The record keeps the last `REMEMBERED` calls; each
+question is answered once.
 """
 REMEMBERED = 200
 
 
 @dataclass(eq=False)
 class Admission:
-    """What the outer gate let through, for the gates inside.
+    """A call that the outer gate admitted, for the gates inside.
 
     Attributes:
-        policy: whose gate.
+        policy: the policy of the gate.
         call_id: the call's id.
         tool: `plugin:tool`.
         digests: of the arguments that it may run with.
-        approved: whether a person approved it; then it runs once, whatever calls it.
+        approved: whether a person approved it; then it runs only once.
         used: whether it has run.
         asked: digests of arguments that a gate inside asked about.
     """
@@ -75,19 +76,19 @@ class Admission:
     asked: set[str] = field(default_factory=set[str])
 
     def covers(self, policy: object, call_id: str, tool: str, digest: str) -> bool:
-        """Whether a gate inside may let this through without deciding again."""
+        """Whether a gate inside may admit this call without a new decision."""
         same = self.policy is policy and self.call_id == call_id and self.tool == tool
         return same and digest in self.digests and not (self.approved and self.used)
 
 
 @dataclass(eq=False, repr=False)
 class RunCalls:
-    """What one run knows of its calls.
+    """The calls of one run.
 
     Attributes:
-        own: final name -> the definition as the kernel attributed it for this run.
-        answers: approved call -> the arguments that the person wrote instead, as JSON; None for those asked about.
-        handed: call that a named approver was asked about -> its arguments, as JSON.
+        own: final name -> the definition that the kernel attributed for this run.
+        answers: approved call -> the arguments that the person wrote instead, as JSON; None for the original ones.
+        handed: call that was given to a named approver -> its arguments, as JSON.
     """
 
     own: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
@@ -100,7 +101,7 @@ RUNS: StateSlot[dict[str, RunCalls]] = StateSlot("deep_runs", dict[str, RunCalls
 
 
 def calls_of(ctx: RunContext[Any]) -> RunCalls:
-    """The run's record. Outside a run (somebody lists tools by hand) an empty one: nothing is approved there."""
+    """Return the run's record; outside a run an empty one, because nothing is approved there."""
     runs = session(ctx).state[RUNS]
     return runs.get(ctx.run_id or "") or RunCalls()
 
@@ -108,7 +109,7 @@ def calls_of(ctx: RunContext[Any]) -> RunCalls:
 def remember_question(ctx: RunContext[Any], tool: str, digests: Iterable[str]) -> None:
     """Record that a person is asked whether this call may run with any of these arguments."""
     record, call_id = session(ctx).state[APPROVALS], ctx.tool_call_id or ""
-    # Equal questions are kept apart: two conversations may wait with one id and the same arguments.
+    # Keep equal questions: two conversations may wait with the same id and arguments.
     record[call_id] = [*record.pop(call_id, ()), " ".join([*sorted(set(digests)), tool])]
     for old in list(record)[:-REMEMBERED]:
         del record[old]
@@ -117,15 +118,15 @@ def remember_question(ctx: RunContext[Any], tool: str, digests: Iterable[str]) -
 def take_question(ctx: RunContext[Any], tool: str, digest: str | None) -> frozenset[str]:
     """Remove one question about this call from the record.
 
-    Ids of calls are not unique: two conversations of one session may wait with the same one.
+    Call ids are not unique: two conversations of one session may wait with the same id.
 
     Args:
         ctx: the call's context.
         tool: `plugin:tool`.
-        digest: of arguments that it was about; None for the last question.
+        digest: of arguments in the question; None for the last question.
 
     Returns:
-        The digests of all arguments that it was about; empty if there is no such question.
+        The digests of all arguments in the question; empty if there is no such question.
     """
     record, call_id = session(ctx).state[APPROVALS], ctx.tool_call_id or ""
     questions = record.get(call_id, [])
@@ -140,7 +141,7 @@ def take_question(ctx: RunContext[Any], tool: str, digest: str | None) -> frozen
 
 
 def note_decisions(ctx: RunContext[Any], results: DeferredToolResults) -> None:
-    """Take over what a person decided. A denied question is answered: no later approval counts for it."""
+    """Record a person's decisions. A denied question is answered: no later approval counts for it."""
     answers, record = calls_of(ctx).answers, session(ctx).state[APPROVALS]
     for call_id, decision in results.approvals.items():
         if decision is True or isinstance(decision, ToolApproved):
@@ -151,12 +152,12 @@ def note_decisions(ctx: RunContext[Any], results: DeferredToolResults) -> None:
 
 
 def jsonable(args: Mapping[str, Any]) -> Any:
-    """Arguments as JSON values, for a person to read."""
+    """Convert arguments to JSON values, for a person to read."""
     return from_json(to_json(dict(args), fallback=repr, serialize_unknown=True))
 
 
 def digest_args(args: Mapping[str, Any]) -> str:
-    """A digest of validated arguments, of what serialisation would leave out too."""
+    """Return a digest of validated arguments, including what serialization would omit."""
     return sha256(to_json(_plain(args), fallback=repr, serialize_unknown=True)).hexdigest()
 
 
@@ -180,20 +181,20 @@ def _plain(value: Any) -> Any:
 
 
 def copy_args(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Arguments for others to look at: what they change does not change the call."""
+    """Copy arguments, so that listeners cannot change the call."""
     try:
         return MappingProxyType(copy.deepcopy(dict(args)))
-    except Exception:  # noqa: BLE001 - an argument may not be copyable, a handle for example
+    except Exception:  # noqa: BLE001 - an argument may not be copyable, such as a file handle
         return MappingProxyType(dict(args))
 
 
 def args_as_json(args: str | Mapping[str, Any] | None) -> str:
-    """A call's arguments as JSON text."""
+    """Return a call's arguments as JSON text."""
     return args if isinstance(args, str) else to_json(args or {}).decode()
 
 
 def args_in_history(ctx: RunContext[Any]) -> str | None:
-    """The arguments of a call as the conversation shows them; None if it shows none, or has a result of the call."""
+    """Return a call's arguments in the conversation; None if it shows none or already has a result."""
     for message in reversed(ctx.messages):
         for part in message.parts:
             if isinstance(part, ToolCallPart | BaseToolReturnPart) and part.tool_call_id == ctx.tool_call_id:
@@ -202,7 +203,7 @@ def args_in_history(ctx: RunContext[Any]) -> str | None:
 
 
 def unanswered_calls(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
-    """Calls without a return, at the end of a history: id -> (tool, arguments)."""
+    """Return the unanswered calls at the end of a history: id -> (tool, arguments)."""
     last = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], ModelResponse)), None)
     if last is None:
         return {}
@@ -212,10 +213,9 @@ def unanswered_calls(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, s
 
 
 def close_open_calls(messages: list[ModelMessage]) -> None:
-    """Give the calls that asked beside a final result their returns: the run is over, and nobody is asked any more.
+    """Close approvals left open by a final result: the run is over, and no person will be asked.
 
-    Pydantic AI does so for tools that it knows to ask, and not where a call asks when it is made. Without a return the
-    history takes no further prompt.
+    Pydantic AI does so only for tools that it knows to ask. Without a return, the history accepts no further prompt.
     """
     returns = [ToolReturnPart(tool, NOT_EXECUTED, call_id) for call_id, (tool, _) in unanswered_calls(messages).items()]
     if returns and isinstance(last := messages[-1], ModelRequest):

@@ -1,7 +1,7 @@
-"""Run, the gates: capabilities and toolsets that put the policy outside everything, and inside everything.
+"""The gates: the capability and the toolsets that apply the policy, outside and inside all other capabilities.
 
-`deep.policy` is outermost and decides on every call before any other capability sees it. The same decision is made
-again inside what others wrap around the tools (`InnerGate`) and at the tool itself (`tools.PluginToolset`).
+`deep.policy` is outermost and decides on every call before any other capability sees it. `InnerGate`, inside everything
+that others wrap around the tools, decides again, and so does the tool itself (`tools.PluginToolset`).
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ __all__ = ["DeepBase", "InnerGate", "NativeTools", "PolicyCapability", "approves
 
 
 class DeepBase(AbstractCapability[Any]):
-    """What the kernel's capability `deep` is, for `vet`: no plugin's capability stands behind it."""
+    """The base of the capability `deep`, by which `vet` recognizes it: no plugin's capability goes behind it."""
 
 
 @dataclass(eq=False, repr=False)
 class NativeTools:
-    """Which of the provider's own tools are sent: their calls run where no gate is, so somebody must have named them.
+    """The provider's native tools that a request may carry. No gate sees their calls, so the user must name them.
 
     Attributes:
-        named: the kinds that the user's configuration or code names.
-        refused: told of a kind that was taken out.
+        named: the kinds that configuration or code names.
+        refused: called with each kind that was removed.
     """
 
     named: frozenset[str]
     refused: Callable[[str], None]
 
     def filter(self, request: ModelRequestContext) -> None:
-        """Take out what nobody named. `tool_search` only finds tools, which are gated like all others."""
+        """Remove native tools that are not named. `tool_search` may stay: it finds tools whose calls are gated."""
         parameters = request.model_request_parameters
         out = [tool for tool in parameters.native_tools if tool.kind not in self.named and tool.kind != "tool_search"]
         for tool in out:
@@ -79,17 +79,17 @@ class NativeTools:
 
 @dataclass(eq=False, repr=False)
 class Attributing(WrapperToolset[Any]):
-    """Attributes the tools of a run that no plugin's toolset listed: of capabilities, of one run, of plain agents."""
+    """Attributes a run's tools that no plugin's toolset listed: of capabilities, of one run, of plain agents."""
 
     policy: Policy
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
     """Capability id -> the plugin that contributed it."""
     foreign: ToolRules = field(default_factory=lambda: ToolRules("a capability"))
     _foreign: set[str] = field(default_factory=set[str])
-    """Names that were attributed here; the instance is one run's own."""
+    """The names that were attributed here; each run has its own instance."""
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """All tools, attributed."""
+        """Return all tools, attributed."""
         tools, own = await self.wrapped.get_tools(ctx), calls_of(ctx).own
         # Most are listed as a plugin's toolset attributed them: this runs for every tool and request.
         return {
@@ -104,7 +104,7 @@ class Attributing(WrapperToolset[Any]):
         if name not in own or name in self._foreign:
             self._foreign.add(name)
             plugin = self.owners.get(definition.capability_id or "", "app")
-            # Pydantic AI's own, whose toolset stands around all others.
+            # Pydantic AI's own search, whose toolset wraps all others.
             searches = type(tool.toolset) is ToolSearchToolset
             own[name] = self.foreign.attribute(plugin, definition, searches=searches)
         return replace(tool, tool_def=own[name])
@@ -112,34 +112,34 @@ class Attributing(WrapperToolset[Any]):
 
 @dataclass(eq=False, repr=False)
 class InnerGate(Attributing):
-    """All function tools of a run, inside what other capabilities wrap around them: attributed, and gated again."""
+    """Attributes and gates all function tools of a run, inside everything that capabilities wrap around them."""
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """All tools but those on demand that the filter leaves out: the search for them stands outside."""
+        """Return all tools except deferred ones that the filter hides: the tool search is outside of this toolset."""
         tools = await super().get_tools(ctx)
         if not self.policy.shown:
             return tools
         later = {name: tool.tool_def for name, tool in tools.items() if tool.tool_def.defer_loading}
         hidden = {name: definition for name, definition in later.items() if not self.policy.shows(definition)}
-        self.policy.seen(("", "on demand"), [*hidden.values()])  # rules may be about them
+        self.policy.seen(("", "on demand"), [*hidden.values()])  # rules may name them
         return {name: tool for name, tool in tools.items() if name not in hidden}
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """Gate the call with the arguments that come in here."""
+        """Gate the call with the arguments that arrive here."""
         admission = await self.policy.admit(ctx, calls_of(ctx).own.get(name, tool.tool_def), tool_args)
         if admission is not None and name in self._foreign:
-            admission.used = True  # there is no gate further inside, as plugins' toolsets have
+            admission.used = True  # these tools have no further gate inside, unlike plugins' toolsets
         return await self.wrapped.call_tool(name, tool_args, ctx, tool)
 
 
 @dataclass(eq=False, repr=False)
 class ShownToolset(Attributing):
-    """What the filter leaves of a run's function tools, those attributed too that only appear outside `InnerGate`."""
+    """Filters a run's function tools, and attributes those that appear only outside of `InnerGate`."""
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """The tools that the filter leaves."""
+        """Return the tools that the filter selects."""
         tools, known = await self.wrapped.get_tools(ctx), calls_of(ctx).own
         late = [name for name in tools if name not in known or name in self._foreign]
         if late:
@@ -163,16 +163,16 @@ class PolicyCapability(HostingCapability):
         return replace(self, hosted=())
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Outside every capability there is, the outermost ones included."""
+        """Place it outside every other capability, even outermost ones."""
         return CapabilityOrdering(position="outermost", wraps=[AbstractCapability])
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
-        """Not made from a spec: it belongs to its agent."""
+        """None: it belongs to its agent and cannot be created from a spec."""
         return None
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
-        """Vet what this run brought, before any other hook runs."""
+        """Vet the capabilities that this run added, before any other hook runs."""
         self._vet_run(ctx)
         runs = session(ctx).state[RUNS]
         runs[ctx.run_id or ""] = RunCalls()
@@ -182,13 +182,13 @@ class PolicyCapability(HostingCapability):
             del runs[ctx.run_id or ""]
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
-        """Note what a person decided about calls that waited, before any other hook can say so."""
+        """Record a person's decisions on waiting calls, before any other hook can forge them."""
         if isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
             note_decisions(ctx, node.deferred_tool_results)
         return cast("Any", node)
 
     async def handle_deferred_tool_calls(self, ctx: RunContext[Any], *, requests: DeferredToolRequests) -> None:
-        """Answer nothing. First in the chain: vet again, for an approver that has appeared since the run began."""
+        """Answer nothing. First in the chain: vet again, in case an approver appeared after the start of the run."""
         self._vet_run(ctx)
         if self.approvers:
             calls_of(ctx).handed.update({call.tool_call_id: args_as_json(call.args) for call in requests.approvals})
@@ -226,14 +226,14 @@ class PolicyCapability(HostingCapability):
                 )
 
     def _named(self, leaf: AbstractCapability[Any]) -> bool:
-        # By identity, or by id and class where `for_run` made this run's own instance of it.
+        # By identity, or by id and class if `for_run` created an instance for this run.
         return any(
             leaf is known or (leaf.id is not None and leaf.id == known.id and type(leaf) is type(known))
             for known in self.approvers
         )
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        """Filter every function tool of the run."""
+        """Wrap the run's tools in the filter."""
         return ShownToolset(toolset, self.policy)
 
     async def wrap_tool_execute(
@@ -245,14 +245,14 @@ class PolicyCapability(HostingCapability):
         args: dict[str, Any],
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
-        """Decide before anything inside can answer."""
+        """Decide before any capability inside can answer."""
         definition = calls_of(ctx).own.get(tool_def.name, tool_def)
         admission = await self.policy.admit(ctx, definition, args, outer=True)
         token = None if admission is None else admitted_call.set(admission)
         try:
             return await super().wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
         except ApprovalRequired:
-            # A gate inside asked, or the tool itself.
+            # A gate inside, or the tool itself, asked.
             asked = admission.asked if admission is not None else ()
             remember_question(ctx, tool_facts(definition).key, [digest_args(args), *asked])
             raise
@@ -268,17 +268,17 @@ class PolicyCapability(HostingCapability):
 
 
 def leaves_of(capability: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:
-    """The capabilities that one is made of, outermost first."""
+    """Return the capabilities inside a capability, outermost first; itself if it holds no others."""
     leaves: list[AbstractCapability[Any]] = []
     capability.apply(leaves.append)
     return leaves
 
 
 def approves(capability: AbstractCapability[Any]) -> bool:
-    """Whether a capability (or one that it wraps) could answer approval requests."""
+    """Whether a capability, or one that it wraps, could answer approval requests."""
     method = type(capability).handle_deferred_tool_calls
     if getattr(capability.handle_deferred_tool_calls, "__func__", None) is not method:
-        return True  # the instance has its own
+        return True  # the instance overrides the method
     if method is AbstractCapability.handle_deferred_tool_calls:
         return False
     if isinstance(capability, HandleDeferredToolCalls):

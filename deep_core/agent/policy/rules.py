@@ -1,4 +1,4 @@
-"""Run, policy: which tools are shown, which calls ask, which are refused. `gate.py` puts it around everything."""
+"""The policy of one agent: which tools the model sees, which calls ask, which are denied. `gates.py` applies it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ __all__ = ["InterruptOn", "Policy", "admitted_call"]
 
 Predicate: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
 InterruptOn: TypeAlias = "bool | str | ToolExpression | Mapping[str, bool | Predicate]"
-"""What `interrupt_on` takes: tool name -> True, False or a predicate; or one expression; False un-asks all."""
+"""Which calls ask: tool name -> True, False or a predicate; or one expression; False for none."""
 
 admitted_call: ContextVar[Admission | None] = ContextVar("deep_admitted_call", default=None)
-"""What the outer gate let through in this task."""
+"""The call that the outer gate admitted in this task."""
 
 
 @dataclass(eq=False, repr=False)
@@ -48,11 +48,11 @@ class Policy:
 
     Attributes:
         interrupt_on: see `InterruptOn`.
-        shown: only what these all match is shown and executed.
+        shown: the model sees, and may call, only tools that all of these match.
         ask_by_default: every tool asks.
-        narrowing: further `interrupt_on` rules (of untrusted layers): they can only add.
-        check_call: asks the plugins' `deep_check_call`; None where none implements it.
-        emit: sends what was decided to the plugins that listen.
+        narrowing: `interrupt_on` rules of untrusted layers, which can only add.
+        check_call: calls the plugins' `deep_check_call`; None if none implements it.
+        emit: sends decisions to the plugins that listen.
     """
 
     interrupt_on: InterruptOn = field(default_factory=dict[str, Any])
@@ -75,7 +75,7 @@ class Policy:
     def _rule(rule: object) -> Mapping[str, bool | Predicate] | ToolExpression | bool:
         if isinstance(rule, str | ToolExpression):
             return as_expression(rule)
-        # Anything else that is true would read as a rule and ask about nothing.
+        # Any other true value would look like a rule and ask about nothing.
         if not isinstance(rule, bool | Mapping):
             raise UserError(
                 "interrupt_on is {tool name: True, False or a predicate}, one expression, or False; this is of type "
@@ -93,49 +93,49 @@ class Policy:
 
     @property
     def has_rules(self) -> bool:
-        """Whether any rule names tools, and so must be checked against those there are."""
+        """Whether a rule names tools, so that it must be checked against the existing ones."""
         expressions = bool(self.shown) or any(isinstance(rule, ToolExpression) for rule in self._rules)
         return expressions or any(rule for rule in self._rules if isinstance(rule, Mapping))
 
     # -- what there is -------------------------------------------------------------------------------------------
 
     def replacing(self, plugin: str, replaced: Iterable[tuple[str, str]]) -> None:
-        """Note that `plugin`'s tools take the places of (plugin, original name), keeping their approvals."""
+        """Record that `plugin`'s tools replace (plugin, original name), whose approval rules still apply."""
         self._replacers[plugin] = tuple(replaced)
 
     def replaced(self, plugin: str, definition: ToolDefinition) -> None:
-        """Note what a replaced tool was."""
+        """Record the definition of a replaced tool."""
         self._replaced[plugin, tool_facts(definition).original] = definition
 
     def seen(self, toolset: tuple[str, str], definitions: Sequence[ToolDefinition]) -> None:
-        """Collect what a toolset (plugin, label) lists until the rules have been checked against it once."""
-        pending = self._pending  # read once: another thread's run may have checked them meanwhile
+        """Collect the tools of a toolset (plugin, label) until the rules have been checked once."""
+        pending = self._pending  # read once: a run in another thread may finish the check meanwhile
         if pending is not None:
             pending[toolset] = list(definitions)
 
     @property
     def is_checked(self) -> bool:
-        """Whether the rules need no check against the tools any more."""
+        """Whether the rules have been checked against the tools."""
         return self._pending is None
 
     def trust_names(self) -> None:
-        """Do not check the rules: they were checked where they were written."""
+        """Skip the check: the parent agent has checked these rules."""
         self._pending = None
 
     def check_listed(self, definitions: Sequence[ToolDefinition]) -> None:
-        """`check_names` for a run's tools, until it passes once, where construction could not know them all."""
+        """Run `check_names` with a run's tools until it passes once: some tools are known only in a run."""
         pending = self._pending
         if pending is not None:
             listed = [definition for definitions in [*pending.values()] for definition in definitions]
             self.check_names([*definitions, *listed])
 
     def check_names(self, definitions: Sequence[ToolDefinition]) -> None:
-        """Every rule must match some tool, and so must each part of who is asked: a misspelt one is an open door.
+        """Check that every rule, and each part of an `interrupt_on` rule, matches a tool: a misspelt one does nothing.
 
         Raises:
-            UserError: with a suggestion.
+            UserError: a rule matches no tool; with a suggestion.
         """
-        # A replaced tool is not there, but its approvals are: rules may be about it.
+        # Rules may name a replaced tool: its approvals still apply.
         subjects = [tool_facts(definition) for definition in (*definitions, *self._replaced.values())]
         for expression in self.shown:
             check_matches(expression, subjects, where="tool_filter")
@@ -150,10 +150,10 @@ class Policy:
                     if name not in known:
                         have = f" Tools: {', '.join(sorted(known))}." if known else " There are no tools."
                         raise UserError(f"interrupt_on: there is no tool {name!r}.{suggest(name, known) or have}")
-        self._pending = None  # only now: a rule that matched nothing must stop the next run too
+        self._pending = None  # only now: a rule that matches nothing must also stop the next run
 
     def shows(self, definition: ToolDefinition) -> bool:
-        """Whether the model is shown the tool, and may call it."""
+        """Whether the model sees the tool and may call it."""
         # The search only finds what is shown, and what it finds is gated itself.
         known = tool_facts(definition)
         return known.searches or all(expression.matches(known) for expression in self.shown)
@@ -165,7 +165,7 @@ class Policy:
         return self._facts(definition)[1]
 
     def _facts(self, definition: ToolDefinition) -> tuple[bool, str]:
-        """Whether the tool is shown, and how it asks. Cached for the definition that this name had last."""
+        """Return whether the tool is shown, and how it asks. Caches the last definition of each name."""
         cached = self._static.get(definition.name)
         if cached is None or (cached[0] is not definition and cached[0] != definition):
             self._static[definition.name] = cached = (definition, self.shows(definition), self._decide(definition))
@@ -185,13 +185,13 @@ class Policy:
         return "depends" if any(map(callable, said)) else "never"
 
     def _stands_for(self, definition: ToolDefinition) -> list[ToolDefinition]:
-        """The tool, and the one whose place it takes: rules may be about either, and both hold."""
+        """Return the tool and the tools that it replaces: rules for either apply."""
         known = tool_facts(definition)
         pairs = self._replacers.get(known.plugin, ())
         return [definition, *(self._replaced[p] for p in pairs if p[1] in known.names and p in self._replaced)]
 
     def _answers(self, tools: Sequence[ToolDefinition]) -> list[list[bool | Predicate]]:
-        """All that each rule says of the tools, by any of their names: True, a predicate, or an explicit False."""
+        """Return each rule's answers for the tools, by any of their names: True, a predicate, or an explicit False."""
         subjects = [tool_facts(tool) for tool in tools]
         names = [name for subject in subjects for name in subject.names]
         out: list[list[bool | Predicate]] = []
@@ -231,20 +231,20 @@ class Policy:
     async def admit(
         self, ctx: RunContext[Any], definition: ToolDefinition, args: dict[str, Any], *, outer: bool = False
     ) -> Admission | None:
-        """Let a call through, or raise.
+        """Admit a call, or raise.
 
         Args:
             ctx: the call's context.
             definition: the attributed tool.
-            args: the validated arguments that the tool will get.
-            outer: whether this is the outer gate: only there an approval is taken.
+            args: the validated arguments that the tool will receive.
+            outer: whether this is the outer gate. Only the outer gate uses an approval.
 
         Returns:
-            What was let through; None where nothing can object to this tool.
+            The admission; None if no rule can apply to this tool.
 
         Raises:
             ApprovalRequired: a person must decide.
-            ToolFailed: refused; the model reads why.
+            ToolFailed: the call is denied; the model reads the reason.
         """
         shown, how = self._facts(definition)
         is_free = shown and how == "never" and self.check_call is None
@@ -280,16 +280,16 @@ class Policy:
                 if outer is None:
                     remember_question(ctx, tool_facts(definition).key, [digest])
                 else:
-                    outer.asked.add(digest)  # the outer gate records it with the arguments that itself let through
+                    outer.asked.add(digest)  # the outer gate records it with the arguments that it admitted
                 about: dict[str, Any] = {"plugin": call.plugin}
                 if verdict.reason:
                     about["reason"] = verdict.reason
                 if self._validated(ctx, definition, args_in_history(ctx)) != digest:
-                    about["args"] = jsonable(call.args)  # what would run is not what the conversation shows
+                    about["args"] = jsonable(call.args)  # the call would run with other arguments than shown
                 raise ApprovalRequired(metadata=about)
 
     def _approved(self, ctx: RunContext[Any], definition: ToolDefinition, tool: str, digest: str) -> frozenset[str]:
-        """Digests that a person approved for this call; empty unless the session's record has the question."""
+        """Return the digests that a person approved for this call; none unless the session recorded the question."""
         calls, call_id = calls_of(ctx), ctx.tool_call_id or ""
         if not ctx.tool_call_approved or call_id not in calls.answers or args_in_history(ctx) is None:
             return frozenset()
@@ -301,7 +301,7 @@ class Policy:
 
     @staticmethod
     def _validated(ctx: RunContext[Any], definition: ToolDefinition, args: str | None) -> str | None:
-        """Digest of what plain validation makes of arguments; None if they are not valid, or there are none."""
+        """Return the digest of validated arguments; None if they are invalid or absent."""
         tool = ctx.tool_manager.tools.get(definition.name) if ctx.tool_manager and ctx.tool_manager.tools else None
         if tool is None or args is None:
             return None
@@ -320,7 +320,7 @@ async def _true(predicate: Predicate, call: ToolCall) -> bool:
         result = predicate(call)
         return bool(await result if inspect.isawaitable(result) else result)
     except Exception as error:
-        # Fails closed: a predicate that cannot decide leaves the decision to a person.
+        # Fail closed: if a predicate raises, a person decides.
         error.add_note(f"interrupt_on predicate for {call.tool}; the call asks")
         logging.getLogger("deep_core").warning("interrupt_on predicate for %s failed", call.tool, exc_info=error)
         return True
