@@ -86,7 +86,7 @@ class AgentContext(PluginContext):
 
 
 class BackendContext(AgentContext):
-    """What a backend factory receives: its plugin's context, for one session.
+    """The context that a backend factory receives: its plugin's, for one session.
 
     Attributes:
         session_id: the session that the backend is for. A subagent's session has its parent's id.

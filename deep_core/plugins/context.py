@@ -1,4 +1,4 @@
-"""What a plugin has of its own in a kernel: options, folders, a logger, and what to run when the kernel closes."""
+"""The context of a plugin in a kernel: its options, folders and logger, and functions to run at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Options = TypeVar("Options", bound="PluginOptions")
 
 
 class PluginContext:
-    """One plugin's place in a kernel. `kernel.context("weather")` makes one for a command or a job.
+    """A plugin's options, folders and logger in a kernel. `kernel.context("weather")` returns one for a command or job.
 
     Attributes:
         plugin: the plugin's name.
@@ -35,7 +35,7 @@ class PluginContext:
         self._options = options
 
     def options(self, model: type[Options]) -> Options:
-        """The plugin's validated options.
+        """Return the plugin's validated options.
 
         Raises:
             PluginError: `model` is not what the plugin's `deep_options` returned.
@@ -53,18 +53,18 @@ class PluginContext:
 
     @property
     def data_dir(self) -> Path:
-        """A folder for the plugin's lasting data, made on first use; `Kernel(data_dir=…)` moves it."""
+        """The folder for the plugin's lasting data, created on first use. `Kernel(data_dir=…)` moves it."""
         return self._folder(self._kernel.data_dir)
 
     @property
     def cache_dir(self) -> Path:
-        """A folder for what can be made again, made on first use."""
+        """The folder for data that the plugin can create again, created on first use."""
         from platformdirs import user_cache_path
 
         return self._folder(user_cache_path("deep"))
 
     def session_dir(self, session: DeepAgentDeps[Any] | str) -> Path:
-        """A folder in `data_dir` for one session, made on first use. No two session ids share one.
+        """Return a session's folder in `data_dir`, created on first use. No two session ids share a folder.
 
         Args:
             session: the session, or its id, which may be any text.
@@ -78,5 +78,5 @@ class PluginContext:
         return folder
 
     def on_close(self, function: Callable[[], object]) -> None:
-        """Run `function`, plain or async, when the kernel closes. The last one registered runs first."""
+        """Run a plain or async function when the kernel closes. The last one registered runs first."""
         self._kernel.on_close(self.plugin, function)

@@ -1,4 +1,4 @@
-"""What a plugin hands to the kernel: small frozen values that check themselves when they are made."""
+"""The values that plugins contribute. They are frozen, and check themselves when created."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 T = TypeVar("T")
 
 BackendFactory: TypeAlias = "Callable[[BackendContext], WorkspaceBackend]"
-"""Makes one session's backend. Called once a session, without I/O: a backend connects on first use."""
+"""Creates a session's backend. Called once for each session. It does no I/O: a backend connects on first use."""
 
 ProcessorPhase = Literal["redact", "reduce", "annotate"]
 """The phases of history processors, in the order in which they run."""
@@ -49,7 +49,7 @@ def _check_name(kind: str, name: str) -> None:
 
 
 class Contribution(NamedTuple, Generic[T]):
-    """One contributed value and the plugin it came from."""
+    """A contributed value and its plugin."""
 
     plugin: str
     value: T
@@ -119,7 +119,7 @@ class PromptSection:
         locked: bool = False,
         needs: Sequence[str] = (),
     ) -> PromptSection:
-        """A section whose text never changes. `{tool:NAME}` in it becomes that tool's final name.
+        """Create a section whose text never changes. `{tool:NAME}` in it becomes that tool's final name.
 
         `text` may be a function: it is called once, when an agent is made; if it raises, the section is left out.
         """
@@ -129,7 +129,7 @@ class PromptSection:
     def live(
         cls, name: str, fn: LiveText, *, order: int = 100, locked: bool = False, needs: Sequence[str] = ()
     ) -> PromptSection:
-        """A section that may change during a conversation.
+        """Create a section that may change during a conversation.
 
         `fn(ctx)`, plain or async, returns the current text, or None for nothing to say. The text is appended to the
         conversation when it differs from what was last sent; what was sent is never rewritten.
@@ -173,7 +173,7 @@ class Processor:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call as policy sees it.
+    """A tool call that the policy checks.
 
     Attributes:
         tool: the name the model calls it by.
@@ -218,6 +218,6 @@ Verdict: TypeAlias = Allow | Ask | Deny
 
 
 class Without(NamedTuple):
-    """In `plugins=[…]` of an agent: leave this plugin out."""
+    """Leave a plugin out of an agent: `plugins=[Without("todo")]`."""
 
     plugin: str

@@ -1,4 +1,4 @@
-"""The kernel as an object: which plugins there are, what they loaded as, and the agents that are made of them."""
+"""The kernel: the plugins, their status, and the calls of their hooks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLOSE_WAIT = 30.0
 
 
 class PluginKernel:
-    """Finds plugins, checks them, orders them, and makes agents of what they contribute.
+    """Find plugins, check them, order them, and call their hooks.
 
     Args:
         plugins: modules or objects with hook implementations, besides the installed ones.
@@ -123,7 +123,7 @@ class PluginKernel:
         remember(found.candidates)
 
     def _config_warnings(self) -> Iterable[str]:
-        """What the layer above warns of in its own part of the configuration, once a kernel."""
+        """Return what the agent layer warns about in its part of the configuration, once for every kernel."""
         return ()
 
     # -- plugins -------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class PluginKernel:
                     raise ConfigError(f"{where}: must be a number, not {value!r}")
 
     def _report(self, record: PluginRecord) -> None:
-        """A plugin that will not be used: raise where it was asked for by name, else warn once."""
+        """Report a plugin that is not used: raise if someone named it, else warn once."""
         if record.status == "active":
             return
         message = record.summary
@@ -156,7 +156,7 @@ class PluginKernel:
             warn(message)
 
     def _collect_session(self) -> tuple[dict[str, StateSlot[Any]], dict[str, Callable[..., Any]]]:
-        """What sessions have: slots, and methods. One name, one owner."""
+        """Collect the state slots and methods of sessions. Each name has one owner."""
         slots = self.caller.collect("deep_state", lambda plugin: {}, among=self.active, drop=self._drop)
         methods = self.caller.collect("deep_session_methods", lambda plugin: {}, among=self.active, drop=self._drop)
         names = [("state slot", c.value.name, c.plugin) for c in slots]
@@ -173,7 +173,7 @@ class PluginKernel:
         return {c.value.name: c.value for c in slots}, dict(c.value for c in methods)
 
     def check_unique(self, kind: str, names: Iterable[tuple[str, str]], owners: dict[str, str] | None = None) -> None:
-        """Raise a PluginError if two plugins have one name. `names` are (name, plugin), `owners` those taken before."""
+        """Raise a PluginError if two plugins use one name. `names` are (name, plugin); `owners` has earlier ones."""
         owners = {} if owners is None else owners
         for name, plugin in names:
             if name in owners:
@@ -181,7 +181,7 @@ class PluginKernel:
             owners[name] = plugin
 
     def _drop(self, plugin: str, where: str, error: BaseException) -> None:
-        """Take a plugin out of use that fails while the kernel loads it."""
+        """Leave out a plugin that fails while the kernel loads."""
         record = self.plugins[plugin]
         record.fail(*failure_of(record, error, where), error)
         self._report(record)
@@ -197,7 +197,7 @@ class PluginKernel:
             Its status for that agent, and the reason: what is wrong, where, and what to type.
 
         Raises:
-            PluginError: it must work: somebody named it, or the kernel is strict.
+            PluginError: it must work, because code or configuration names it, or the kernel is strict.
         """
         record = self.plugins[plugin]
         status, reason = failure_of(record, error, where)
@@ -213,7 +213,7 @@ class PluginKernel:
         return status, reason
 
     def context(self, plugin: str) -> PluginContext:
-        """A plugin's options, folders and logger outside any agent: for its commands, jobs and tests.
+        """Return a plugin's options, folders and logger outside any agent: for its commands, jobs and tests.
 
         Raises:
             PluginError: no active plugin has that name, or the kernel is closed.
@@ -231,13 +231,13 @@ class PluginKernel:
 
     @property
     def data_dir(self) -> Path:
-        """Where plugins keep lasting data, each in a folder of its own."""
+        """The folder of the plugins' lasting data, with one folder for each plugin."""
         from platformdirs import user_data_path
 
         return Path(self._data_dir) if self._data_dir is not None else user_data_path("deep")
 
     def describe(self, plugin: str) -> str:
-        """The status of a plugin and its reason, or that there is none of that name."""
+        """Describe a plugin's status and its reason, or say that no plugin has that name."""
         record = self.plugins.get(plugin)
         if record is None:
             return f"this kernel has no plugin {plugin!r}.{suggest(plugin, self.plugins)}"
@@ -246,7 +246,7 @@ class PluginKernel:
     def option_models(
         self, drop: Callable[[str, str, BaseException], object] | None = None
     ) -> Mapping[str, type[PluginOptions]]:
-        """The options model of every active plugin that has one. `drop` is called for a plugin that fails."""
+        """Return the options model of every active plugin that has one. `drop` is called for a plugin that fails."""
         drop = drop or self.leave_out
         found = self.caller.collect("deep_options", lambda plugin: {}, among=self.active, drop=drop)
         return {item.plugin: item.value for item in found}
@@ -258,7 +258,7 @@ class PluginKernel:
 
     @property
     def incidents(self) -> tuple[Incident, ...]:
-        """What plugins did wrong at run time, the last hundred."""
+        """The last hundred failures of plugins at run time."""
         return tuple(self.latest)
 
     @property
@@ -267,12 +267,12 @@ class PluginKernel:
         return self._registry.hooks
 
     def label(self, plugin: str) -> str:
-        """A plugin as errors name it: `weather 0.1.0 (acme-weather)`."""
+        """Return a plugin's name in errors: `weather 0.1.0 (acme-weather)`."""
         record = self.plugins.get(plugin)
         return record.label if record is not None else "the application" if plugin == "app" else plugin
 
     def trace(self) -> AbstractContextManager[Trace]:
-        """Record what plugins' code does while the block runs: hook calls, tools, sections, processors, nested.
+        """Record the hook calls, tools, sections and processors of plugins while the block runs, nested.
 
         with kernel.trace() as trace:
             agent.run_sync("…", deps=deps)
@@ -296,16 +296,16 @@ class PluginKernel:
             self.run_ended.wait_for(lambda: not self._under_way(), seconds)
 
     def on_close(self, plugin: str, function: Callable[[], object]) -> None:
-        """Register what `close` runs."""
+        """Register a function that closing runs."""
         self._closers.append((plugin, function))
 
     async def aclose(self, wait: float = CLOSE_WAIT) -> None:
-        """Wait for runs under way, run what plugins registered with `on_close`, the last one first, and free all.
+        """Wait for runs under way, then run the functions that plugins registered with `on_close`, the last one first.
 
-        Repeating it does nothing.
+        The kernel creates no agents afterwards. Closing again does nothing.
 
         Args:
-            wait: seconds to wait for runs. Then the kernel closes anyway, and a warning names the runs.
+            wait: seconds to wait for runs. After that the kernel closes anyway, and a warning names the runs.
         """
         from asyncio import to_thread
 
@@ -318,9 +318,9 @@ class PluginKernel:
                     await result
 
     def close(self, wait: float = CLOSE_WAIT) -> None:
-        """Do what `aclose` does, in a program without an event loop. An async function runs in a new event loop.
+        """Close the kernel in a program without an event loop. Async functions run in a new event loop.
 
-        Inside a running event loop it waits for no run and fails for an async function: use `aclose` there.
+        Inside a running event loop, `close` waits for no run and cannot run async functions: use `aclose` there.
         """
         import asyncio
 
@@ -374,7 +374,7 @@ class PluginKernel:
 
 
 def _by_name(records: Sequence[PluginRecord]) -> dict[str, PluginRecord]:
-    """Records by name. Of distributions with one plugin name the one in use has it, others `name@distribution`."""
+    """Return the records by name. Of several with one name, the one in use has it, others are `name@distribution`."""
     groups: dict[str, list[PluginRecord]] = {}
     for record in records:
         groups.setdefault(record.name, []).append(record)
@@ -392,7 +392,7 @@ _default_lock = threading.Lock()
 
 
 def default_kernel() -> PluginKernel:
-    """The process's kernel: every installed plugin, made once on first use."""
+    """Return the kernel of the process, with every installed plugin. The first call creates it."""
     global _default
     with _default_lock:
         if _default is None or _default._closed:  # pyright: ignore[reportPrivateUsage]

@@ -1,4 +1,4 @@
-"""Run: the one capability, id `deep`, through which every plugin reaches the agent."""
+"""The capability `deep`, through which all plugins reach the agent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TOOL = re.compile(r"\{tool:([A-Za-z0-9_.-]+)\}")
 
 @dataclass(eq=False, repr=False)
 class AgentParts:
-    """Everything that was collected for one agent.
+    """The contributions to one agent.
 
     Attributes:
         kernel: who made it.
@@ -83,7 +83,7 @@ class AgentParts:
 
 
 class DeepCapability(DeepBase):
-    """Fans out to every plugin: their tools, sections, processors, backends and events."""
+    """Dispatch to the plugins' tools, sections, processors, backends and event listeners."""
 
     def __init__(self, parts: AgentParts) -> None:
         self.id = "deep"
@@ -101,17 +101,17 @@ class DeepCapability(DeepBase):
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
-        """Not made from a spec: it belongs to its kernel."""
+        """Return None: the capability belongs to its kernel and cannot be created from a spec."""
         return None
 
     # -- contributions -------------------------------------------------------------------------------------------
 
     def get_instructions(self) -> list[InstructionPart]:  # type: ignore[override]
-        """The static sections, each under its plugin's name."""
+        """Return the static sections, each under its plugin's name."""
         return [InstructionPart(str(s.value.text), name=f"{s.plugin}.{s.value.name}") for s in self.parts.static]
 
     def get_toolset(self) -> AbstractToolset[Any]:
-        """All plugins' tools."""
+        """Return the tools of all plugins."""
         return self.parts.toolbox
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
@@ -121,15 +121,15 @@ class DeepCapability(DeepBase):
 
     @property
     def has_resolve_model_id(self) -> bool:
-        """Only where a plugin can tell: otherwise every model id would take a detour."""
+        """Whether a plugin resolves models. Otherwise Pydantic AI resolves each id directly."""
         return self.parts.resolve_model is not None
 
     async def resolve_model_id(self, ctx: ModelResolutionContext[Any], *, model_id: str) -> Model | None:
-        """What the plugins make of a model id given at run time."""
+        """Let the plugins resolve a model id that a run was given."""
         return self.parts.resolve_model(model_id) if self.parts.resolve_model is not None else None
 
     def get_workspace(self, ctx: RunContext[Any], *, ref: WorkspaceRef | None) -> WorkspaceBackend | None:
-        """The session's backend."""
+        """Return the session's backend."""
         deps = session(ctx)
         deps.state.bind(self.parts.kernel)
         return self.parts.workspaces.for_session(deps, ref)
@@ -137,7 +137,7 @@ class DeepCapability(DeepBase):
     # -- the run -------------------------------------------------------------------------------------------------
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
-        """Hold the session, and tell listeners of the run's start and end."""
+        """Hold the session, and report the run's start and end."""
         deps = session(ctx)
         deps.state.bind(self.parts.kernel)
         name = ctx.agent.name if ctx.agent else None
@@ -154,7 +154,7 @@ class DeepCapability(DeepBase):
                 await self.parts.emit(RunEndEvent, ctx, error=None if error is None else describe_error(error))
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
-        """Tell listeners which calls a person denied: nothing of these comes by here again."""
+        """Report the calls that a person denied; no other hook sees them."""
         if self.parts.emit.is_heard and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
             pending = unanswered_calls(ctx.messages)
             for call_id, answer in node.deferred_tool_results.approvals.items():
@@ -175,7 +175,7 @@ class DeepCapability(DeepBase):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Sections that the offered tools call for; processors; live sections."""
+        """Fit the sections to the offered tools, then run processors and live sections."""
         self.parts.native_tools.filter(request_context)
         offered = frozenset[str]()
         if self._needs_offered:
@@ -208,7 +208,7 @@ class DeepCapability(DeepBase):
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        """Tell listeners what was used."""
+        """Report the tokens of a request."""
         if self.parts.emit.is_heard:
             used = {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
             await self.parts.emit(RequestEvent, ctx, model=response.model_name or "", **used)
@@ -223,7 +223,7 @@ class DeepCapability(DeepBase):
         args: dict[str, Any],
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
-        """Tell listeners of a call's start and end."""
+        """Report a call's start and end."""
         emit = self.parts.emit
         if not emit.is_heard:
             return await handler(args)
@@ -256,7 +256,7 @@ class DeepCapability(DeepBase):
         args: dict[str, Any],
         error: Exception,
     ) -> Any:
-        """A plugin's tool that raised becomes a failed result, not the end of the run; the application's own raises."""
+        """Turn an exception in a plugin's tool into a failed result. The application's own tools raise."""
         plugin = tool_facts(tool_def).plugin
         spent = isinstance(error, UnexpectedModelBehavior) and "exceeded max retries" in str(error)
         if plugin == "app" or self.parts.strict or (spent and repr(call.tool_name) in str(error)):
@@ -268,7 +268,7 @@ class DeepCapability(DeepBase):
 
 
 def agent_context(agent: Agent[Any, Any], plugin: str) -> AgentContext:
-    """The context that a plugin's hooks received when this agent was made: for functions called outside a run.
+    """Return the context that a plugin's hooks received for this agent: for functions called outside a run.
 
     Raises:
         PluginError: the agent was not made by a kernel, or without that plugin.

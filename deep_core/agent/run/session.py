@@ -1,4 +1,4 @@
-"""What one session is: its backend, the application's own object, and a slot of state for every plugin that asked."""
+"""A session: its backend, the application's own object, and the state slots of plugins."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class SessionState:
         self._run: tuple[AbstractEventLoop, str] | None = None
         self._lock = threading.RLock()  # tools run in threads too; a default must be made once
         self.invalid: dict[str, str] = {}
-        """Slots whose stored data did not validate, and why."""
+        """The slots whose stored data did not validate, each with the reason."""
         self.kept: dict[str, Any] = dict(kept or {})
-        """What did not validate, as it was stored; it is stored again beside the slots."""
+        """The stored data that did not validate. `dump` writes it again, beside the slots."""
 
     def bind(self, kernel: PluginKernel) -> None:
-        """Tell which kernel knows the slots by name. The first one stays."""
+        """Set the kernel that knows the slots by name. The first one stays."""
         if self._kernel is None:
             self._kernel = kernel
 
@@ -124,19 +124,19 @@ class SessionState:
         return self.names()
 
     def get(self, key: StateSlot[T] | str, default: Any = None) -> Any:
-        """The slot's value, or `default` where no plugin owns a slot of that name."""
+        """Return a slot's value, or `default` if no plugin owns a slot of that name."""
         try:
             return self[key]
         except KeyError:
             return default
 
     def names(self) -> Iterator[str]:
-        """Slots in use or loaded."""
+        """Yield the names of the slots that are in use or loaded."""
         yield from sorted(self._values.keys() | self._stored.keys())
 
     @property
     def kernel(self) -> PluginKernel:
-        """Who knows the names: the kernel bound first, else the process's default kernel (which is not bound)."""
+        """The kernel that knows the names: the first one bound, else the default kernel, which is not bound."""
         if self._kernel is not None:
             return self._kernel
         from ...plugins.kernel import default_kernel
@@ -145,7 +145,7 @@ class SessionState:
 
     @property
     def bound(self) -> PluginKernel | None:
-        """The kernel that this session was made or run with, if any yet."""
+        """The kernel that created or first ran this session; None before."""
         return self._kernel
 
     def _known(self, name: str) -> StateSlot[Any]:
@@ -183,12 +183,12 @@ class SessionState:
             return slot.default()
 
     def overwritten(self) -> dict[str, Any]:
-        """What did not validate and has been written over: stored beside the slots, so that it is not lost."""
+        """Return the data that did not validate and whose slot was set since. It is stored beside the slots."""
         slots = self._slots
         return {n: old for n, old in self.kept.items() if n not in slots or self._values[n] != slots[n].default()}
 
     def dump(self) -> dict[str, Any]:
-        """The persisted slots as JSON values: name -> {version, data}. Unclaimed ones as they were.
+        """Return the persisted slots as JSON values: name -> {version, data}. Slots without an owner are unchanged.
 
         Raises:
             ValueError: a slot's value is not of its type, so that it cannot be written as JSON.
@@ -200,7 +200,7 @@ class SessionState:
                 if not slot.persist:
                     continue
                 if name in self.kept and value == slot.default():
-                    out[name] = self.kept[name]  # nothing was written over it: a mended plugin may still read it
+                    out[name] = self.kept[name]  # the slot was not set since: a fixed plugin may still read it
                     continue
                 try:
                     data = _adapter(slot).dump_python(value, mode="json")
@@ -210,7 +210,7 @@ class SessionState:
         return dict(sorted(out.items()))
 
     def child(self) -> SessionState:
-        """The state a subagent works on: shared slots are the same objects, all others are fresh."""
+        """Return a subagent's state: shared slots are the same objects, all others are fresh."""
         state = SessionState(parent=self)
         state._kernel = self._kernel
         return state
@@ -232,14 +232,14 @@ def _adapter(slot: StateSlot[Any]) -> TypeAdapter[Any]:
 
 @dataclass
 class DeepAgentDeps(Generic[App]):
-    """One session: what tools see as `ctx.deps`. Everything a run changes lives here.
+    """A session. Tools see it as `ctx.deps`. It holds everything that a run changes.
 
     Attributes:
-        backend: the session's workspace. None means the agent's own, made at the first run.
+        backend: the session's workspace. None means the agent's own, created in the first run.
         session_id: identifies the session in logs and stores.
         state: the plugins' slots. `deps.todos` is short for `deps.state["todos"]`; `deps.upload_file(…)` calls a
             method that a plugin gives every session.
-        app: the application's own object, untouched.
+        app: the application's own object; the kernel does not change it.
         depth: 0 in the agent, 1 in a subagent, and so on.
     """
 
@@ -284,7 +284,7 @@ class DeepAgentDeps(Generic[App]):
             warn(f"what was written to deps.state is ignored, a session's state is its plugins'; {STATE_IS_SET}")
 
     def dump(self) -> str:
-        """The session as JSON text: its id and its persisted slots. The backend and `app` are not in it."""
+        """Return the session as JSON text: its id and its persisted slots, without the backend and `app`."""
         slots = self.state.dump()
         kept = self.state.overwritten()
         more = {"kept": kept} if kept else {}
@@ -299,10 +299,10 @@ class DeepAgentDeps(Generic[App]):
         kernel: PluginKernel | None = None,
         app: App | None = None,
     ) -> DeepAgentDeps[App]:
-        """A session from what `dump` wrote.
+        """Load a session from a text that `dump` wrote.
 
-        Slots are validated when they are first used; one whose plugin is absent, or whose data no longer validates,
-        is kept as it was (`state.invalid` tells why).
+        A slot is validated on first use. If its plugin is absent or its data does not validate, its data stays
+        unchanged (`state.invalid` has the reason).
 
         Raises:
             ValueError: the text is not such a dump, or of a later format.
@@ -312,7 +312,7 @@ class DeepAgentDeps(Generic[App]):
         except ValueError as error:
             raise ValueError(f"not a session dump: {error}") from error
         data: dict[str, Any] = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
-        slots, kept = data.get("slots"), data.get("kept", {})  # of any shape: somebody else may have written it
+        slots, kept = data.get("slots"), data.get("kept", {})  # of any shape: another program may have written it
         if not isinstance(data.get("session_id"), str) or not _are_slots(slots) or not _are_slots(kept):
             raise ValueError("not a session dump: use the text that DeepAgentDeps.dump() wrote")
         if data.get("format") != FORMAT:
@@ -323,15 +323,15 @@ class DeepAgentDeps(Generic[App]):
         return cls(backend=backend, session_id=data["session_id"], state=state, app=app)
 
     def clone_for_subagent(self) -> DeepAgentDeps[App]:
-        """A child session: the same backend and `app`, slots as they declare (`share` or `fresh`), one deeper."""
+        """Return a subagent's session: the same backend and `app`, slots as they declare, one level deeper."""
         return replace(self, state=self.state.child(), depth=self.depth + 1)
 
 
 def session(ctx: RunContext[Any]) -> DeepAgentDeps[Any]:
-    """The session of a run.
+    """Return the session of a run.
 
     Raises:
-        pydantic_ai.UserError: the run was started without one; the message has the line to add.
+        pydantic_ai.UserError: the run has no session; the message shows the line to add.
     """
     deps: object = ctx.deps
     if isinstance(deps, DeepAgentDeps):
@@ -355,10 +355,10 @@ def create_default_deps(
 def create_default_deps(
     backend: WorkspaceBackend | None = None, app: Any = None, kernel: PluginKernel | None = None
 ) -> DeepAgentDeps[Any]:
-    """A new session.
+    """Create a session.
 
     Args:
-        backend: its workspace; None means the agent's own, made at the first run.
+        backend: its workspace; None means the agent's own, created in the first run.
         app: the application's own object, as `ctx.deps.app`.
         kernel: who knows the slots by name; None means the process's default kernel, or the agent's at the first run.
     """
