@@ -57,7 +57,7 @@ class Server:
 
 async def main() -> None:
     """Run two requests for each of five users, all at once."""
-    with Kernel() as kernel:
+    async with Kernel() as kernel:
         server = Server(kernel)
         users = ["ann", "ben", "cem", "dua", "eva"]
         first = await asyncio.gather(*(server.handle(user, "Plan my trip") for user in users))

@@ -104,7 +104,7 @@ def create_app(settings: Settings | None = None, model: Model | str | None = Non
     async def lifespan(app: FastAPI) -> AsyncGenerator[None, None]:
         children = Children()
         data = chosen.data.absolute()
-        with Kernel(plugins=[children]) as kernel:
+        async with Kernel(plugins=[children]) as kernel:
             agent = kernel.create_agent(
                 model or os.environ.get("DEEP_MODEL") or scripted_model(),
                 interrupt_on={"write_file": True, "edit_file": True},  # beside `execute`, which asks by itself
