@@ -32,6 +32,7 @@ from .run.workspace import Workspaces
 from .spec import PASSED_ON, CallerSpec, validated_options
 from .tools.assembly import ToolAssembly
 from .tools.expressions import as_expression
+from .tools.facts import tool_facts
 from .tools.toolsets import check_rule
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Assembly:
             raise PluginError(f"a subagent cannot be made without {min(missing)!r}, which checks its parent's calls")
         narrower = changes.get("tool_filter")
         if narrower is not None and child.known is not None:
-            check_rule(as_expression(narrower), child.known, "tool_filter")
+            check_rule(as_expression(narrower), [*map(tool_facts, child.known)], "tool_filter")
         return agent
 
     def contributions(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:

@@ -168,7 +168,7 @@ class DeepCapability(DeepBase):
     def _plugin_of(self, tool: str) -> str:
         """As far as the tools are known before they are listed."""
         return next(
-            (tool_facts(definition).plugin for definition in self.parts.toolbox.static()[0] if definition.name == tool),
+            (known.plugin for _, (known, _) in self.parts.toolbox.offered() if known.name == tool),
             "",
         )
 

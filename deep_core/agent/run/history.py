@@ -11,14 +11,15 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from operator import is_
+from itertools import groupby
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent, UserPromptPart
 from pydantic_ai.tools import RunContext
 
 from ...errors import describe_error
-from ...plugins.contributions import PROCESSOR_PHASES, Contribution, Processor, PromptSection, StateSlot
+from ...plugins.contributions import Contribution, Processor, PromptSection, StateSlot
 from ...plugins.dispatch import Incidents
 from .._pydantic_ai import await_maybe, is_async_callable, run_in_executor, takes_run_context
 from .events import CompactionEvent, Emitter
@@ -85,7 +86,7 @@ class History:
     """The processors and live sections of one agent.
 
     Attributes:
-        processors: in plugin order; the phases are sorted here.
+        processors: by phase, then in plugin order.
         sections: the live ones, in their order.
         incidents: records failures.
         tracer: traces every processor and section.
@@ -109,11 +110,10 @@ class History:
         if added is not None:
             stored.append(added)
             sent.append(added)
-        for phase in PROCESSOR_PHASES:
+        for phase, processors in groupby(self.processors, attrgetter("value.phase")):
             before = sent
-            for processor in self.processors:
-                if processor.value.phase == phase:
-                    stored, sent = await self._process(ctx, processor, stored, sent)
+            for processor in processors:
+                stored, sent = await self._process(ctx, processor, stored, sent)
             if phase == "reduce" and self.sections and _cut(before, sent):
                 # The reducer removed messages, perhaps with live texts: append those again.
                 added = await self._speak(ctx, offered, sent, again=True)

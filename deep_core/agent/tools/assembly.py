@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from pydantic_ai import ToolDefinition
@@ -16,7 +16,7 @@ from ...plugins.dispatch import Incidents
 from ..policy.rules import Policy
 from ..spec import CallerSpec
 from .expressions import ToolExpression, as_expression
-from .facts import tool_facts
+from .facts import ToolFacts, tool_facts
 from .rule_errors import check_atoms, warn_of_slips
 from .toolsets import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
 
@@ -63,7 +63,7 @@ class ToolAssembly:
             toolset: Any = cast("Any", given) if isinstance(given, AbstractToolset) else DynamicToolset[Any](given)
             toolsets.append(self._attributed(toolset, "app", app))
         for member in toolsets:
-            for definition in member.static_names() or ():
+            for definition in member.static_definitions() or ():
                 if tool_facts(definition).original in member.rules.hidden:
                     self.policy.replaced(member.plugin, definition)
         self._check_replacements(toolsets, hidden)
@@ -115,10 +115,10 @@ class ToolAssembly:
         own: Sequence[AbstractCapability[Any]],
     ) -> None:
         """Raise a PluginError if two tools have one name. Checks tools known without I/O, those of capabilities too."""
-        claims = toolbox.claims()
+        claims = [claim for _, claim in toolbox.offered()]
         for plugin, capability in (*plugins, *(("app", capability) for capability in own)):
-            label = self.kernel.label(plugin)
-            claims += [(name, plugin, label, None) for name in function_tools(capability.get_toolset())]
+            names = function_tools(capability.get_toolset())
+            claims += [(ToolFacts(name, "", plugin), self.kernel.label(plugin)) for name in names]
         check_clashes(claims)
 
     def _wrong_replacement(self, plugin: str, entry: str, what: str) -> ConfigError:
@@ -129,9 +129,8 @@ class ToolAssembly:
         """Raise a ConfigError if a replacing tool is itself replaced, or if one of the two is known to be absent."""
 
         def originals(plugin: str) -> set[str] | None:
-            known = [toolset.static_names() for toolset in toolsets if toolset.plugin == plugin]
-            names = [tool_facts(d).original for listed in known for d in listed or ()]
-            return None if None in known else set(names)
+            tools = _facts_of([toolset for toolset in toolsets if toolset.plugin == plugin])
+            return None if tools is None else {tool.original for tool in tools}
 
         for plugin in self.kept:
             for entry in self.config.plugin(plugin).replaces:
@@ -153,30 +152,33 @@ class ToolAssembly:
         Returns:
             The offered tools, or None if some are not known without I/O.
         """
-        definitions, complete = toolbox.static()
-        for plugin, rules, known in _known_without_io(cast("list[PluginToolset]", toolbox.toolsets)):
-            where = f"plugins.{plugin}"
-            check_rule(rules.offered, known, f"{where}.tools")
-            check_rule(rules.require_approval, known, f"{where}.require_approval")
-            check_rule(rules.defer, known, f"{where}.defer")
-            subjects = [tool_facts(definition) for definition in known]
+        of_plugin: dict[str, list[PluginToolset]] = {}
+        for toolset in toolbox.members:
+            of_plugin.setdefault(toolset.plugin, []).append(toolset)
+        complete = not dynamic and all(capability.get_toolset() is None for capability in capabilities)
+        for plugin, toolsets in of_plugin.items():
+            tools = _facts_of(toolsets)
+            if tools is None:
+                complete = False
+                continue
+            where, rules = f"plugins.{plugin}", toolsets[0].rules
+            check_rule(rules.offered, tools, f"{where}.tools")
+            check_rule(rules.require_approval, tools, f"{where}.require_approval")
+            check_rule(rules.defer, tools, f"{where}.defer")
             if isinstance(rules.offered, ToolExpression):
-                warn_of_slips(rules.offered, subjects, where=f"{where}.tools")
+                warn_of_slips(rules.offered, tools, where=f"{where}.tools")
             if isinstance(rules.require_approval, ToolExpression):
                 # Each name must match: a tool behind a misspelt one would run without approval.
-                check_atoms(rules.require_approval, subjects, where=f"{where}.require_approval")
-        all_known = complete and not dynamic and all(cap.get_toolset() is None for cap in capabilities)
+                check_atoms(rules.require_approval, tools, where=f"{where}.require_approval")
+        definitions = [definition for definition, _ in toolbox.offered()]
         if self.spec.depth:
             self.policy.trust_names()  # the parent checked its rules; a subagent may have fewer tools
-        elif self.policy.has_rules and all_known:
+        elif self.policy.has_rules and complete:
             self.policy.check_names(definitions)
-        return definitions if all_known else None
+        return definitions if complete else None
 
 
-def _known_without_io(toolsets: Sequence[PluginToolset]) -> Iterator[tuple[str, ToolRules, list[ToolDefinition]]]:
-    """Yield each plugin whose tools are all known, with its rules and tools."""
-    for plugin in dict.fromkeys(toolset.plugin for toolset in toolsets):
-        own = [toolset for toolset in toolsets if toolset.plugin == plugin]
-        listed = [toolset.static_names() for toolset in own]
-        if None not in listed:
-            yield plugin, own[0].rules, [definition for names in listed for definition in names or ()]
+def _facts_of(toolsets: Sequence[PluginToolset]) -> list[ToolFacts] | None:
+    """Return the tools of one plugin, hidden ones too, or None if they are not known without I/O."""
+    listed = [toolset.static_definitions() for toolset in toolsets]
+    return None if None in listed else [tool_facts(definition) for found in listed for definition in found or ()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
 from pydantic_ai import ToolDefinition
 from pydantic_ai.tools import RunContext, Tool
@@ -77,17 +77,12 @@ def _holds(rule: ToolExpression | bool | None, tool: ToolFacts) -> bool:
     return rule.matches(tool) if isinstance(rule, ToolExpression) else bool(rule)
 
 
-@dataclass(eq=False, repr=False)
-class _Listing:
+class _Listing(NamedTuple):
     """One listing: tools by final name, their definitions, and all definitions with those of hidden tools."""
 
-    tools: dict[str, ToolsetTool[Any]] = field(default_factory=dict[str, ToolsetTool[Any]])
-    own: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
-    all: list[ToolDefinition] = field(default_factory=list[ToolDefinition])
-
-    def and_(self, other: _Listing) -> _Listing:
-        """Combine two listings."""
-        return _Listing({**self.tools, **other.tools}, {**self.own, **other.own}, [*self.all, *other.all])
+    tools: dict[str, ToolsetTool[Any]]
+    own: dict[str, ToolDefinition]
+    all: list[ToolDefinition]
 
 
 def _is_fixed(tool: Tool[Any]) -> bool:
@@ -119,9 +114,7 @@ class PluginToolset(WrapperToolset[Any]):
     _seen: dict[str, tuple[ToolDefinition, ToolDefinition]] = field(
         default_factory=dict[str, tuple[ToolDefinition, ToolDefinition]], repr=False, compare=False
     )
-    """Cache: original name -> the definition as listed last, and the attributed one. Safe to share between runs."""
-    _final: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition], repr=False, compare=False)
-    """Final name -> the attributed definition."""
+    """Cache: original name -> the definition as listed last, and as attributed. Safe to share between runs."""
     _fixed: tuple[tuple[int | None, ...], _Listing, dict[str, Tool[Any]]] | None = field(
         default=None, init=False, repr=False, compare=False
     )
@@ -182,7 +175,8 @@ class PluginToolset(WrapperToolset[Any]):
             listing = await self._fixed_listing(wrapped, fixed, ctx)
             if len(fixed) < len(wrapped.tools):
                 others = {name: tool for name, tool in wrapped.tools.items() if name not in fixed}
-                listing = listing.and_(self._listing(await self._listed(ctx, _with_tools(wrapped, others))))
+                more = self._listing(await self._listed(ctx, _with_tools(wrapped, others)))
+                listing = _Listing(listing.tools | more.tools, listing.own | more.own, listing.all + more.all)
         calls_of(ctx).own.update(listing.own)
         if not self.policy.is_checked:
             self.policy.seen((self.plugin, self.wrapped.label), listing.all)
@@ -200,22 +194,21 @@ class PluginToolset(WrapperToolset[Any]):
         return fixed[1]
 
     def _listing(self, listed: Mapping[str, ToolsetTool[Any]]) -> _Listing:
-        out = _Listing()
+        out = _Listing({}, {}, [])
         for name, tool in listed.items():
             definition = self._attributed(name, tool.tool_def)
             out.all.append(definition)
             if name in self.rules.hidden:
                 self.policy.replaced(self.plugin, definition)
-            elif self.offers(definition):
+            if self.offers(definition):
                 out.own[definition.name] = definition
                 out.tools[definition.name] = replace(tool, toolset=self, tool_def=definition)
         return out
 
     def offers(self, definition: ToolDefinition) -> bool:
         """Whether the model is shown this tool of its own, as far as the plugin's settings say."""
-        if tool_facts(definition).original in self.rules.hidden:
-            return False
-        return self.rules.offered is None or self.rules.offered.matches(tool_facts(definition))
+        known, offered = tool_facts(definition), self.rules.offered
+        return known.original not in self.rules.hidden and (offered is None or offered.matches(known))
 
     def _attributed(self, name: str, definition: ToolDefinition) -> ToolDefinition:
         seen = self._seen.get(name)
@@ -225,7 +218,6 @@ class PluginToolset(WrapperToolset[Any]):
             toolset, capability = attributed.toolset_id or self.wrapped.id, attributed.capability_id or "deep"
             attributed = replace(attributed, toolset_id=toolset, capability_id=capability)
             self._seen[name] = seen = (definition, attributed)
-            self._final[seen[1].name] = seen[1]
         return seen[1]
 
     async def call_tool(
@@ -233,7 +225,7 @@ class PluginToolset(WrapperToolset[Any]):
     ) -> Any:
         """Gate the call with the arguments that are about to be used, then make it under the author's name."""
         # The definition as listed here, not as it comes back: something may have changed it on the way.
-        definition = calls_of(ctx).own.get(name, self._final[name])
+        definition = calls_of(ctx).own.get(name) or next(d for _, d in self._seen.values() if d.name == name)
         admission = await self.policy.admit(ctx, definition, tool_args)
         if admission is not None:
             admission.used = True
@@ -246,8 +238,8 @@ class PluginToolset(WrapperToolset[Any]):
         with self.tracer.step(self.plugin, "tool", name, ctx.tracer):
             return await self.wrapped.call_tool(original, tool_args, own, inner)
 
-    def static_names(self) -> list[ToolDefinition] | None:
-        """Return the attributed tools, or None if they are not known without I/O."""
+    def static_definitions(self) -> list[ToolDefinition] | None:
+        """Return the attributed tools, hidden ones too, or None if they are not known without I/O."""
         definitions = static_definitions(self.wrapped)
         return None if definitions is None else [self._attributed(d.name, d) for d in definitions]
 
@@ -336,25 +328,17 @@ class RunToolsets(SequentialToolset):
 class Toolbox(SequentialToolset):
     """All plugins' toolsets as one."""
 
-    def claims(self) -> list[Claim]:
-        """Return the claims of the offered tools known without I/O."""
-        found = [(toolset, d) for toolset in self._plugin_toolsets() for d in toolset.static_names() or ()]
-        return [_claim(toolset, d) for toolset, d in found if toolset.offers(d)]
+    @property
+    def members(self) -> Sequence[PluginToolset]:
+        """The plugins' toolsets: a toolbox has no others."""
+        return cast("Sequence[PluginToolset]", self.toolsets)
 
-    def _plugin_toolsets(self) -> Iterator[PluginToolset]:
-        for toolset in self.toolsets:
-            if isinstance(toolset, PluginToolset):
-                yield toolset
-
-    def static(self) -> tuple[list[ToolDefinition], bool]:
-        """Return the offered tools known without I/O, and whether these are all."""
-        out: list[ToolDefinition] = []
-        complete = True
-        for toolset in self._plugin_toolsets():
-            definitions = toolset.static_names()
-            complete = complete and definitions is not None
-            out.extend(d for d in definitions or () if toolset.offers(d))
-        return out, complete
+    def offered(self) -> Iterator[tuple[ToolDefinition, Claim]]:
+        """Yield the offered tools known without I/O, with their claims."""
+        for toolset in self.members:
+            for definition in toolset.static_definitions() or ():
+                if toolset.offers(definition):
+                    yield definition, (tool_facts(definition), toolset.rules.label)
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """List all tools by final name.
@@ -365,8 +349,8 @@ class Toolbox(SequentialToolset):
         listed = await self._asked(lambda toolset: toolset.get_tools(ctx))
         tools = {name: tool for own in listed for name, tool in own.items()}
         if len(tools) < sum(map(len, listed)) or not tools.keys().isdisjoint(RESERVED_TOOL_NAMES):
-            pairs = zip(self._plugin_toolsets(), listed, strict=True)
-            check_clashes(_claim(toolset, tool.tool_def) for toolset, own in pairs for tool in own.values())
+            pairs = zip(self.members, listed, strict=True)
+            check_clashes((tool_facts(t.tool_def), toolset.rules.label) for toolset, own in pairs for t in own.values())
         return tools
 
     async def call_tool(
@@ -386,42 +370,34 @@ def _is_empty(toolset: AbstractToolset[Any]) -> bool:
     return _settled(toolset) and isinstance(toolset, FunctionToolset) and not toolset.tools
 
 
-Claim = tuple[str, str, str, str | None]
-"""A tool's name, the plugin that has it, the plugin's label, and the author's name for it; None for a capability's."""
-
-
-def _claim(toolset: PluginToolset, definition: ToolDefinition) -> Claim:
-    return definition.name, toolset.plugin, toolset.rules.label, tool_facts(definition).original
+Claim = tuple[ToolFacts, str]
+"""A tool, and its plugin's label. The tool of a capability has no original name: no other can replace it."""
 
 
 def check_clashes(claims: Iterable[Claim]) -> None:
-    """Raise a PluginError for two tools of one name, or one of a reserved name."""
-    owners: dict[str, tuple[str, str, str | None]] = {}
-    for name, plugin, label, original in claims:
-        if name in RESERVED_TOOL_NAMES:
-            raise _reserved(name, plugin, label)
-        if name in owners:
-            *first, other = owners[name]
-            same = original if original == other else None
-            raise PluginError(clash_message("tool", name, [(first[0], first[1]), (plugin, label)], same))
-        owners[name] = (plugin, label, original)
+    """Raise a PluginError for a reserved name, or for two tools of one name."""
+    owners: dict[str, Claim] = {}
+    for tool, label in claims:
+        if tool.name in RESERVED_TOOL_NAMES:
+            raise PluginError(
+                f"tool name {tool.name!r} is reserved by Pydantic AI, and is used by\n  {label}\nChoose one way out:\n"
+                f'  [plugins.{tool.plugin}] prefix = "{tool.plugin}"\n'
+                f'  [plugins.{tool.plugin}] tools = "~name:{tool.name}"\n  [plugins.{tool.plugin}] enabled = false',
+                plugin=tool.plugin,
+            )
+        other, label_of_other = owners.setdefault(tool.name, (tool, label))
+        if other is not tool:
+            same = tool.original if tool.original == other.original else None
+            both = [(other.plugin, label_of_other), (tool.plugin, label)]
+            raise PluginError(clash_message("tool", tool.name, both, same))
 
 
-def _reserved(name: str, plugin: str, label: str) -> PluginError:
-    return PluginError(
-        f"tool name {name!r} is reserved by Pydantic AI, and is used by\n  {label}\nChoose one way out:\n"
-        f'  [plugins.{plugin}] prefix = "{plugin}"\n  [plugins.{plugin}] tools = "~name:{name}"\n'
-        f"  [plugins.{plugin}] enabled = false",
-        plugin=plugin,
-    )
+def check_rule(rule: object, tools: Sequence[ToolFacts], where: str) -> None:
+    """Raise UnmatchedExpression if a rule is an expression that matches none of the tools.
 
-
-def check_rule(rule: object, definitions: Sequence[ToolDefinition], where: str) -> None:
-    """Raise UnmatchedExpression where a rule is an expression that matches none of the tools.
-
-    `~x` may leave nothing, but then `x` must be something.
+    `~x` may match nothing, but `x` must match something.
     """
-    if isinstance(rule, Not) and not any(rule.matches(tool_facts(definition)) for definition in definitions):
+    if isinstance(rule, Not) and not any(map(rule.matches, tools)):
         rule = rule.operand
     if isinstance(rule, ToolExpression):
-        check_matches(rule, [tool_facts(definition) for definition in definitions], where=where)
+        check_matches(rule, tools, where=where)
