@@ -195,7 +195,7 @@ def test_a_live_text_cannot_write_an_edge_of_its_frame(edge: str) -> None:
     assert "<contextual> b" in part
 
 
-def test_two_runs_of_one_session_are_told_everything_each() -> None:
+def test_two_runs_of_one_agent_at_once_each_have_every_section() -> None:
     async def scene() -> list[Any]:
         both = asyncio.Barrier(2)
 
@@ -205,8 +205,8 @@ def test_two_runs_of_one_session_are_told_everything_each() -> None:
 
         sections = [PromptSection.live("clock", slow), PromptSection.live("calm", lambda ctx: "No wind.")]
         kernel = kernel_of(plugin("weather", sections=sections))
-        agent, deps = kernel.create_agent("test"), create_default_deps(kernel=kernel)
-        return await asyncio.gather(*(agent.run("go", deps=deps, model=scripted()) for _ in range(2)))
+        agent, sessions = kernel.create_agent("test"), [create_default_deps(kernel=kernel) for _ in range(2)]
+        return await asyncio.gather(*(agent.run("go", deps=deps, model=scripted()) for deps in sessions))
 
     results = asyncio.run(scene())
     assert [len(live_parts(result)) for result in results] == [2, 2]
