@@ -171,19 +171,19 @@ def test_every_name_that_the_contract_allows_makes_a_plugin(name: str) -> None:
     assert f"src/{module}/__init__.py" in files
 
 
-@pytest.mark.parametrize("licence", questions().licences)
-def test_the_licence_that_was_chosen_is_there_and_no_other(licence: str) -> None:
-    files = render(answers("weather", ["toolset"], licence=licence, author="Ann Lee"))
+@pytest.mark.parametrize("license", questions().licenses)
+def test_the_license_that_was_chosen_is_there_and_no_other(license: str) -> None:
+    files = render(answers("weather", ["toolset"], license=license, author="Ann Lee"))
     project = tomllib.loads(files["pyproject.toml"])["project"]
-    if licence == "none":
+    if license == "none":
         assert "LICENSE" not in files
         assert "license" not in project
         assert "Private :: Do Not Upload" in project["classifiers"]
     else:
-        title = {"MIT": "MIT License", "Apache-2.0": "Apache License", "BSD-3-Clause": "BSD 3-Clause License"}[licence]
+        title = {"MIT": "MIT License", "Apache-2.0": "Apache License", "BSD-3-Clause": "BSD 3-Clause License"}[license]
         assert files["LICENSE"].strip().startswith(title)
-        assert ("Ann Lee" in files["LICENSE"]) is (licence != "Apache-2.0")
-        assert project["license"] == licence
+        assert ("Ann Lee" in files["LICENSE"]) is (license != "Apache-2.0")
+        assert project["license"] == license
 
 
 def test_the_range_of_the_kernel_is_that_of_the_installed_one() -> None:
@@ -232,7 +232,7 @@ def hook(given_answers: Mapping[str, str | bool]) -> dict[str, Any]:
 def test_cookiecutter_renders_the_same_files(tmp_path: Path) -> None:
     cookiecutter = pytest.importorskip("cookiecutter.main", reason="pip install -r requirements/dev.txt")
     for number, kinds in enumerate([*each_alone(), *every_pair()]):
-        asked = answers("weather", kinds, author="Ann Lee", licence="BSD-3-Clause")
+        asked = answers("weather", kinds, author="Ann Lee", license="BSD-3-Clause")
         made = Path(
             cookiecutter.cookiecutter(
                 str(TEMPLATE), no_input=True, extra_context=asked, output_dir=str(tmp_path / str(number))

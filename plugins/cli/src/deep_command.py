@@ -1,10 +1,10 @@
-"""The script `deep`. It imports nothing before it can end quietly: Ctrl-C in an import is a traceback otherwise."""
+"""The script `deep`: import as little as possible, so that Ctrl-C during imports prints no traceback."""
 
 import sys
 
 
 def main() -> None:
-    """Import the command line and run it; Ctrl-C meanwhile is exit code 130."""
+    """Import the command line and run it; exit with 130 on Ctrl-C."""
     try:
         from deep_cli.__main__ import main as run
     except KeyboardInterrupt:

@@ -170,7 +170,7 @@ def test_a_tool_that_is_offered_on_demand_is_found_first(sky: Any) -> None:
 def test_a_tool_that_makes_an_agent_says_that_there_is_no_model(make_deep: Callable[..., Any]) -> None:
     done = make_deep("backends", "subagents")("call", "task", "description=Look around")
     assert done.code == 1
-    assert "task asks a model, and deep call has none: try it with deep run" in done.out
+    assert "task calls a model, and deep call has none: try it with deep run" in done.out
 
 
 # -- policy ------------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_on_a_terminal_the_question_is_that_of_deep_run(deep: Any, typed: str, c
     assert done.code == code, done.out
     assert "command: printf made > b.txt" in done.out
     assert (deep.work / "b.txt").exists() is made
-    assert ("The user refused this call and says: use ls" in done.out) is (typed == "use ls\n")
+    assert ("The user refused this call: use ls" in done.out) is (typed == "use ls\n")
 
 
 def test_the_json_report_is_the_whole_of_stdout(sky: Any) -> None:
@@ -231,4 +231,4 @@ def test_the_json_report_of_a_refusal_says_who_decided(deep: Any) -> None:
     done = deep("call", "execute", "command=ls", "--output", "json")
     report = json.loads(done.out)
     assert (done.code, report["status"], report["exit_code"]) == (3, "refused", 3)
-    assert report["approvals"] == [{"tool": "execute", "plugin": "filesystem", "approved": False, "by": "nobody"}]
+    assert report["approvals"] == [{"tool": "execute", "plugin": "filesystem", "approved": False, "by": "unanswered"}]

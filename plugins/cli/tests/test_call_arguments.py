@@ -136,7 +136,7 @@ def test_a_file_is_read_and_then_taken_as_if_typed(tmp_path: Path) -> None:
     (tmp_path / "city").write_bytes(b"\xff")
     with pytest.raises(Failure, match="not UTF-8 text"):
         parse_pairs("forecast", [f"city=@{tmp_path}/city"], SCHEMA)
-    with pytest.raises(Failure, match=r"city=@nowhere: No such file .*; a value that itself begins with @ goes into"):
+    with pytest.raises(Failure, match=r"city=@nowhere: No such file .*; put a value that begins with @ into"):
         parse_pairs("forecast", ["city=@nowhere"], SCHEMA)
 
 

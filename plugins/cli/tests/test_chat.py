@@ -208,7 +208,7 @@ def test_a_denial_with_a_reason_reaches_the_model_and_the_chat_goes_on(deep: Any
         terminal.prompt()
         terminal.type(CTRL_D)
         assert terminal.end() == 0
-    assert ("tool", "The user refused this call and says: call it NEW.txt instead") in wire(stub)
+    assert ("tool", "The user refused this call: call it NEW.txt instead") in wire(stub)
     assert not (deep.work / "new.txt").exists()
 
 
@@ -534,7 +534,7 @@ def test_two_that_go_on_with_one_chat_do_not_overwrite_each_other(deep: Any, cha
             first.expect("left")
             first.prompt()
             second.say("second")
-            second.expect("was continued elsewhere")
+            second.expect("was continued in another process")
             second.prompt()
     texts = [file.read_text() for file in stored(deep)]
     assert len(texts) == 2
@@ -574,7 +574,7 @@ def test_an_error_after_a_tool_has_run_keeps_what_it_did(chat: Any) -> None:
     script = Script(Call("read_file", {"path": "a.txt"}), Failure(500, retry=False), "good")
     with OpenAIStub(script) as stub, chat(stub) as terminal:
         terminal.say("look")
-        terminal.expect("Everything until then is kept")
+        terminal.expect("Everything so far is kept")
         terminal.say("go on")
         terminal.expect("good")
     assert [role for role, _ in wire(stub)] == ["user", "assistant", "tool", "user"]

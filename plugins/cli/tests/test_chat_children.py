@@ -60,14 +60,14 @@ def test_each_call_of_a_child_is_asked_about_with_its_diff_and_decided_on_its_ow
     assert (deep.work / "b.txt").read_text() == "made"
     child = next(r for r in stub.requests if r["messages"][-1]["role"] == "tool" and len(r["messages"]) == 5)
     told = [message["content"] for message in child["messages"] if message["role"] == "tool"]
-    assert told[0] == "The user refused this call and says: no new files, please"
+    assert told[0] == "The user refused this call: no new files, please"
 
 
 def test_nobody_to_ask_denies_each_call_of_the_child_and_the_child_is_told(deep: Any) -> None:
     with OpenAIStub(Script(then=family)) as stub:
         done = deep("run", "go", *MODEL, env=stub.env)
     assert done.code == 3
-    assert done.out.count("needs an approval that nobody gives here") == 2
+    assert done.out.count("needs an approval, and no user is here") == 2
     assert "denied: write_file new.txt" in done.err
     assert "denied: execute $ printf made > b.txt" in done.err
 

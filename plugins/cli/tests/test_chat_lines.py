@@ -42,7 +42,7 @@ def test_approvals_are_denied_the_model_is_told_and_the_exit_code_is_3(deep: Any
     assert (done.code, done.out) == (3, "then not\nfine\n")
     assert not (deep.work / "b.txt").exists()
     told = json.dumps([m for m in stub.requests[-1]["messages"] if m["role"] == "tool"])
-    assert "needs an approval that nobody gives here" in told
+    assert "needs an approval, and no user is here" in told
 
 
 def test_what_is_allowed_runs(deep: Any) -> None:
@@ -64,7 +64,7 @@ def test_a_line_that_is_not_utf_8_is_told_and_not_sent_and_the_next_one_is(deep:
         done = piped(deep, "first\ngr\udcfc\udcdfe\nsecond\n", *MODEL, env=stub.env)
         piped(deep, "third\n", "--resume", env=stub.env).ok()  # the chat was stored
     assert (done.code, done.out) == (1, "one\ntwo\n")
-    assert "not sent, it has bytes that are not UTF-8: gr\\udcfc\\udcdfe" in done.err
+    assert "not sent, it is not UTF-8: gr\\udcfc\\udcdfe" in done.err
     assert [m["content"] for m in stub.requests[1]["messages"] if m["role"] == "user"] == ["first", "second"]
 
 

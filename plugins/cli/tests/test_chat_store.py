@@ -68,7 +68,7 @@ def test_a_folder_whose_name_is_no_text_has_chats_too(store: ChatStore) -> None:
     folder = "/a/gr\udcfc\udcdfe"  # as Python reads a name in Latin-1
     chat = store.save(begun(store, folder))
     assert store.load(chat.id, folder).folder == store.newest(folder).folder == folder
-    with pytest.raises(Failure, match="it was begun in /a/gr"):
+    with pytest.raises(Failure, match="it began in /a/gr"):
         store.load(chat.id, "/a/other")
 
 

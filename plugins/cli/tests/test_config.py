@@ -107,7 +107,7 @@ def test_init_writes_a_file_that_changes_nothing_and_never_overwrites(make_deep:
     text = (deep.work / "deep.toml").read_text()
     done = deep("config", "init")
     assert done.code == 1
-    assert "exists already" in done.err
+    assert "deep.toml exists; edit it" in done.err
     assert (deep.work / "deep.toml").read_text() == text
 
 

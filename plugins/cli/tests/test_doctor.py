@@ -81,7 +81,7 @@ BREAKS = {
     "raises": ("1 / 0", "ZeroDivisionError"),
     "hooked": (section("hooked", "3 / 0"), "ZeroDivisionError"),
     "misspelt": (HOOK.replace("deep_prompt_sections", "deep_promt_sections"), "Did you mean 'deep_prompt_sections'?"),
-    "forks": ("import os\nos.fork()\n" + section("forks"), "forks the process while it is loaded"),
+    "forks": ("import os\nos.fork()\n" + section("forks"), "forks the process while it loads"),
 }
 LOUD = "import os\nfor _ in range(3000):\n    os.write(1, b'x' * 9999)\n    os.write(2, b'y' * 9999)\n"
 SPOILS = "import sys\nsys.modules['wave'] = None\n"
@@ -156,7 +156,7 @@ def test_a_missing_model_or_key_is_told_with_what_to_set(crowd: Any) -> None:
     code, found = checks(deep, env=env)
     assert code == 1
     assert found["model"]["fix"] == "export OPENAI_API_KEY=…"
-    assert "keys are set for: GROQ_API_KEY" in found["model"]["message"]
+    assert "keys set for: GROQ_API_KEY" in found["model"]["message"]
 
 
 def test_a_plugin_that_floods_both_streams_is_no_trouble(crowd: Any) -> None:
@@ -289,7 +289,7 @@ def test_without_a_folder_for_temporary_files_the_rest_is_looked_at(make_deep: A
     exit_code, found = checks(deep)
     assert (exit_code, found["folder:temporary"]["ok"]) == (1, False)
     assert "TMPDIR" in found["folder:temporary"]["fix"]
-    assert "could not be probed" in found["plugin:good"]["message"]
+    assert "could not be checked" in found["plugin:good"]["message"]
 
 
 def test_plugins_that_take_two_seconds_to_import_are_told_with_how_to_find_out_why(make_deep: Any) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from deep_cli.failure import Failure
-from deep_cli.installer import conflict, told
-from deep_cli.recorded import Entry, file, record
+from deep_cli.installer import conflict, error_lines
+from deep_cli.records import Entry, file, record
 from deep_cli.wanted import parse
 
 from tests.environments import Distribution, Finished, plugin
@@ -313,7 +313,7 @@ hint: Packages were unavailable.
     ],
 )
 def test_what_went_wrong_is_read_from_what_pip_and_uv_print(output: str, said: str) -> None:
-    assert told(output).strip() == said.strip()
+    assert error_lines(output).strip() == said.strip()
 
 
 # -- what is typed -----------------------------------------------------------------------------------------------------
@@ -323,8 +323,8 @@ def test_what_went_wrong_is_read_from_what_pip_and_uv_print(output: str, said: s
     ("typed", "said"),
     [
         ("todo", "deep plugins install deep-todo"),
-        ("./nowhere", "there is no such file or folder"),
-        (".", "holds no distribution: it has no pyproject.toml"),
+        ("./nowhere", "no such file or folder"),
+        (".", "is not a distribution: it has no pyproject.toml"),
         ("not a name", "no name, path or address"),
         ("--index-url=x", "no option of deep plugins install"),
     ],

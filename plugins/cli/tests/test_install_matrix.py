@@ -268,7 +268,7 @@ def test_a_read_only_environment_says_what_to_type_and_nothing_is_half_done(
     done = place.plugins("install", "acme-weather", env={"TMPDIR": "/tmp"})
     assert (done.code, done.out) == (1, "")
     assert "nothing was changed: " in done.err
-    assert "cannot be written" in done.err
+    assert "is not writable" in done.err
     typed = done.err.partition("can be written: ")[2].partition("; or make")[0]
     own = done.err.partition("of your own: ")[2].strip()
     assert own.startswith("python3 -m venv ~/deep && ~/deep/bin/python -m pip install ")
@@ -291,7 +291,7 @@ def test_the_doctor_works_where_nothing_at_all_can_be_written(tmp_path: Path, sh
     found = place.checks
     assert (found["plugin:cli"]["ok"], found["agent"]["ok"]) == (True, True)
     for name, variable in (("folder:cache", "XDG_CACHE_HOME"), ("folder:data", "XDG_DATA_HOME")):
-        assert "cannot be written" in found[name]["message"]
+        assert "is not writable" in found[name]["message"]
         assert f"export {variable}=" in found[name]["fix"]
     assert place.plugins("list", "--json").ok()
 
@@ -318,7 +318,7 @@ def test_where_the_environment_cannot_be_written_pip_takes_the_users_own_site(tm
     kept = place.plugins("uninstall", "deep-cli", "--yes")
     assert (kept.code, kept.out) == (1, "")
     assert f"{tmp_path / 'env' / 'bin' / 'python'} -m pip uninstall deep-cli" in kept.err
-    assert kept.err.endswith("; or do without it: export DEEP_PLUGINS_DISABLE=deep-cli\n")
+    assert kept.err.endswith("; or disable it: export DEEP_PLUGINS_DISABLE=deep-cli\n")
     place.plugins("uninstall", "weather", "--yes").ok()
     assert place.active == set()
 

@@ -54,8 +54,8 @@ def test_a_name_is_enough_and_the_plugin_is_seen_by_an_agent(deep: Any) -> None:
     deep.environment.install(Distribution.of_project(folder))
     listed = json.loads(deep("plugins", "list", "--json").ok().out)["plugins"]
     assert {p["name"]: p["status"] for p in listed} == {"cli": "active", "weather": "active"}
-    explained = json.loads(deep("explain", "--json").ok().out)
-    assert [(tool["name"], tool["plugin"]) for tool in explained["tools"]] == [("weather_lookup", "weather")]
+    explain_error = json.loads(deep("explain", "--json").ok().out)
+    assert [(tool["name"], tool["plugin"]) for tool in explain_error["tools"]] == [("weather_lookup", "weather")]
 
 
 def test_everything_can_be_said_in_flags(deep: Any) -> None:
@@ -80,7 +80,7 @@ def test_everything_can_be_said_in_flags(deep: Any) -> None:
             "--email",
             "ann@example.org",
         ),
-        *("--licence", "Apache-2.0", "--output-dir", "made/here", "--no-input"),
+        *("--license", "Apache-2.0", "--output-dir", "made/here", "--no-input"),
     ).ok()
     folder = deep.work / "made" / "here" / "acme-weather"
     found = project(folder)
@@ -140,7 +140,7 @@ def test_kinds_are_named_together(deep: Any, said: list[str], made: set[str]) ->
 def test_a_kind_that_is_not_there_is_an_error_with_those_that_are(deep: Any) -> None:
     done = deep("new", "weather", "--with", "toolset,tolset")
     assert done.code == 2
-    assert "'tolset' is no kind of contribution. Did you mean 'toolset'? There are: toolset, backend" in done.err
+    assert "'tolset' is not a kind of contribution. Did you mean 'toolset'? There are: toolset, backend" in done.err
     assert not list(deep.work.iterdir())
 
 
@@ -156,12 +156,12 @@ def test_a_kind_that_is_not_there_is_an_error_with_those_that_are(deep: Any) -> 
         (["skills"], "Try: my-skills\n"),
         (["tools"], "deep: PLUGIN: 'tools' is reserved: it is a parameter of create_deep_agent"),
         (["tools"], "Try: my_tools\n"),
-        (["in"], "deep: PLUGIN: 'in' is a word of Python: nobody could write create_deep_agent(in=…). Try: my_in\n"),
+        (["in"], "deep: PLUGIN: 'in' is a Python keyword: create_deep_agent(in=…) would not parse. Try: my_in\n"),
         (["explain", "--with", "command"], "'explain' would hide the command deep explain. Try: my_explain\n"),
         (["weather", "--module", "json"], "deep: --module: 'json' is another module's name. Try: deep_json_plugin\n"),
         (["weather", "--module", "acme-weather"], "--module: 'acme-weather' must be letters, digits and _"),
         (["weather", "--distribution", "-weather"], "--distribution: '-weather' must be letters, digits"),
-        (["weather", "--author", 'Ann "A" Lee'], "has a quote, a backslash or a line break"),
+        (["weather", "--author", 'Ann "A" Lee'], "must not have a quote, a backslash or a line break"),
     ],
 )
 def test_a_bad_name_is_an_error_with_what_would_do(deep: Any, arguments: list[str], said: str) -> None:
@@ -187,7 +187,7 @@ def test_what_exists_is_left_as_it_is(deep: Any) -> None:
     mine.write_text("mine", encoding="utf-8")
     done = deep("new", "weather")
     assert done.code == 2
-    assert done.err.startswith("deep: deep-weather exists already, and is left as it is")
+    assert done.err.startswith("deep: deep-weather exists; move it away")
     assert [path.name for path in deep.work.rglob("*")] == ["deep-weather", "mine.txt"]
 
     (deep.work / "deep-sky").symlink_to("nowhere")
@@ -207,7 +207,7 @@ def test_nothing_half_made_is_left_when_writing_fails(deep: Any) -> None:
 
 def test_a_plugin_of_that_name_that_is_there_already_is_told(deep: Any) -> None:
     deep.environment.install(Distribution("acme-weather", {"weather": "acme_weather"}, {"acme_weather.py": ""}))
-    assert "note: acme-weather has a plugin weather here" in deep("new", "weather").ok().err
+    assert "note: acme-weather already has a plugin weather;" in deep("new", "weather").ok().err
 
 
 def test_the_author_is_the_one_that_git_knows(deep: Any) -> None:
@@ -225,7 +225,7 @@ def test_on_a_terminal_what_was_not_said_is_asked_and_a_bad_answer_again(deep: A
             ("as pip knows it [deep-weather]: ", "acme-weather\n"),
             ("Python package [acme_weather]: ", "\n"),
             ("E-mail", "\n"),
-            ("Licence", "BSD-3-Clause\n"),
+            ("License", "BSD-3-Clause\n"),
             ("or none [toolset]: ", "capability\n"),
         ],
         env={},
@@ -248,7 +248,7 @@ def test_with_no_input_a_terminal_asks_nothing(deep: Any) -> None:
 def test_an_installation_without_the_template_says_how_to_mend_it(make_deep: Callable[..., Any]) -> None:
     done = make_deep()("new", "weather")
     assert done.code == 1
-    assert "mend it with: pip install --force-reinstall --no-deps deep-cli" in done.err
+    assert "reinstall deep-cli: pip install --force-reinstall --no-deps deep-cli" in done.err
 
 
 def test_only_this_command_loads_the_template_language(deep: Any) -> None:

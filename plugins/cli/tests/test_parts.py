@@ -13,7 +13,7 @@ from deep_backends import memory_backend
 from deep_cli import Decision, Reporter, RunReport, TerminalReporter, run_task
 from deep_cli.approval import Answer, Question, questions
 from deep_cli.changes import FileChange, compare, snapshot
-from deep_cli.explained import explained
+from deep_cli.errors import explain_error
 from deep_cli.failure import Failure
 from deep_cli.screen import looks_secret, one_line, plain, redact
 from hypothesis import example, given
@@ -83,11 +83,11 @@ def test_a_folder_is_looked_at_without_following_links_and_without_what_tools_ke
 
 def test_errors_of_missing_packages_say_what_to_install() -> None:
     error = ImportError('Please install `groq` … — `pip install "pydantic-ai-slim[groq]"`')
-    assert "pip install 'pydantic-ai-slim[groq]'" in explained(error).message
+    assert "pip install 'pydantic-ai-slim[groq]'" in explain_error(error).message
 
 
 def test_a_group_of_errors_is_told_by_its_first() -> None:
-    assert explained(ExceptionGroup("many", [ValueError("one"), ValueError("two")])).message == "ValueError: one"
+    assert explain_error(ExceptionGroup("many", [ValueError("one"), ValueError("two")])).message == "ValueError: one"
 
 
 def test_a_file_too_large_to_compare_is_asked_about_by_its_arguments(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_ctrl_c_while_a_question_is_written_shows_it_once_and_ends_its_line(
     assert reporter.ask is not None
     with pytest.raises(KeyboardInterrupt):
         reporter.ask(Question("c1", "execute", "filesystem", {"command": "rm x"}))
-    reporter.decided(Decision("execute", "filesystem", {"command": "rm x"}, False, "nobody"))
+    reporter.decided(Decision("execute", "filesystem", {"command": "rm x"}, False, "unanswered"))
     text = shown.getvalue()
     assert text.count("wants to run") == text.count("command: rm x") == 1
     assert not [line for line in text.splitlines() if "run it?" in line and not line.endswith("or say why not: ")]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_cli.installer import mend
+from deep_cli.installer import rewrite_pip
 from deep_cli.target import Target
 
 from tests.environments import Distribution
@@ -272,8 +272,8 @@ def test_what_to_type_is_for_this_environment_and_not_for_any_pip(make_deep: Any
 
 def test_what_only_pip_can_do_is_left_to_pip() -> None:
     target = Target("uv-tool", Path("/tools/deep-cli"), "/tools/deep-cli/bin/python", Path("/tools/deep-cli/lib"), "uv")
-    text = "mend it with: pip install --force-reinstall --no-deps deep-cli"
-    assert mend(target, text, ()) == text
+    text = "reinstall deep-cli: pip install --force-reinstall --no-deps deep-cli"
+    assert rewrite_pip(target, text, ()) == text
 
 
 # -- one broken plugin among the others --------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_cli.recorded import Entry, forget, read, record
+from deep_cli.records import Entry, forget, read, record
 
 from tests.environments import plugin
 from tests.local_wheels import write_wheel
@@ -77,7 +77,7 @@ def test_a_path_that_is_gone_is_told(run: Any) -> None:
     done = run("restore")
     assert done.code == 1
     assert "acme-sun: " in done.out
-    assert "there is no such file or folder" in done.out
+    assert "no such file or folder" in done.out
 
 
 @pytest.mark.exhaustive
@@ -109,7 +109,7 @@ def test_the_record_of_another_environment_is_restored_when_named(run: Any, tmp_
 def test_nothing_recorded_is_told(run: Any) -> None:
     done = run("restore")
     assert (done.code, done.out) == (1, "")
-    assert "installed.json has nothing of " in done.err
+    assert "installed.json records nothing for " in done.err
 
 
 @pytest.mark.exhaustive

@@ -38,7 +38,7 @@ def test_progress_names_each_call_its_plugin_and_who_approved_and_ends_with_a_su
         err = deep("run", "Fix a.txt", *MODEL, "--approve", "allow", env=stub.env).err
     lines = err.splitlines()
     assert any("read_file a.txt" in line and "[filesystem," in line for line in lines)
-    assert any("approved: execute $ printf made > b.txt" in line and "nobody was asked" in line for line in lines)
+    assert any("approved: execute $ printf made > b.txt" in line and "by setting: allow" in line for line in lines)
     assert sum("→ request" in line for line in lines) == 3
     assert any(line.startswith("Files") and "changed  a.txt" in line for line in lines)
     assert any("added    b.txt" in line for line in lines)
@@ -55,7 +55,7 @@ def test_without_an_approval_the_call_does_not_run_the_model_is_told_and_the_exi
     assert done.code == 3
     assert (deep.work / "a.txt").read_text() == "goodbye\n"
     assert not (deep.work / "b.txt").exists()
-    assert "needs an approval that nobody gives here" in told(stub)
+    assert "needs an approval, and no user is here" in told(stub)
     assert "denied: execute" in done.err
 
 
@@ -95,7 +95,7 @@ def test_the_json_report_is_the_whole_of_stdout(deep: Any) -> None:
         "model": "openai-chat:stub",
         "backend": "local",
         "requests": 3,
-        "approvals": [{"tool": "execute", "plugin": "filesystem", "approved": False, "by": "nobody"}],
+        "approvals": [{"tool": "execute", "plugin": "filesystem", "approved": False, "by": "unanswered"}],
         "files": [{"path": "a.txt", "change": "changed"}],
         "files_by": "folder",
     }
@@ -255,7 +255,7 @@ def test_a_plugin_that_is_a_file_takes_part(deep: Any) -> None:
         ("leaves.py", "raise SystemExit(0)\n", "leaves.py:1: SystemExit"),
         ("syntax.py", "x = 1\ndef f(:\n", "syntax.py:2: SyntaxError"),
         ("nothing.py", "x = 1\n", "implements no hook"),
-        ("Wrong-Name.py", "", "is named like a plugin"),
+        ("Wrong-Name.py", "", "not a plugin's name"),
     ],
 )
 def test_a_plugin_file_that_does_not_work_is_one_line(deep: Any, name: str, code: str, said: str) -> None:
@@ -340,7 +340,7 @@ def test_a_model_without_a_key_or_a_provider_is_a_usage_error(deep: Any, model: 
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(401, "check OPENAI_API_KEY"), (404, "check --model"), (429, "wait a little"), (500, "run it again later")],
+    [(401, "check OPENAI_API_KEY"), (404, "check --model"), (429, "wait, then run it again"), (500, "run it again later")],
 )
 def test_a_providers_error_is_one_line_with_what_to_do(deep: Any, status: int, said: str) -> None:
     with OpenAIStub(Script(Failure(status, "Because.", retry=False))) as stub:

@@ -310,7 +310,7 @@ main()
 
 @pytest.mark.parametrize(
     "module",
-    ["deep_cli", "deep_core.lazy", "deep_cli.__main__", "click", "deep_cli.main", "deep_cli.warned",
+    ["deep_cli", "deep_core.lazy", "deep_cli.__main__", "click", "deep_cli.main", "deep_cli.plugin_warnings",
      "deep_core.plugins.index", "deep_cli.commands.run", "deep_cli.terminal", "deep_cli.runner", "pydantic_ai",
      "deep_filesystem"],
 )  # fmt: skip

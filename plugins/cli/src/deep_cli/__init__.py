@@ -1,7 +1,7 @@
 """The command `deep`: run, demo, plugins, explain, doctor, config.
 
-Public names are loaded on first use, so that `deep --version` and finding this plugin import neither pydantic nor
-Pydantic AI, rich nor click.
+Public names are loaded on first use: `deep --version` and plugin discovery import none of pydantic, Pydantic AI, rich
+and click.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_options() -> type[CliOptions]:
-    """The options of `[plugins.cli]`."""
+    """Return the options of `[plugins.cli]`."""
     from .options import CliOptions
 
     return CliOptions

@@ -1,4 +1,4 @@
-"""The command `deep`, and `python -m deep_cli`: what needs no parsing is answered before click is imported."""
+"""The command `deep`, and `python -m deep_cli`: answer without importing click where no parsing is needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main() -> None:
     try:
         pause()
         _run()
-    except KeyboardInterrupt:  # in an import: what runs a command has said so
+    except KeyboardInterrupt:  # during an import; later ones are reported
         sys.exit(130)
 
 
@@ -29,21 +29,21 @@ def _run() -> None:
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # `deep plugins list | head -1` is no error
             print(f"deep: cannot write: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in the buffer
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes the rest of the buffer
         sys.exit(1)
 
 
 def _answer(typed: list[str]) -> str | None:
-    """What is said to this, where that is known without more."""
+    """Return the answer if it needs no parsing, else None."""
     if typed == ["--version"]:
         from deep_cli import __version__
         from deep_core import __version__ as core_version
 
         return f"deep {__version__} (deep-core {core_version})"
     if typed in (["plugins", "list"], ["plugins", "list", "--json"]):
-        from deep_cli.listing import listed
+        from deep_cli.listing import plugin_list
 
-        return listed(json=len(typed) > 2)
+        return plugin_list(json=len(typed) > 2)
     return None
 
 

@@ -1,14 +1,14 @@
-"""Advice of the kernel's as a person types it in this environment."""
+"""Rewrite the kernel's advice for the installer of this environment."""
 
 from __future__ import annotations
 
-__all__ = ["typeable"]
+__all__ = ["rewrite_advice"]
 
 
-def typeable(text: str) -> str:
-    """The text with the commands of this environment's installer for those of `pip` in it."""
+def rewrite_advice(text: str) -> str:
+    """Replace `pip` commands in a text with the commands of this environment's installer."""
     if "pip " not in text:
         return text
-    from .installer import mended  # only where something is wrong
+    from .installer import rewrite_pip_here  # needed only for errors
 
-    return mended(text)
+    return rewrite_pip_here(text)

@@ -1,4 +1,4 @@
-"""The agent that `deep run` and `deep chat` work with: which model, which backend, and where each is named."""
+"""The agent of `deep run`, `deep chat` and `deep call`, with its model and backend."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deep_core import Kernel
 from deep_core.plugin_api import read_agent_config
 
 from .collector import resume
-from .explained import no_model
+from .errors import no_model
 from .failure import Failure
 from .flags import BACKEND
 
@@ -23,12 +23,12 @@ __all__ = ["Made", "make_agent"]
 
 @dataclass(frozen=True)
 class Made:
-    """An agent, and what it was made of.
+    """An agent, with its model and backend.
 
     Attributes:
         agent: the agent.
         model: its model's id.
-        backend: its backend's name, or its type where an instance was given.
+        backend: its backend's name, or the type of a given instance.
     """
 
     agent: Agent[Any, Any]
@@ -37,18 +37,18 @@ class Made:
 
 
 def make_agent(kernel: Kernel, model: str | Model | None = None, backend: str | WorkspaceBackend | None = None) -> Made:
-    """The agent of all plugins.
+    """Create the agent of all plugins.
 
     Args:
-        kernel: whose plugins.
-        model: a model, or its id; None means what the configuration says.
-        backend: a name or an instance; None means what the configuration says, else `local`.
+        kernel: the kernel whose plugins it uses.
+        model: a model, or its id; None reads the configuration.
+        backend: a name or an instance; None reads the configuration, then takes `local`.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
         PluginError: two plugins clash, or no plugin provides the backend.
         Failure: no model is named.
-        Exception: whatever the model's provider raises: no key, no package, no such model.
+        Exception: any error of the model's provider: no key, no package, no such model.
     """
     from pydantic_ai.models import infer_model
 
@@ -60,7 +60,7 @@ def make_agent(kernel: Kernel, model: str | Model | None = None, backend: str | 
     place = backend if backend is not None else settings.runtime_policy.profile or BACKEND
     agent = kernel.create_agent(chosen, backend=place)
     if isinstance(agent.model, str):
-        # No plugin knows it. Resolved now: a missing key is told before anything else is said.
+        # No plugin knows this model. Resolve it now, so that a missing key is the first error.
         agent.model = infer_model(agent.model)
     resume()
     return Made(

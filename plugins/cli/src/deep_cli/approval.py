@@ -1,4 +1,4 @@
-"""Approvals: what a person is asked about a call, and what is answered without one."""
+"""Approvals: ask the user about calls, or answer without asking."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ ApprovalMode: TypeAlias = Literal["ask", "allow", "deny"]
 
 @dataclass(frozen=True)
 class Refusal:
-    """No, and why.
+    """A denial with its reason.
 
     Attributes:
-        reason: in the person's words; the model is told.
+        reason: the user's words; the model reads them.
     """
 
     reason: str
 
 
 Answer: TypeAlias = "Literal['yes', 'no', 'always', 'closed'] | Refusal"
-"""`always`: this tool, for the rest of the task. `closed`: the input ended, nobody answers any more."""
+"""`always`: approve this tool for the rest of the task. `closed`: the input ended."""
 KNOWN = frozenset({"id", "path", "tool", "plugin", "args", "reason"})
-"""What metadata says of a call that a `Question` has in a field of its own."""
+"""Metadata keys that a `Question` has as fields."""
 DIFF_CHARS = 400_000
-"""Characters of both versions: comparing more keeps a person waiting, so the arguments are shown as they are."""
+"""Maximum characters of both versions; above it the question shows the arguments instead of a diff."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One call that waits for a person.
+    """One call that waits for the user.
 
     Attributes:
-        call_id: the call's id; of a subagent's call its path: the `task` call's id, a slash, and its own.
+        call_id: the call's id; for a subagent's call its path: the id of the `task` call, a slash, and its own id.
         tool: the tool.
-        plugin: whose tool it is.
-        args: the arguments that would be used.
-        reason: why it asks, "" where the tool always does.
-        about: what else the plugin says of the call.
-        diff: for a call that writes a file: what would change, as a unified diff; None for any other.
-        child: the subagent that makes the call, by its type, the outermost first (`reviewer > explorer`); "" for the
+        plugin: the tool's plugin.
+        args: the arguments that the call would use.
+        reason: why it asks, "" if the tool always asks.
+        about: other facts from the plugin.
+        diff: the change as a unified diff, for a call that writes a file; None for other calls.
+        child: the type of the subagent that makes the call, outermost first (`reviewer > explorer`); "" for the
             agent itself.
     """
 
@@ -69,20 +69,20 @@ Ask: TypeAlias = Callable[[Question], Answer]
 
 
 async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | None) -> list[Question]:
-    """What there is to decide, with the diff of calls that write files.
+    """List the calls to decide, with diffs for calls that write files.
 
-    A `task` call that waits because its subagent asks is not itself a question: each call of the subagent is one.
+    A `task` call that waits for its subagent is not a question: each call of the subagent is one.
 
     Args:
-        requests: what a run ended with.
-        backend: the session's, to read the files as they are now.
+        requests: the output of the run.
+        backend: the session's backend, which reads the files as they are now.
     """
     out: list[Question] = []
     for call in requests.approvals:
-        # Where something changed the arguments after the model wrote them, the kernel says under `args` what would run.
+        # If a hook changed the arguments, the kernel puts those that would run under `args`.
         waiting = {"args": _args(call), **requests.metadata.get(call.tool_call_id, {})}
         waiting.update(path=call.tool_call_id, tool=call.tool_name)
-        for child, asked in _asked(waiting):
+        for child, asked in _list_calls(waiting):
             about = {key: value for key, value in asked.items() if key not in KNOWN}
             out.append(
                 Question(
@@ -99,14 +99,14 @@ async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | 
     return out
 
 
-def _asked(call: Mapping[str, Any], child: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The calls that somebody has to decide on, each with whose it is (`deep_subagents.decide` has the format)."""
+def _list_calls(call: Mapping[str, Any], child: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """List the calls that need a decision, each with its subagents (`deep_subagents.decide` has the format)."""
     if "subagent" not in call:
         yield child, call
         return
     below = f"{child} > {call['subagent']}" if child else str(call["subagent"])
     for waiting in call["calls"]:
-        yield from _asked(waiting, below)
+        yield from _list_calls(waiting, below)
 
 
 def _args(call: ToolCallPart) -> Mapping[str, Any]:
@@ -114,7 +114,7 @@ def _args(call: ToolCallPart) -> Mapping[str, Any]:
 
 
 async def _diff(args: Mapping[str, Any], backend: WorkspaceBackend | None) -> str | None:
-    """What a call would change, told by the shape of its arguments, so that any plugin's file tool has it."""
+    """Compute what a call would change from the shape of its arguments, for any plugin's file tool."""
     path = args.get("path", args.get("file_path"))
     content, old, new = args.get("content"), args.get("old_string"), args.get("new_string")
     writes, edits = isinstance(content, str), isinstance(old, str) and isinstance(new, str)
@@ -123,31 +123,31 @@ async def _diff(args: Mapping[str, Any], backend: WorkspaceBackend | None) -> st
     before = await _read(path, backend)
     if before is None or len(before) + len(content if isinstance(content, str) else "") > DIFF_CHARS:
         return None
-    before = _folded(before)
+    before = _normalize(before)
     if isinstance(content, str):
-        after = _folded(content)
+        after = _normalize(content)
     else:
-        old, new = _folded(cast("str", old)), _folded(cast("str", new))
+        old, new = _normalize(cast("str", old)), _normalize(cast("str", new))
         found = before.count(old) if old else 0
         if not found or (found > 1 and not args.get("replace_all")):
-            return None  # the edit cannot work as it is written: the arguments say more than a diff
+            return None  # the edit would fail: its arguments say more than a diff
         after = before.replace(old, new)
     lines = difflib.unified_diff(_lines(before), _lines(after), f"{path} (now)", f"{path} (after)")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ no newline at the end\n" for line in lines)
 
 
-def _folded(text: str) -> str:
-    """The text as file tools compare it: they keep a file's line endings and its mark, whatever the model writes."""
+def _normalize(text: str) -> str:
+    """Normalize line endings and byte order mark, as file tools do to compare."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
 def _lines(text: str) -> list[str]:
-    """Its lines, each with its end. `splitlines` would end one at a form feed too."""
+    """Split into lines, keeping their ends. `splitlines` would split at a form feed too."""
     return re.findall(r".*\n|.+", text)
 
 
 async def _read(path: str, backend: WorkspaceBackend) -> str | None:
-    """The file as text, "" where there is none yet, None where it cannot be shown as text."""
+    """Read the file as text: "" if it does not exist, None if it cannot be shown."""
     from pydantic_ai.workspaces import Workspace, WorkspaceError
 
     workspace = backend if isinstance(backend, Workspace) else Workspace(backend)
@@ -156,16 +156,16 @@ async def _read(path: str, backend: WorkspaceBackend) -> str | None:
     except FileNotFoundError:
         return ""
     except (OSError, ValueError, WorkspaceError):
-        return None  # a folder, another encoding, too large, outside: the tool itself will say so
+        return None  # a folder, another encoding, too large, outside: the tool reports it
 
 
 class Approver:
-    """Decides the calls that wait, in one task.
+    """Decide the calls of one task that wait.
 
     Args:
-        mode: `ask` a person, `allow` or `deny` all.
-        ask: asks the person; None where there is nobody to ask, which denies.
-        tell: hears every decision.
+        mode: `ask` the user, `allow` all or `deny` all.
+        ask: asks the user; None denies.
+        tell: receives every decision.
     """
 
     def __init__(self, mode: ApprovalMode, ask: Ask | None, tell: Callable[[Decision], None]) -> None:
@@ -176,10 +176,10 @@ class Approver:
         self.decisions: list[Decision] = []
 
     def decide(self, requests: DeferredToolRequests, asked: list[Question]) -> DeferredToolResults:
-        """The answers to all that waits. A call that is to be executed elsewhere is told that nobody does.
+        """Answer every call that waits. External calls get an error: no one here executes them.
 
         Args:
-            requests: what the run ended with.
+            requests: the output of the run.
             asked: `questions(requests, …)`.
         """
         from pydantic_ai import ToolDenied
@@ -191,20 +191,20 @@ class Approver:
             call_id = question.call_id.rpartition("/")[2]
             self._record(Decision(question.tool, question.plugin, question.args, approved, by, call_id))
             decisions = below if question.child else own
-            decisions[question.call_id] = True if approved else ToolDenied(_told(by, reason))
+            decisions[question.call_id] = True if approved else ToolDenied(_denial_message(by, reason))
         calls: dict[str, Any] = {}
         for call in requests.calls:
-            self._record(Decision(call.tool_name, "app", _args(call), False, "nobody"))
-            calls[call.tool_call_id] = "Not executed: nobody here executes this tool. Go on without it."
+            self._record(Decision(call.tool_name, "app", _args(call), False, "unanswered"))
+            calls[call.tool_call_id] = "Not executed: no client executes this tool. Continue without it."
         results = requests.build_results(approvals=own, calls=calls)
         if below:
-            from deep_subagents import decide  # only its calls have a `child`, so it is there
+            from deep_subagents import decide  # installed, since only its calls have a `child`
 
             results.update(decide(requests, below))
         return results
 
     def forget(self) -> None:
-        """Ask again about tools that were always to be approved."""
+        """Forget the tools that the user always approved."""
         self._always.clear()
 
     def _record(self, decision: Decision) -> None:
@@ -221,16 +221,16 @@ class Approver:
         answer = self._ask(question) if self._ask is not None else "closed"
         if answer == "always":
             self._always.add(key)
-        by = "nobody" if answer == "closed" else "you"
+        by = "unanswered" if answer == "closed" else "you"
         return answer in ("yes", "always"), by, answer.reason if isinstance(answer, Refusal) else ""
 
 
-def _told(by: DecidedBy, reason: str) -> str:
-    """What the model reads of a refusal: enough not to try the same again."""
+def _denial_message(by: DecidedBy, reason: str) -> str:
+    """Tell the model why the call was denied, so that it does not try again."""
     if reason:
-        return f"The user refused this call and says: {reason}"
+        return f"The user refused this call: {reason}"
     if by == "you":
-        return "The user refused this call. Do not repeat it; go on without it, or say what you would need."
+        return "The user refused this call. Do not repeat it; continue without it, or say what you need."
     return (
-        "This call needs an approval that nobody gives here. Do not repeat it; go on without it, or say what is left."
+        "This call needs an approval, and no user is here. Do not repeat it; continue without it, or say what remains."
     )

@@ -1,4 +1,4 @@
-"""`--file`: text files put into the task, marked as data."""
+"""`--file`: attach text files to the task, marked as data."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["with_files"]
 
 
 def with_files(task: str, files: Sequence[Path], most: int) -> str:
-    """The task, followed by the text of each file in an element that its text does not close.
+    """Append each file's text to the task, in an element that the text cannot close.
 
     Args:
-        task: what the user wants.
+        task: the user's task.
         files: UTF-8 text files, each read whole.
-        most: characters of all files together.
+        most: maximum characters of all files together.
 
     Raises:
-        Failure: a file is not there, is not UTF-8 text, or they are too large.
+        Failure: a file does not exist, is not UTF-8 text, or they are too large.
     """
     parts = [task]
     left = most
@@ -49,8 +49,7 @@ def _text(path: Path) -> str:
         text = "\0"
     if "\0" in text:
         raise Failure(
-            f"--file {path}: not UTF-8 text, and only text can be attached; put the file into the folder and name it "
-            "in the task",
+            f"--file {path}: not UTF-8 text; put the file into the folder and name it in the task",
             USAGE,
         )
     return text

@@ -1,9 +1,8 @@
-"""`deep plugins bisect`: which plugin breaks a command, found by running it with fewer of them.
+"""`deep plugins bisect`: find the plugin that breaks a command by running it with fewer plugins.
 
-The plugins are put in a row in which each stands after those that it requires, so that any beginning of the row can be
-enabled by itself. Searched is the shortest beginning with which the command fails; its last plugin is the culprit. The
-row has n + 1 beginnings (none and all among them), and "it never fails" is one answer more, so n plugins need
-ceil(log2(n + 2)) runs: 5 for 16 to 30. A run with all first, as one would do by hand, would cost one more.
+Sort the plugins so that each comes after those it requires: any prefix of the list can then be enabled alone. Search
+the shortest prefix with which the command fails; its last plugin is the culprit. The list has n + 1 prefixes, the
+empty one included, and "it never fails" is one more answer, so n plugins need ceil(log2(n + 2)) runs: 5 for 16 to 30.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from .probing import end
 from .screen import one_line, redact
 from .waiting import exit_code
 
-__all__ = ["Finding", "Run", "disabled", "kept_for", "requirements", "row", "runner", "search"]
+__all__ = ["Finding", "Run", "disable_variable", "kept_for", "requirements", "row", "runner", "search"]
 
 NEEDED = {
     "run": ("backends", "demo"), "chat": ("backends", "demo"), "demo": ("backends", "demo", "filesystem"),
 }  # fmt: skip
-"""Built-in command -> first-party plugins without which it does not run, whatever else is there."""
+"""Built-in command -> the first-party plugins that it cannot run without."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,10 @@ class Run:
     """One run of the command.
 
     Attributes:
-        enabled: the plugins that it had, besides those that are always kept.
+        enabled: the plugins it ran with, besides those that are always kept.
         ok: whether it succeeded.
         ended: `exit code 1`, `SIGSEGV` or `time limit`.
-        said: the last line that it wrote to stderr.
+        said: the last line on stderr.
     """
 
     enabled: tuple[str, ...]
@@ -50,18 +49,18 @@ class Run:
     said: str
 
     def to_json(self) -> dict[str, Any]:
-        """One of `runs` in `deep plugins bisect --json`."""
+        """One entry of `runs` in `deep plugins bisect --json`."""
         return {"enabled": list(self.enabled), "ok": self.ok, "ended": self.ended, "said": self.said}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the search has shown.
+    """The result of the search.
 
     Attributes:
-        outcome: `found`; `fails-without` any of the plugins too; `succeeds-with-all` of them.
-        culprits: with `found`, each group that breaks the command: one plugin, or several that do it only together.
-        complete: whether it is known that a group breaks it by itself, and that nothing else does.
+        outcome: `found`; `fails-without` any plugin too; `succeeds-with-all` of them.
+        culprits: with `found`, each group that breaks the command: one plugin, or several that break it together.
+        complete: whether the search proved that a group breaks it alone and that there is no other.
     """
 
     outcome: Literal["found", "fails-without", "succeeds-with-all"]
@@ -70,14 +69,14 @@ class Finding:
 
 
 Try = Callable[[Collection[str]], bool]
-"""Runs the command with these plugins enabled; whether it succeeded."""
+"""Run the command with these plugins enabled; return whether it succeeded."""
 
 
-# -- what is searched --------------------------------------------------------------------------------------------------
+# -- the list ----------------------------------------------------------------------------------------------------------
 
 
 def row(candidates: Sequence[Candidate]) -> list[str]:
-    """The plugins that would load, each after those that it requires; else by name."""
+    """Sort the plugins that would load by name, each after those that it requires."""
     active = {c.record.name: c for c in candidates if c.record.status == "active"}
     out: dict[str, None] = {}
 
@@ -94,7 +93,7 @@ def row(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def _required(candidate: Candidate, active: Mapping[str, Candidate]) -> set[str]:
-    """The plugins without which this one has the status `needs-plugin`."""
+    """The plugins whose absence gives this one the status `needs-plugin`."""
     wanted = {canonical(name) for name in candidate.requires}
     return {
         name for name, c in active.items() if canonical(c.record.distribution or "") in wanted and c is not candidate
@@ -102,13 +101,13 @@ def _required(candidate: Candidate, active: Mapping[str, Candidate]) -> set[str]
 
 
 def kept_for(command: Sequence[str], found: FoundPlugins, named: Sequence[str]) -> set[str]:
-    """The plugins that stay enabled in every run, with what they require.
+    """The plugins that stay enabled in every run, with those that they require.
 
-    These are the ones that were named, those that the configuration requires, and, for a command of deep, those that
-    the command comes from.
+    These are the plugins of `--keep`, those that the configuration requires, and, for a command of deep, those that
+    provide the command.
 
     Raises:
-        Failure: one that was named is not there.
+        Failure: a plugin of `--keep` does not exist.
     """
     from deep_core.plugin_api import entry_source as source
     from deep_core.plugin_api import suggest
@@ -129,7 +128,7 @@ def kept_for(command: Sequence[str], found: FoundPlugins, named: Sequence[str]) 
 
 
 def _parts(command: Sequence[str]) -> list[str]:
-    """Plugins and distributions that a `deep` command is made of; nothing for another program."""
+    """Plugins and distributions that a `deep` command needs; none for another program."""
     words = list(command)
     while words and os.path.basename(words[0]).startswith("python"):
         words = words[1:]
@@ -152,7 +151,7 @@ def _parts(command: Sequence[str]) -> list[str]:
 
 
 def requirements(candidates: Sequence[Candidate]) -> dict[str, set[str]]:
-    """Plugin -> the plugins that it requires, of those that would load."""
+    """Plugin -> the plugins that it requires, among those that would load."""
     active = {c.record.name: c for c in candidates if c.record.status == "active"}
     return {name: _required(candidate, active) for name, candidate in active.items()}
 
@@ -167,10 +166,10 @@ def search(
     """Find what breaks a command.
 
     Args:
-        plugins: in a row, as `row` makes it.
+        plugins: in the order of `row`.
         attempt: runs the command.
-        requires: plugin -> what it requires; needed with `thorough`, where plugins are tried out of the row.
-        thorough: whether to look for partners and for further culprits too: about log2(n) runs for each.
+        requires: plugin -> the plugins it requires; needed with `thorough`, which tries plugins out of order.
+        thorough: also look for partners and further culprits, in about log2(n) runs each.
     """
     shortest = _shortest(plugins, attempt, len(plugins) + 1)
     if shortest == 0:
@@ -184,7 +183,7 @@ def search(
     while True:
         group = _group(left, shortest, attempt, requires or {})
         groups.append(tuple(group))
-        # Without one plugin of the group the group is harmless, and so is what requires that plugin.
+        # Without one plugin of the group, the group is harmless, and so are the plugins that require it.
         left = [name for name in left if name != group[-1]]
         if attempt(left):
             return Finding("found", tuple(groups), complete=True)
@@ -192,12 +191,12 @@ def search(
 
 
 def _shortest(plugins: Sequence[str], attempt: Try, high: int) -> int:
-    """How long the shortest beginning is that fails; `high` where no shorter one does."""
+    """Length of the shortest prefix that fails, at most `high`."""
     return _first(high, lambda length: not attempt(plugins[:length]))
 
 
 def _first(high: int, fails: Callable[[int], bool]) -> int:
-    """The smallest of 0 … high that fails, by halving; the last one is not tried, it is what remains."""
+    """Find the smallest number in 0 … high that fails, by halving; `high` itself is not tried."""
     low = 0
     while low < high:
         middle = (low + high) // 2
@@ -209,9 +208,9 @@ def _first(high: int, fails: Callable[[int], bool]) -> int:
 
 
 def _group(plugins: Sequence[str], shortest: int, attempt: Try, requires: Mapping[str, Collection[str]]) -> list[str]:
-    """All that it takes, in the row's order: the last of the shortest beginning that fails, then its partners."""
+    """The whole group, in order: the last plugin of the shortest prefix that fails, then its partners."""
     group = [plugins[shortest - 1]]
-    before = shortest - 1  # how many of the row may still be partners
+    before = shortest - 1  # how many plugins of the list may still be partners
 
     def fails(length: int) -> bool:
         enabled = _with_required([*plugins[:length], *group], requires)
@@ -241,19 +240,19 @@ def _with_required(names: Sequence[str], requires: Mapping[str, Collection[str]]
 def runner(
     command: Sequence[str], plugins: Sequence[str], seconds: float | None, tell: Callable[[Run, int], None]
 ) -> Try:
-    """Makes the function that runs the command with some of the plugins; the same ones are not run twice.
+    """Make the function that runs the command with some plugins; it caches results.
 
     Args:
         command: a program and its arguments.
-        plugins: those that may be taken out.
-        seconds: a run that takes longer has failed; None for no limit.
+        plugins: the plugins that may be disabled.
+        seconds: time limit of a run, which fails it; None for no limit.
         tell: called after each run with its number.
 
     Raises:
-        Failure: there is no such program.
+        Failure: the program does not exist.
     """
     if shutil.which(command[0]) is None:
-        raise Failure(f"{command[0]}: there is no such program; deep plugins bisect -- COMMAND ARGUMENTS", USAGE)
+        raise Failure(f"{command[0]}: no such program; type: deep plugins bisect -- COMMAND ARGUMENTS", USAGE)
     known: dict[frozenset[str], bool] = {}
 
     def attempt(enabled: Collection[str]) -> bool:
@@ -268,7 +267,7 @@ def runner(
 
 
 def _run(command: Sequence[str], enabled: Sequence[str], plugins: Sequence[str], seconds: float | None) -> Run:
-    env = {**os.environ, "DEEP_PLUGINS_DISABLE": disabled([name for name in plugins if name not in enabled])}
+    env = {**os.environ, "DEEP_PLUGINS_DISABLE": disable_variable([name for name in plugins if name not in enabled])}
     with tempfile.TemporaryFile() as errors:
         try:
             child = subprocess.Popen(
@@ -277,11 +276,11 @@ def _run(command: Sequence[str], enabled: Sequence[str], plugins: Sequence[str],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                start_new_session=True,  # so that all that the command started can be ended with it
+                start_new_session=True,  # a group, so that the command's children end with it
             )
         except OSError as error:
             raise Failure(
-                f"{command[0]} cannot be started ({error.strerror}); has it a first line #!…?", USAGE
+                f"{command[0]} cannot be started ({error.strerror}); does it have a first line #!…?", USAGE
             ) from error
         try:
             code = exit_code(child, seconds)
@@ -291,8 +290,8 @@ def _run(command: Sequence[str], enabled: Sequence[str], plugins: Sequence[str],
     return Run(tuple(enabled), code == 0, _ended(code), said)
 
 
-def disabled(names: Sequence[str]) -> str:
-    """`DEEP_PLUGINS_DISABLE` with these too: what the user disabled stays so."""
+def disable_variable(names: Sequence[str]) -> str:
+    """The value of `DEEP_PLUGINS_DISABLE`: the user's, plus these plugins."""
     return ",".join(filter(None, [os.environ.get("DEEP_PLUGINS_DISABLE"), *names]))
 
 

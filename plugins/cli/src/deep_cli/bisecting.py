@@ -1,4 +1,4 @@
-"""`deep plugins bisect` at a terminal: each run as it ends, then what it all shows."""
+"""`deep plugins bisect` on a terminal: print each run as it ends, then the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from deep_core.plugin_api import find_plugins
 
-from .bisect import Finding, Run, disabled, kept_for, requirements, row, runner, search
+from .bisect import Finding, Run, disable_variable, kept_for, requirements, row, runner, search
 from .failure import FAILED, INTERRUPTED, Failure
 from .screen import plain, redact
 
@@ -19,23 +19,23 @@ __all__ = ["bisect"]
 
 
 def bisect(command: Sequence[str], *, keep: Sequence[str], seconds: float | None, thorough: bool, as_json: bool) -> int:
-    """Find the plugin that breaks a command; runs go to stderr, the result to stdout. Returns the exit code.
+    """Find the plugin that breaks a command; print runs to stderr, the result to stdout. Return the exit code.
 
     Args:
-        command: a program and its arguments. `deep` alone is the one that runs this.
+        command: a program and its arguments. `deep` alone means this installation.
         keep: plugins that stay enabled.
-        seconds: the time limit of one run, None for none.
-        thorough: whether partners and further culprits are looked for.
-        as_json: whether the result is JSON.
+        seconds: the time limit of one run, None for no limit.
+        thorough: also look for partners and further culprits.
+        as_json: print the result as JSON.
 
     Raises:
-        Failure: there is nothing to take out, no such program, or Ctrl-C.
+        Failure: there is no plugin to disable, no such program, or Ctrl-C.
     """
     found = find_plugins(remembered=False)
     kept = kept_for(command, found, keep)
     plugins = [name for name in row(found.candidates) if name not in kept]
     if not plugins:
-        raise Failure(f"there is no plugin to take out; kept are {_names(kept)}", FAILED)
+        raise Failure(f"there is no plugin to disable; kept: {_names(kept)}", FAILED)
     runs: list[Run] = []
 
     def tell(run: Run, number: int) -> None:
@@ -47,16 +47,16 @@ def bisect(command: Sequence[str], *, keep: Sequence[str], seconds: float | None
         finding = search(plugins, attempt, requirements(found.candidates), thorough=thorough)
     except KeyboardInterrupt:
         left = ", ".join(_left(plugins, runs))
-        raise Failure(f"interrupted after {len(runs)} runs; in question: {left}", INTERRUPTED) from None
+        raise Failure(f"interrupted after {len(runs)} runs; still suspected: {left}", INTERRUPTED) from None
     if as_json:
         click.echo(json.dumps(_json(finding, kept, runs), indent=2))
     else:
-        click.echo(plain(redact(_told(finding, command, kept, runs))))
+        click.echo(plain(redact(_result_text(finding, command, kept, runs))))
     return 0 if finding.outcome == "found" else FAILED
 
 
 def _command(command: Sequence[str]) -> list[str]:
-    """`deep` is this one: another on the PATH would have other plugins."""
+    """Replace `deep` with this installation: another one on the PATH would have other plugins."""
     return [sys.executable, "-P", "-m", "deep_cli", *command[1:]] if command[0] == "deep" else list(command)
 
 
@@ -71,37 +71,37 @@ def _line(run: Run, plugins: Sequence[str]) -> str:
 
 
 def _left(plugins: Sequence[str], runs: Sequence[Run]) -> list[str]:
-    """What a search that was interrupted has not ruled out: beyond every run that succeeded, within all that failed."""
+    """The plugins that an interrupted search has not ruled out."""
     first = max((len(run.enabled) for run in runs if run.ok), default=0)
     last = min((len(run.enabled) for run in runs if not run.ok), default=len(plugins))
     return list(plugins[first:last]) or list(plugins)
 
 
-def _told(finding: Finding, command: Sequence[str], kept: set[str], runs: Sequence[Run]) -> str:
+def _result_text(finding: Finding, command: Sequence[str], kept: set[str], runs: Sequence[Run]) -> str:
     typed, count = shlex.join(command), f"({len(runs)} runs)"
     if finding.outcome == "succeeds-with-all":
-        return f"No plugin breaks it: {typed} succeeds with all of them. {count}"
+        return f"No plugin breaks it: {typed} succeeds with all plugins. {count}"
     if finding.outcome == "fails-without":
         said = next(run for run in reversed(runs) if not run.enabled)
-        kept_too = f"; kept were: {_names(kept)}" if kept else ""
+        kept_too = f"; kept: {_names(kept)}" if kept else ""
         return (
-            f"No plugin is the cause: {typed} fails without them too ({said.ended}: {said.said or 'nothing said'})"
+            f"No plugin is the cause: {typed} fails without them too ({said.ended}: {said.said or 'no output'})"
             f"{kept_too}. If it needs a plugin to run at all, add --keep PLUGIN. {count}"
         )
     lines = [f"{' with '.join(group)} breaks it: {typed}" for group in finding.culprits]
     if len(finding.culprits) > 1:
-        lines.append("Each of these breaks it, whatever becomes of the others.")
+        lines.append("Each of these breaks it alone.")
     if any(len(group) > 1 for group in finding.culprits):
-        lines.append("Those that stand together break it together; without one of them it succeeds.")
-    off = shlex.quote(disabled([group[-1] for group in finding.culprits]))
+        lines.append("Plugins on one line break it together; without one of them it succeeds.")
+    off = shlex.quote(disable_variable([group[-1] for group in finding.culprits]))
     lines.append(f"Without it: DEEP_PLUGINS_DISABLE={off} {typed}")
     if not finding.complete:
-        lines.append("Whether it does so alone, and whether others do too, is found with --thorough.")
+        lines.append("To see whether it does so alone and whether others do too: --thorough")
     return "\n".join([*lines, count])
 
 
 def _json(finding: Finding, kept: set[str], runs: Sequence[Run]) -> dict[str, object]:
-    """The documented form."""
+    """The result as JSON."""
     return {
         "schema": 1,
         "outcome": finding.outcome,

@@ -6,14 +6,14 @@ __all__ = ["BUILT_IN", "LIGHT"]
 
 BUILT_IN = {
     "run": ("commands.run:run", "Let the agent do one task on the current folder."),
-    "chat": ("commands.chat:chat", "Talk with the agent about the current folder; it streams, asks and remembers."),
-    "call": ("commands.call:call", "Run one tool of the agent, without a model: how to try a tool."),
-    "plugins": ("commands.plugins:plugins", "The installed plugins and what became of them."),
-    "explain": ("commands.explain:explain", "The agent as assembled: every part, its plugin, its cost."),
-    "doctor": ("commands.doctor:doctor", "What is wrong, and the command that mends it."),
-    "config": ("commands.config:config", "The configuration: show, schema, init, trust."),
-    "new": ("commands.new:new", "A new plugin from the template."),
+    "chat": ("commands.chat:chat", "Talk with the agent about the current folder."),
+    "call": ("commands.call:call", "Try one tool of the agent, without a model."),
+    "plugins": ("commands.plugins:plugins", "Show and change the installed plugins."),
+    "explain": ("commands.explain:explain", "Show every part of the agent: its plugin and its cost."),
+    "doctor": ("commands.doctor:doctor", "Find problems and show the commands that fix them."),
+    "config": ("commands.config:config", "Show, create or trust the configuration."),
+    "new": ("commands.new:new", "Create a plugin from the template."),
 }
-"""Command -> where it is, and its line in the help, so that `deep --help` imports none of them."""
+"""Command -> its module and help line, so that `deep --help` imports no command."""
 LIGHT = frozenset({"plugins", "doctor", "new"})
-"""Built-in commands that do not load pydantic, or see to it themselves."""
+"""Built-in commands that do not load pydantic, or handle it themselves."""

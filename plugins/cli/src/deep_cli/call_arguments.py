@@ -1,4 +1,4 @@
-"""The arguments of `deep call`: what was typed as `key=value`, read by the tool's schema."""
+"""The arguments of `deep call`: parse `key=value` with the tool's schema."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ EXAMPLES = {
     "array": """'["a", "b"]'""",
     "object": """'{"a": 1}'""",
 }
-"""How a value of a type is typed in a shell."""
+"""Examples of how to type a value of each type in a shell."""
 
 
 def parse_pairs(tool: str, pairs: Sequence[str], schema: Schema) -> dict[str, Any]:
-    """Read `key=value` words: a number, true, JSON or a text, as the tool's schema says. `key=@file` reads a file.
+    """Parse `key=value` words as the tool's schema says: a number, true, JSON or a text. `key=@file` reads a file.
 
-    Whether a value is one that the tool takes is for the tool to say.
+    The tool itself validates the values.
 
     Args:
-        tool: its name, for errors.
-        pairs: what was typed.
-        schema: of the tool's arguments.
+        tool: the tool's name, for errors.
+        pairs: the words typed.
+        schema: the schema of the tool's arguments.
 
     Raises:
-        Failure: a word is not `key=value`, the tool has no such argument or another type, or one is missing.
+        Failure: a word is not `key=value`, the tool has no such argument, a type is wrong, or an argument is missing.
     """
     known: Mapping[str, Schema] = schema.get("properties", {})
     others: Any = schema.get("additionalProperties", False)
@@ -47,7 +47,7 @@ def parse_pairs(tool: str, pairs: Sequence[str], schema: Schema) -> dict[str, An
         if not equals or not key:
             raise Failure(f"{pair!r} is not KEY=VALUE. {_usage(tool, schema)}", USAGE)
         if key in given:
-            raise Failure(f"{key!r} is given twice; a list is typed as JSON: {key}={EXAMPLES['array']}", USAGE)
+            raise Failure(f"{key!r} is given twice; type a list as JSON: {key}={EXAMPLES['array']}", USAGE)
         if key not in known and others is False:
             raise Failure(f"{tool} has no argument {key!r}.{suggest(key, known)} {_usage(tool, schema)}", USAGE)
         types = _types(known.get(key, others), schema)
@@ -59,7 +59,7 @@ def parse_pairs(tool: str, pairs: Sequence[str], schema: Schema) -> dict[str, An
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    """Read all arguments from one JSON object, or from the file that `@file` names. The tool alone checks them.
+    """Parse all arguments from one JSON object, or from the file that `@file` names. The tool validates them.
 
     Raises:
         Failure: it is not a JSON object.
@@ -74,7 +74,7 @@ def parse_json(text: str) -> dict[str, Any]:
 
 
 def _usage(tool: str, schema: Schema) -> str:
-    """What to type: `Type: deep call forecast city=TEXT [days=INTEGER]`."""
+    """The usage line: `Type: deep call forecast city=TEXT [days=INTEGER]`."""
     required = schema.get("required", ())
     words: list[str] = []
     for key, each in cast("Mapping[str, Schema]", schema.get("properties", {})).items():
@@ -91,7 +91,7 @@ def _content(key: str, name: str) -> str:
         raise Failure(f"{key}=@{name}: not UTF-8 text", USAGE) from None
     except OSError as error:
         raise Failure(
-            f"{key}=@{name}: {error.strerror or error}; a value that itself begins with @ goes into --json", USAGE
+            f"{key}=@{name}: {error.strerror or error}; put a value that begins with @ into --json", USAGE
         ) from None
 
 
@@ -111,7 +111,7 @@ def _value(key: str, text: str, types: frozenset[str]) -> Any:
 
 
 def _not_json(constant: str) -> Any:
-    raise ValueError(constant)  # NaN and Infinity, which Python reads and JSON has not
+    raise ValueError(constant)  # NaN and Infinity: Python accepts them, JSON does not
 
 
 def _types_of(value: Any) -> frozenset[str]:
@@ -124,7 +124,7 @@ def _types_of(value: Any) -> frozenset[str]:
 
 
 def _types(schema: Any, root: Schema) -> frozenset[str]:
-    """The JSON types that a schema allows; all of them where it does not say."""
+    """The JSON types that a schema allows; all types if it does not say."""
     if not isinstance(schema, Mapping):
         return EVERY  # `true` allows anything
     schema = cast("Schema", schema)

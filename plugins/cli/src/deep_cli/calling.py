@@ -1,4 +1,4 @@
-"""One call of one tool by the agent as assembled, with a script in the place of the model: `deep call`."""
+"""`deep call`: call one tool of the assembled agent, with a script in place of the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deep_core.plugin_api import suggest
 from .agent import make_agent
 from .approval import ApprovalMode, Approver, Ask
 from .call_arguments import parse_json, parse_pairs
-from .explained import explained
+from .errors import explain_error
 from .failure import USAGE, Failure
 from .options import cli_options
 from .progress import CliProgress
@@ -39,17 +39,17 @@ CALL_ID = "deep-call"
 
 @dataclass(frozen=True, kw_only=True)
 class CallReport(Report):
-    """What came of one call.
+    """The result of one call.
 
     Attributes:
         status: `done`; `failed` (the model got an error, or the run ended with one); `refused` (policy or a person
-            refused the call, or it could not be asked about).
+            by a user, or unanswered).
         tool: the tool.
-        plugin: whose tool it is; `app` for none of a plugin.
-        args: the arguments as the model sent them.
-        result: what the model got, as text; "" where the run ended with an error.
-        error: what ended the run, in one line; None otherwise.
-        milliseconds: how long the tool took; 0 where it did not run.
+        plugin: the tool's plugin; `app` for a tool of no plugin.
+        args: the arguments of the call.
+        result: the text that the model gets; "" if the run ended with an error.
+        error: the error that ended the run, in one line; None otherwise.
+        milliseconds: how long the tool took; 0 if it did not run.
         decisions: the approvals, in order.
         exception: the exception behind `error`.
     """
@@ -61,7 +61,7 @@ class CallReport(Report):
     milliseconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """What `deep call --output json` prints (documented in the README of deep-cli)."""
+        """The JSON of `deep call --output json` (documented in the README of deep-cli)."""
         return {
             "schema": 1,
             "status": self.status,
@@ -88,26 +88,26 @@ def call_tool(
     config: Path | None = None,
     reporter: Reporter | None = None,
 ) -> CallReport:
-    """Let the agent of all installed plugins call one tool, as a model would, and return what the model would get.
+    """Call one tool of the agent of all installed plugins, and return what a model would get.
 
-    Policy, approvals, containment, history processors and events are those of a run. Blocks until it is done, and must
-    not be called while an event loop runs in this thread.
+    Policy, approvals, containment, history processors and events apply as in a run. Blocks until the call is done; must
+    not run inside an event loop.
 
     Args:
-        tool: by the name the model calls it.
+        tool: the name the model uses.
         pairs: the arguments as `key=value`.
-        whole: all of the arguments as one JSON object, instead of `pairs`.
-        backend: a name or an instance; None means what the configuration says, else `local`.
-        approve: `ask`, `allow` or `deny` calls that need approval; None means what `[plugins.cli] options` say.
-        ask: asks a person, for `ask`; without it such calls are denied.
-        plugins: modules or objects with hook implementations, besides the installed ones.
-        config: a configuration file, trusted as code is.
-        reporter: hears what happens.
+        whole: all arguments as one JSON object, instead of `pairs`.
+        backend: a name or an instance; None reads the configuration, then takes `local`.
+        approve: `ask` about, `allow` or `deny` calls that need approval; None reads `[plugins.cli] options`.
+        ask: asks the user, for `ask`; without it such calls are denied.
+        plugins: modules or objects with hook implementations, in addition to the installed plugins.
+        config: a configuration file; it is trusted.
+        reporter: receives progress.
 
     Raises:
-        Failure: the agent has no such tool, or the arguments cannot be read.
+        Failure: the agent has no such tool, or the arguments are wrong.
         ConfigError: a configuration key or value is wrong.
-        PluginError: a plugin that was named failed, two plugins clash, or no plugin provides the backend.
+        PluginError: a required plugin failed, two plugins clash, or no plugin provides the backend.
     """
     from pydantic_ai.models.function import FunctionModel
     from pydantic_ai.usage import UsageLimits
@@ -125,12 +125,12 @@ def call_tool(
         with asyncio.Runner() as loop, waking(loop.get_loop()):
             try:
                 converse(loop, agent, f"deep call {tool}", deps, approver, UsageLimits(request_limit=None))
-            except Exception as error:  # noqa: BLE001 - what ends a run is part of the report
+            except Exception as error:  # noqa: BLE001 - the report holds the error that ended the run
                 failure = error
         if script.problem is not None:
             raise script.problem from None
         if not script.plugin and failure is not None:
-            raise failure  # it ended before the tool was called
+            raise failure  # the run ended before it called the tool
         refused = CALL_ID in progress.denied or any(not decision.approved for decision in approver.decisions)
         failed = failure is not None or script.outcome in ("failed", "retried")
         return CallReport(
@@ -149,19 +149,19 @@ def call_tool(
 def _reason(failure: Exception) -> str:
     from pydantic_ai.exceptions import UnexpectedModelBehavior
 
-    # A tool with retries=0 that asks for another try ends the run: there is no model to try another.
-    return redact(str(failure)) if isinstance(failure, UnexpectedModelBehavior) else explained(failure).message
+    # With retries=0, a tool that asks for a retry ends the run.
+    return redact(str(failure)) if isinstance(failure, UnexpectedModelBehavior) else explain_error(failure).message
 
 
 class _OneCall:
-    """The script: call the tool, read its result, end. A tool that is offered on demand is searched for first.
+    """The script: call the tool, read its result, end. Search first for a tool that is offered on demand.
 
     Attributes:
-        plugin: whose tool it is; "" before the call was made.
-        args: of the call.
-        outcome: of the call, as Pydantic AI names it: `success`, `failed`, `retried`, `denied`; "" before there is one.
-        result: what the model got.
-        problem: why no call was made.
+        plugin: the tool's plugin; "" before the call.
+        args: the arguments of the call.
+        outcome: as Pydantic AI names it: `success`, `failed`, `retried`, `denied`; "" before the result.
+        result: the text that the model gets.
+        problem: why there was no call.
     """
 
     def __init__(self, tool: str, pairs: Sequence[str], whole: str | None) -> None:
@@ -191,7 +191,7 @@ class _OneCall:
                 self.problem = problem
                 raise
             self.plugin = tool_facts(found).plugin
-            if found.defer_loading:  # as a model does: it finds the tool first
+            if found.defer_loading:  # search for the tool first, as a model does
                 return ModelResponse([ToolCallPart("search_tools", {"queries": [self._tool]}, f"{CALL_ID}-search")])
         if not self._called:
             self._called = True
@@ -199,8 +199,8 @@ class _OneCall:
         parts = [part for message in messages for part in message.parts]
         answers = [p for p in parts if isinstance(p, ToolReturnPart) and p.tool_call_id == CALL_ID]
         if not answers:
-            # Another agent with the same model: one that the tool made.
-            raise RuntimeError(f"{self._tool} asks a model, and deep call has none: try it with deep run")
+            # The tool made another agent with the same model.
+            raise RuntimeError(f"{self._tool} calls a model, and deep call has none: try it with deep run")
         self._read(answers[-1])
         return ModelResponse([TextPart("done")])
 

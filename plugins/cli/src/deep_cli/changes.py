@@ -1,4 +1,4 @@
-"""Which files a task changed: the folder before and after is compared by names, sizes and times; no file is read."""
+"""Find the files that a task changed: compare names, sizes and times of the folder before and after; read no file."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ SKIPPED = frozenset(
         ".tox",
     }
 )
-"""Folders that are not looked into: what tools keep for themselves, often larger than the project."""
+"""Folders to skip: data of other tools, often larger than the project."""
 MOST = 50_000
-"""Files: a folder with more is not compared. This many take about 0.3 s to look at (ext4, warm)."""
+"""Maximum number of files to compare. Listing so many takes about 0.3 s (ext4, warm)."""
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file that is not as it was.
+    """One file that changed.
 
     Attributes:
         path: relative to the folder, with `/`.
-        change: `added`, `changed` or `removed`; `written` where only the tool calls tell.
+        change: `added`, `changed` or `removed`; `written` if only the tool calls show it.
     """
 
     path: str
@@ -43,13 +43,13 @@ class FileChange:
 
 
 Snapshot = Mapping[str, tuple[int, int, int]]
-"""Relative path -> size, time of the last change in nanoseconds, inode."""
+"""Relative path -> size, modification time in nanoseconds, inode."""
 
 
 def snapshot(folder: Path, most: int = MOST) -> Snapshot | None:
-    """Every file below `folder`, links not followed; None where there are more than `most`.
+    """List every file below `folder`, without following links; None above `most` files.
 
-    A folder that cannot be read is left out: the tools cannot have changed files in it either.
+    Skips folders that cannot be read: tools cannot change files there either.
     """
     files: dict[str, tuple[int, int, int]] = {}
     waiting = [(str(folder), "")]
@@ -66,7 +66,7 @@ def snapshot(folder: Path, most: int = MOST) -> Snapshot | None:
                 continue
             try:
                 stat = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:  # gone since it was listed
+            except FileNotFoundError:  # removed after it was listed
                 continue
             files[prefix + entry.name] = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
             if len(files) > most:
@@ -75,7 +75,7 @@ def snapshot(folder: Path, most: int = MOST) -> Snapshot | None:
 
 
 def compare(before: Snapshot, after: Snapshot) -> tuple[FileChange, ...]:
-    """What is different, by path."""
+    """List the differences, by path."""
     changes: list[FileChange] = []
     for path in sorted(before.keys() | after.keys()):
         if path not in before:

@@ -1,4 +1,4 @@
-"""A conversation with an agent of all plugins: messages in, turns run, what was done kept. `deep chat` is this."""
+"""`deep chat`: a conversation with an agent of all plugins that sends messages, runs turns and stores both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .agent import Made, make_agent
 from .approval import Answer, ApprovalMode, Approver, Question, questions
 from .chat_screen import ChatScreen
 from .chat_store import ChatStore, StoredChat
-from .explained import explained
+from .errors import explain_error
 from .failure import Failure, show_traceback
 from .interrupts import ChatLoop, Interrupts
 from .progress import CliProgress
@@ -43,32 +43,32 @@ if TYPE_CHECKING:
 __all__ = ["Chat", "Left"]
 
 End = Literal["done", "stopped", "failed", "lost"]
-"""How a turn ended. `lost`: nothing was answered, so the conversation is as it was before."""
-GO_ON = "Everything until then is kept: say what to do next."
+"""How a turn ended. `lost`: no answer came, so the conversation is unchanged."""
+GO_ON = "Everything so far is kept: say what to do next."
 SEND_AGAIN = "Nothing is lost: send it again (arrow up), or name another model with /model provider:name."
 
 
 class Left(Exception):
-    """Whoever talked has left in the middle of a turn; what there is of it is stored."""
+    """The user left in the middle of a turn; the conversation so far is stored."""
 
 
 class Chat:
-    """One conversation on its way.
+    """One conversation.
 
     Args:
-        kernel: whose plugins; `progress` is among them.
-        progress: hears the runs.
+        kernel: the kernel, with `progress` among its plugins.
+        progress: receives the events of runs.
         made: the agent.
-        stored: what is continued, or a new conversation.
-        store: where it is kept.
-        screen: what shows it.
-        approve: what becomes of calls that need approval.
-        max_requests: the most requests of one turn.
-        loop: runs everything; a provider's client belongs to the loop it was first used in.
-        trace: show the traceback of an error.
+        stored: the conversation to continue, or a new one.
+        store: where it is stored.
+        screen: shows it.
+        approve: how to decide calls that need approval: `ask`, `allow` or `deny`.
+        max_requests: maximum requests of one turn.
+        loop: runs everything; a provider's client is tied to the loop that first used it.
+        trace: show tracebacks of errors.
 
     Raises:
-        Failure: the stored session cannot be read.
+        Failure: the stored conversation cannot be read.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Chat:
         self._trace = trace
         self._deps = _deps(kernel, stored)
         self.kept = self.begun
-        """Whether there is a file of it, so that it can be resumed."""
+        """Whether it is stored, so that it can be resumed."""
         self._approver = Approver(approve, self._ask if screen.ask else None, screen.decided)
         self._seen: list[ModelMessage] = []
         self._interrupts = Interrupts()
@@ -108,35 +108,35 @@ class Chat:
     # -- one turn ------------------------------------------------------------------------------------------------------
 
     def turn(self, prompt: str | None) -> End:
-        """Run until the model has answered, asking about each call that needs it. The conversation is stored after.
+        """Run until the model has answered, asking about calls that need approval. Store the conversation afterwards.
 
         Args:
-            prompt: the message; None goes on with what waits for a person.
+            prompt: the message; None continues with the calls that wait for the user.
 
         Raises:
-            Left: a question was met with the end of the input, and is stored with the conversation; or a second
-                Ctrl-C came while the run did not end.
+            Left: the input ended at a question, which is stored with the conversation; or a second Ctrl-C came
+                before the run ended.
         """
         self._interrupts = Interrupts()
         with self._interrupts.heard():
             return self._turn(prompt)
 
     def _turn(self, prompt: str | None) -> End:
-        # What waits for a person is part of this turn: however it ends, those calls get their returns.
+        # Calls that wait belong to this turn: however it ends, they get their returns.
         before, usage = self.stored.messages if prompt is not None else [], RunUsage()
         self._screen.waiting()
         try:
             if prompt is not None:
                 self._run(prompt, None, usage)
             while self.stored.pending is not None:
-                self._save()  # whoever is asked may leave, or be cut off
+                self._save()  # the user may leave or lose the connection at the question
                 asked = self._loop.run(questions(self.stored.pending, self._progress.backend(self._deps)))
                 self._run(None, self._approver.decide(self.stored.pending, asked), usage)
         except (RunCancelled, KeyboardInterrupt) as stop:
             return self._stopped(stop, before)
         except Left:
             raise
-        except Exception as error:  # noqa: BLE001 - what a turn ends with is shown, and the chat goes on
+        except Exception as error:  # noqa: BLE001 - the chat shows the error and continues
             return self._failed(error, before)
         finally:
             self._interrupts.over()
@@ -153,8 +153,8 @@ class Chat:
                 self._screen.stopping()
                 token.cancel()
 
-        # From before the loop runs until after it: Ctrl-C raised in between would leave the run in the loop, to go on
-        # with the next one. In the loop and not in the handler, which may stand in the middle of anything.
+        # From before the loop runs until after it: raised in between, Ctrl-C would leave the run in the loop and the
+        # next turn would continue it. Handled in the loop, because a signal handler may interrupt anything.
         with interrupts.cancelling(lambda: self._loop.soon(cancel)):
             result = self._loop.run(self._agent_run(prompt, answers, usage, token))
         self._seen = []
@@ -200,7 +200,7 @@ class Chat:
             raise Left
         return answer
 
-    # -- how a turn ends otherwise -----------------------------------------------------------------------------------
+    # -- how a turn ends otherwise -------------------------------------------------------------------------------------
 
     def _stopped(self, stop: RunCancelled | KeyboardInterrupt, before: list[ModelMessage]) -> End:
         kept = self._keep(stop.all_messages() if isinstance(stop, RunCancelled) else self._so_far(), before)
@@ -220,23 +220,23 @@ class Chat:
         kept = self._keep(self._so_far(), before)
         if self._trace:
             show_traceback(error)
-        self._screen.problem(explained(error, self._made.model).message, GO_ON if kept else SEND_AGAIN)
+        self._screen.problem(explain_error(error, self._made.model).message, GO_ON if kept else SEND_AGAIN)
         return "failed" if kept else "lost"
 
     def _so_far(self) -> list[ModelMessage]:
-        """The history of the run that is under way, or else of those that are over."""
+        """The history of the current run, or of the last one."""
         return list(self._seen) or self.stored.messages
 
     def _keep(self, messages: list[ModelMessage], before: list[ModelMessage]) -> bool:
-        """Make the history one that the next request accepts. Without an answer in it, the turn is taken back."""
-        messages = _said(messages)
+        """Repair the history so that the next request accepts it. Without an answer in it, drop the turn."""
+        messages = _drop_empty(messages)
         kept = _answers(messages) != _answers(before)
         self.stored.messages = repair_messages(messages) if kept else before
         self.stored.pending = None
         self._seen = []
         return kept
 
-    # -- the conversation --------------------------------------------------------------------------------------------
+    # -- the conversation ----------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
         if not self.begun:
@@ -249,44 +249,44 @@ class Chat:
             return
         self.kept = True
         if saved.id != self.stored.id:
-            self._screen.note(f"chat {self.stored.id} was continued elsewhere; from here on this one is {saved.id}")
+            self._screen.note(f"chat {self.stored.id} was continued in another process; this one is now {saved.id}")
         self.stored = saved
 
     @property
     def begun(self) -> bool:
-        """Whether there is anything to go on with."""
+        """Whether there is anything to continue."""
         return bool(self.stored.messages)
 
     @property
     def refused(self) -> bool:
-        """Whether an approval was refused, or could not be asked."""
+        """Whether an approval was denied or unanswered."""
         return any(not decision.approved for decision in self._approver.decisions)
 
     def how_to_go_on(self) -> str:
-        """What to type."""
-        return f"Go on with: deep chat --resume {self.stored.id}"
+        """The command to type."""
+        return f"Continue with: deep chat --resume {self.stored.id}"
 
     def last_exchange(self) -> tuple[str, str]:
-        """What was said last, by the person and by the model; "" for nothing."""
+        """The last messages of the user and the model; "" for none."""
         asked = answered = ""
         for message in self.stored.messages:
             if isinstance(message, ModelResponse):
                 answered = message.text or answered
-            elif typed := _typed(message):
+            elif typed := _user_text(message):
                 asked, answered = typed, ""
         return asked, answered
 
     def use_model(self, model: str) -> None:
-        """Go on with another model.
+        """Switch to another model.
 
         Raises:
-            Exception: it is unknown, or its key or package is missing; the chat stays with the one it had.
+            Exception: it is unknown, or its key or package is missing; the chat keeps its model.
         """
         self._made = make_agent(self._kernel, model, self._made.backend)
         self.stored.model = self._made.model
 
     def begin_anew(self) -> None:
-        """Leave this conversation as it is stored, and begin another."""
+        """Leave this conversation stored, and begin another."""
         self.stored = self._store.new(self.stored.folder, self._made.model, self._made.backend)
         self.kept = False
         self._approver.forget()
@@ -300,20 +300,20 @@ def _deps(kernel: Kernel, stored: StoredChat) -> DeepAgentDeps[Any]:
     try:
         return kernel.load_deps(stored.deps)
     except ValueError as error:
-        raise Failure(f"chat {stored.id} cannot be resumed: {error}. Its file was left as it is") from error
+        raise Failure(f"chat {stored.id} cannot be resumed: {error}. Its file is unchanged") from error
 
 
 def _answers(messages: list[ModelMessage]) -> int:
     return sum(isinstance(message, ModelResponse) for message in messages)
 
 
-def _said(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """The messages without answers in which nothing had been said yet when they broke off."""
+def _drop_empty(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """Drop answers that broke off before their first text."""
     return [message for message in messages if not isinstance(message, ModelResponse) or message.parts]
 
 
-def _typed(message: ModelRequest) -> str:
-    """What a person wrote. The kernel's live texts stand in user turns too, as marked items and not as a string."""
+def _user_text(message: ModelRequest) -> str:
+    """The text that the user wrote. The kernel's live texts in user turns are marked parts, not strings."""
     for part in message.parts:
         if isinstance(part, UserPromptPart) and isinstance(part.content, str):
             return part.content

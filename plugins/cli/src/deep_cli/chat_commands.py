@@ -1,4 +1,4 @@
-"""What is typed with a slash in a chat. Few: the rest is for the model."""
+"""The slash commands of a chat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from deep_core.plugin_api import suggest
 
-from .explained import explained
+from .errors import explain_error
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -25,9 +25,9 @@ class ChatCommand:
     """One command.
 
     Attributes:
-        do: does it, given what is typed after its name; False ends the chat.
+        do: runs it with the text after its name; returns False to end the chat.
         usage: its arguments, as `/help` shows them.
-        about: what it does, in a few words.
+        about: what it does, in few words.
     """
 
     do: Callable[[Chat, ChatScreen, str], bool]
@@ -36,20 +36,23 @@ class ChatCommand:
 
 
 def is_command(text: str) -> bool:
-    """Whether a message is a command: a slash and letters at its very start. `/etc/hosts is …` is for the model."""
+    """Whether a message is a command: a slash and letters at its start. `/etc/hosts is …` goes to the model."""
     return _COMMAND.match(text) is not None
 
 
 def obey(text: str, chat: Chat, screen: ChatScreen) -> bool:
-    """Do what a command says.
+    """Run a command.
 
     Returns:
-        Whether the chat goes on.
+        Whether the chat continues.
     """
     name, _, rest = text.strip().partition(" ")
     command = COMMANDS.get(name)
     if command is None:
-        screen.problem(f"no command {name}.{suggest(name, COMMANDS)}", "/help lists them; a space before it sends it.")
+        screen.problem(
+            f"no command {name}.{suggest(name, COMMANDS)}",
+            "/help lists them; begin a message with a space.",
+        )
         return True
     return command.do(chat, screen, rest.strip())
 
@@ -58,8 +61,8 @@ def _help(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     lines = [(f"{name} {command.usage}".strip(), command.about) for name, command in COMMANDS.items()]
     lines += [
         ("Enter", "send; Alt-Enter, or \\ at the line's end, begins another line"),
-        ("arrow up", "what was typed before"),
-        ("Ctrl-C", "stop what runs; drop what is typed; at an empty prompt: leave"),
+        ("arrow up", "earlier messages"),
+        ("Ctrl-C", "stop the turn; clear the line; at an empty prompt: leave"),
         ("Ctrl-D", "leave"),
     ]
     screen.said("\n".join(f"  {key:<16} {about}" for key, about in lines))
@@ -79,8 +82,8 @@ def _model(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     if rest:
         try:
             chat.use_model(rest)
-        except Exception as error:  # noqa: BLE001 - a model that cannot be had is told, and the chat goes on
-            screen.problem(explained(error, rest).message, f"The model is still {chat.stored.model}.")
+        except Exception as error:  # noqa: BLE001 - show the error and continue the chat
+            screen.problem(explain_error(error, rest).message, f"The model is still {chat.stored.model}.")
             return True
     screen.said(f"  {chat.stored.model}")
     return True
@@ -88,7 +91,7 @@ def _model(chat: Chat, screen: ChatScreen, rest: str) -> bool:
 
 def _new(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     if chat.kept:
-        screen.note(chat.how_to_go_on().replace("Go on with", "This one is kept"))
+        screen.note(chat.how_to_go_on().replace("Continue with", "This one is kept"))
     chat.begin_anew()
     screen.said(f"  chat {chat.stored.id}")
     return True
@@ -100,9 +103,9 @@ def _quit(chat: Chat, screen: ChatScreen, rest: str) -> bool:
 
 COMMANDS: Mapping[str, ChatCommand] = {
     "/help": ChatCommand(_help, "", "this list"),
-    "/model": ChatCommand(_model, "[MODEL]", "the model, or another one from now on"),
-    "/cost": ChatCommand(_cost, "", "requests and tokens of this chat, and the price where it is known"),
-    "/new": ChatCommand(_new, "", "begin another chat; this one is kept"),
+    "/model": ChatCommand(_model, "[MODEL]", "show or change the model"),
+    "/cost": ChatCommand(_cost, "", "requests, tokens and price of this chat"),
+    "/new": ChatCommand(_new, "", "begin a new chat; this one is kept"),
     "/quit": ChatCommand(_quit, "", "leave; the chat is kept"),
 }
-"""What may be typed, by name."""
+"""The commands by name."""

@@ -1,4 +1,4 @@
-"""What a person types into a chat: lines of a pipe, or a prompt with editing and history."""
+"""Read the messages of a chat: lines of a pipe, or a prompt with editing and history."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["prompted", "typed_lines"]
+__all__ = ["prompt_messages", "read_lines"]
 
 KEPT_LINES = "typed"
-"""The file with what was typed before, in the project's folder of the store."""
+"""The file of earlier messages, in the project's folder of the store."""
 
 
-def typed_lines() -> Iterator[str]:
-    """The lines of stdin that say something, until its end."""
+def read_lines() -> Iterator[str]:
+    """Yield the lines of stdin that are not blank."""
     for line in sys.stdin:
         if line.strip():
             yield line.rstrip("\n")
 
 
-def prompted(folder: Path) -> Iterator[str]:
-    """Messages typed at a prompt, until Ctrl-D, or Ctrl-C where nothing is typed yet.
+def prompt_messages(folder: Path) -> Iterator[str]:
+    """Yield messages typed at a prompt, until Ctrl-D, or Ctrl-C at an empty prompt.
 
-    Enter sends; Alt-Enter, or a backslash at a line's end, begins another line; pasted lines stay one message.
+    Enter sends; Alt-Enter, or a backslash at the end of a line, begins another line; a paste stays one message.
 
     Args:
-        folder: where the lines of before are kept, for the up arrow.
+        folder: where to keep the history for the up arrow.
     """
-    # A terminal's answer to "where is the cursor?" may come after the prompt has ended, and would be typed text then.
+    # A terminal's answer to "where is the cursor?" may come after the prompt has ended, and would then be typed text.
     os.environ.setdefault("PROMPT_TOOLKIT_NO_CPR", "1")
     from prompt_toolkit import PromptSession
     from prompt_toolkit.output import create_output
@@ -40,7 +40,7 @@ def prompted(folder: Path) -> Iterator[str]:
         multiline=True,
         prompt_continuation=_continuation,
         key_bindings=_keys(),
-        output=create_output(always_prefer_tty=True),  # stderr, where stdout is a file: that has the answers alone
+        output=create_output(always_prefer_tty=True),  # stderr if stdout is a file, which gets the answers only
     )
     while True:
         try:
@@ -57,9 +57,9 @@ def _history(folder: Path) -> Any:
     kept = folder / KEPT_LINES
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(kept, os.O_WRONLY | os.O_CREAT, 0o600))  # before the library makes it for everybody to read
+        os.close(os.open(kept, os.O_WRONLY | os.O_CREAT, 0o600))  # before the library creates it readable by all users
     except OSError:
-        return InMemoryHistory()  # nothing can be written there; the chat says so when it is to be stored
+        return InMemoryHistory()  # not writable; the chat reports that when it stores
     return FileHistory(str(kept))
 
 
@@ -76,7 +76,7 @@ def _keys() -> Any:
         return keys.add(*names)
 
     @bind("enter")
-    @bind("c-j")  # Enter, as it comes when it was typed before the prompt stood there
+    @bind("c-j")  # Enter typed before the prompt appeared
     def send(event: Any) -> None:
         buffer = event.current_buffer
         if buffer.document.current_line_before_cursor.endswith("\\") and buffer.document.is_cursor_at_the_end:

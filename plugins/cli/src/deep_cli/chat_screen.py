@@ -1,4 +1,4 @@
-"""The screen of a chat: the answer as it comes on stdout, all else on stderr, with an empty line between the kinds."""
+"""The screen of a chat: the streamed answer on stdout, the rest on stderr, with an empty line in between."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ChatScreen"]
 
 
 class ChatScreen(TerminalReporter):
-    """Shows a chat as it goes on. Arguments as for `TerminalReporter`; `answer` is where the model's text goes."""
+    """Show a chat. Arguments as for `TerminalReporter`; `answer` is the stream for the model's text."""
 
     always_for = "in this chat"
 
@@ -25,73 +25,73 @@ class ChatScreen(TerminalReporter):
         super().__init__(stream=stream, replies=replies)
         self._text_out = answer or sys.stdout
         self._open = False
-        """Whether the answer's last line has no end yet."""
+        """Whether the answer's last line is unfinished."""
         self._last = ""
-        """What was shown last: `text`, `line` or "" for neither."""
+        """What was shown last: `text`, `line` or "" for nothing."""
 
-    # -- a turn ------------------------------------------------------------------------------------------------------
+    # -- a turn --------------------------------------------------------------------------------------------------------
 
     def waiting(self) -> None:
-        """A message is about to be sent."""
+        """A message is being sent."""
         self._last = ""
         self._wait("waiting for the model")
 
     def text(self, piece: str) -> None:
-        """A piece of the answer, as it comes."""
+        """A piece of the answer."""
         if not piece:
             return
         self._quiet()
         if self._last == "line":
             self._gap()
         self._last = "text"
-        # A file gets the answer as it is; a terminal would obey what is in it.
+        # A file gets the answer unchanged; a terminal would execute its control sequences.
         self._text_out.write(plain(piece) if self._text_out.isatty() else piece)
         self._text_out.flush()
         self._open = not piece.endswith("\n")
 
     def thinking(self) -> None:
-        """The model thinks, which is not shown."""
+        """The model thinks; the text is not shown."""
         self._end_text()
         self._wait("the model is thinking")
 
     def stopping(self) -> None:
-        """Ctrl-C was typed; what runs is ended."""
+        """The user typed Ctrl-C; the run is ending."""
         self._end_text()
         self._wait("stopping; Ctrl-C again leaves at once")
 
     def turn_over(self) -> None:
-        """Nothing more comes until the next message."""
+        """The turn ended."""
         self._quiet()
         self._end_text()
         self._last = ""
 
-    # -- what is shown besides -----------------------------------------------------------------------------------------
+    # -- the rest ------------------------------------------------------------------------------------------------------
 
     def opened(self, title: str, about: str, hint: str) -> None:
-        """What this chat is; the hint only where somebody types."""
+        """Show which chat this is; the hint only on a terminal."""
         self._line((title, "bold"), (f"  {plain(about)}", "dim"))
         if hint:
             self._line((hint, "dim"))
 
     def event(self, event: RunEvent) -> None:
-        """One line for each thing that happened; requests are counted, not shown."""
+        """Show one line for an event; requests are counted, not shown."""
         if not isinstance(event, RequestEvent):
             super().event(event)
 
     def problem(self, text: str, hint: str = "") -> None:
-        """What went wrong, and what to type."""
+        """Show what went wrong and what to type."""
         self._quiet()
         self._line((f"  {self._marks['bad']} ", "red"), plain(text))
         if hint:
             self._line((f"    {hint}", "dim"))
 
     def said(self, text: str) -> None:
-        """Lines of ours, as they are."""
+        """Print lines unchanged."""
         for line in text.splitlines():
             self._line(line)
 
     def recalled(self, asked: str, answered: str) -> None:
-        """The last exchange of a chat that is resumed, each side on one line."""
+        """Show the last exchange of a resumed chat, one line each."""
         for who, text in (("you  ", asked), ("agent", answered)):
             if text:
                 self._line((f"  {who}  {one_line(text, max(20, self._out.width - 10))}", "dim"))

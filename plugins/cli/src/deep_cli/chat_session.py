@@ -1,4 +1,4 @@
-"""From what was typed after `deep chat` to its exit code: open a conversation, take messages, leave it stored."""
+"""Open, run and store the conversation of `deep chat`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .approval import ApprovalMode
 from .attach import with_files
 from .chat import Chat, Left
 from .chat_commands import is_command, obey
-from .chat_input import prompted, typed_lines
+from .chat_input import prompt_messages, read_lines
 from .chat_screen import ChatScreen
 from .chat_store import ChatStore, StoredChat
 from .failure import FAILED, INTERRUPTED, REFUSED
 from .interrupts import ChatLoop
 from .options import cli_options
 from .progress import CliProgress
-from .screen import answers_alone, is_text, one_line
+from .screen import is_text, one_line, redirect_prints
 
 __all__ = ["NEWEST", "run_chat"]
 
 NEWEST = "newest"
 """`--resume` without an id."""
-NOT_TEXT = "Set the terminal to UTF-8; a file is converted with iconv -t UTF-8."
+NOT_TEXT = "Set the terminal to UTF-8; convert a file with iconv -t UTF-8."
 HINT = "/help lists the commands. Ctrl-C stops a turn, Ctrl-D leaves."
 
 
@@ -44,34 +44,37 @@ def run_chat(
     config: Path | None,
     trace: bool,
 ) -> int:
-    """Talk until there are no more messages.
+    """Talk until the messages end.
 
     Args:
-        model: its id; None means that of the resumed chat, else what the configuration says.
-        backend: its name; None likewise, else `local`.
-        files: text files that go with the first message.
-        approve: what becomes of calls that need approval; None means what `[plugins.cli] options` say.
-        max_requests: the most requests of one message; None likewise.
-        plugins: besides the installed ones.
-        resume: the id of a stored chat, or `NEWEST`; None begins one.
-        config: a configuration file, trusted as code is.
+        model: its id; None takes that of the resumed chat, then the configuration's.
+        backend: its name; None likewise, then `local`.
+        files: text files to send with the first message.
+        approve: how to decide calls that need approval; None reads `[plugins.cli] options`.
+        max_requests: maximum requests of one message; None likewise.
+        plugins: in addition to the installed ones.
+        resume: the id of a stored chat, or `NEWEST`; None begins a new one.
+        config: a configuration file; it is trusted.
         trace: show the traceback of an error.
 
     Returns:
-        The exit code. On a terminal 0, else 1 where a turn failed, 3 where an approval was refused. 130 where Ctrl-C
+        The exit code. On a terminal 0, else 1 if a turn failed, 3 if an approval was denied. 130 if Ctrl-C
         ended it in the middle of a turn.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
-        PluginError: a plugin that was named failed, two plugins clash, or no plugin provides the backend.
+        PluginError: a required plugin failed, two plugins clash, or no plugin provides the backend.
         Failure: no model is named, a file cannot be attached, or the chat cannot be resumed.
-        Exception: whatever the model's provider raises before the first message: no key, no package, no such model.
+        Exception: any error of the model's provider before the first message: no key, no package, no such model.
     """
     folder, store, screen = os.path.realpath(Path.cwd()), ChatStore(), ChatScreen()
     stored = _resumed(store, resume, folder)
     progress = CliProgress(screen)
     terminal = screen.ask is not None
-    with nullcontext() if terminal else answers_alone(), Kernel(plugins=[progress, *plugins], config=config) as kernel:
+    with (
+        nullcontext() if terminal else redirect_prints(),
+        Kernel(plugins=[progress, *plugins], config=config) as kernel,
+    ):
         options = cli_options(kernel.config)
         attached = with_files("", files, options.attach_chars) if files else ""
         made = make_agent(kernel, model or (stored and stored.model), backend or (stored and stored.backend))
@@ -89,10 +92,12 @@ def run_chat(
             trace=trace,
         )
         _open(chat, screen, terminal=terminal, resumed=stored is not None)
-        interrupted = _talk(chat, screen, prompted(store.project(folder)) if terminal else typed_lines(), attached)
+        interrupted = _talk(
+            chat, screen, prompt_messages(store.project(folder)) if terminal else read_lines(), attached
+        )
         if chat.kept:
             screen.note(chat.how_to_go_on())
-    # On a terminal, whoever sat there has seen what failed and what was refused.
+    # On a terminal the user has seen what failed and what was denied.
     code = 0 if terminal else FAILED if chat.failed else REFUSED if chat.refused else 0
     code = INTERRUPTED if interrupted else code
     if chat.stopped and loop.stuck():
@@ -118,7 +123,7 @@ def _open(chat: Chat, screen: ChatScreen, *, terminal: bool, resumed: bool) -> N
 
 
 def _talk(chat: Chat, screen: ChatScreen, messages: Iterable[str], attached: str) -> bool:
-    """Take messages until there are no more; returns whether Ctrl-C ended it."""
+    """Take messages until they end; return whether Ctrl-C ended it."""
     try:
         if chat.stored.pending is not None:
             chat.turn(None)
@@ -129,7 +134,7 @@ def _talk(chat: Chat, screen: ChatScreen, messages: Iterable[str], attached: str
                 continue
             if not is_text(text):
                 chat.failed = True
-                screen.problem(f"not sent, it has bytes that are not UTF-8: {one_line(text, 60)}", NOT_TEXT)
+                screen.problem(f"not sent, it is not UTF-8: {one_line(text, 60)}", NOT_TEXT)
                 continue
             end = chat.turn(text + attached)
             if end == "stopped" and screen.ask is None:

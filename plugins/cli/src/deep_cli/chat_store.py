@@ -1,6 +1,6 @@
-"""Where `deep chat` keeps its conversations: one file each, in the user's data directory.
+"""Store the conversations of `deep chat`: one file each, in the user's data directory.
 
-The only module that knows of files. A store of sessions can take its place.
+The only module that knows about files. A store of sessions can replace it.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class _Document(BaseModel):
 
 @dataclass
 class StoredChat:
-    """One conversation, as it is stored.
+    """One stored conversation.
 
     Attributes:
         id: eight hexadecimal digits.
-        folder: the current directory of whoever began it, without symlinks.
+        folder: the directory it began in, without symlinks.
         model: the model's id.
         backend: the backend's name.
-        deps: the session, as `DeepAgentDeps.dump` wrote it; "" before the first turn.
-        messages: the history; every tool call in it has its return, but for those that `pending` asks about.
-        pending: what waits for a person.
-        usage: of all turns.
-        conversation_id: the same in all runs.
+        deps: the session, from `DeepAgentDeps.dump`; "" before the first turn.
+        messages: the history; every tool call has its return, except those that `pending` asks about.
+        pending: the calls that wait for the user.
+        usage: the sum over all turns.
+        conversation_id: the same for all runs.
     """
 
     id: str
@@ -68,7 +68,7 @@ class StoredChat:
 
 
 class ChatStore:
-    """The conversations below one folder, by the project in which each began. Files and folders are the user's alone.
+    """The conversations below one folder, by project. Only the user can read the files and folders.
 
     Args:
         root: the folder; None means the user's data directory (platformdirs).
@@ -81,26 +81,26 @@ class ChatStore:
             root = user_data_path("deep") / "chats"
         self._root = root
         self._written: dict[str, tuple[int, int, int]] = {}
-        """What the file of each conversation was when this process read or wrote it last."""
+        """Conversation -> the stamp of its file when this process last read or wrote it."""
 
     def project(self, folder: str) -> Path:
-        """Where the conversations of one project are."""
+        """The folder of one project's conversations."""
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", Path(folder).name)[:40]
         return self._root / f"{name}-{hashlib.sha256(folder.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
 
     def new(self, folder: str, model: str, backend: str) -> StoredChat:
-        """A conversation that has not begun; nothing is written."""
+        """A new conversation; writes nothing."""
         return StoredChat(secrets.token_hex(4), folder, model, backend)
 
     def save(self, chat: StoredChat) -> StoredChat:
-        """Write it, all or nothing; the file is the user's alone (mode 0600).
+        """Write it atomically, readable by the user alone (mode 0600).
 
         Returns:
-            The conversation as it is stored: under a new id where another process has gone on with this one, so
-            that neither overwrites the other.
+            The conversation as stored: under a new id if another process has continued this one, so that
+            neither overwrites the other.
 
         Raises:
-            OSError: it cannot be written; what was stored before is still there.
+            OSError: it cannot be written; the stored version is unchanged.
         """
         self.project(chat.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._path(chat)
@@ -129,10 +129,10 @@ class ChatStore:
         return chat
 
     def load(self, id: str, folder: str) -> StoredChat:
-        """A stored conversation of this folder.
+        """Load a conversation of this folder.
 
         Raises:
-            Failure: there is none of this id, it belongs to another folder, or it cannot be read; the file stays.
+            Failure: the id is unknown, belongs to another folder, or its file cannot be read; the file is kept.
         """
         if not ID.fullmatch(id):
             raise Failure(f"--resume {id}: an id is eight digits and letters a to f, as deep chat printed it", USAGE)
@@ -141,16 +141,14 @@ class ChatStore:
             raise Failure(f"--resume {id}: there is no such chat; deep chat --resume takes this folder's newest", USAGE)
         chat = self._read(found[0])
         if chat.folder != plain(folder):
-            raise Failure(
-                f"--resume {id}: it was begun in {chat.folder}: cd there, then deep chat --resume {id}", USAGE
-            )
+            raise Failure(f"--resume {id}: it began in {chat.folder}: cd there, then deep chat --resume {id}", USAGE)
         return replace(chat, folder=folder)
 
     def newest(self, folder: str) -> StoredChat:
-        """The conversation of this folder that was stored last.
+        """Load this folder's most recently stored conversation.
 
         Raises:
-            Failure: there is none, or it cannot be read; the file stays.
+            Failure: there is none, or its file cannot be read; the file is kept.
         """
         stamped = [(path.stat().st_mtime_ns, path) for path in self.project(folder).glob("*.json")]
         if not stamped:
@@ -168,13 +166,13 @@ class ChatStore:
             if isinstance(format, int) and format > FORMAT:
                 raise Failure(
                     f"{path}: written by a later deep-cli (format {format}, this one reads {FORMAT}); "
-                    "pip install -U deep-cli. The file was left as it is",
+                    "pip install -U deep-cli. The file is unchanged",
                     FAILED,
                 )
             stored = _Document.model_validate_json(text)
         except (OSError, ValueError) as error:
             raise Failure(
-                f"{path}: this chat cannot be read ({_problem(error)}). The file was left as it is; mend it, or begin "
+                f"{path}: this chat cannot be read ({_problem(error)}). The file is unchanged; fix it, or begin "
                 "another with deep chat",
                 FAILED,
             ) from error
@@ -209,7 +207,7 @@ def _problem(error: Exception) -> str:
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """What tells one version of a file from another; None where there is none."""
+    """The version stamp of a file; None if it does not exist."""
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -219,7 +217,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 def _write(path: Path, data: bytes) -> None:
     part = path.with_name(f".{path.stem}.{os.getpid()}.part")
-    # The mode holds from the first byte on, whatever the umask.
+    # Set the mode at creation, whatever the umask.
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
         file.flush()

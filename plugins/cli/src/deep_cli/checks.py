@@ -1,4 +1,4 @@
-"""What `deep doctor` looks at: one function a check. None of them imports a plugin; probes run in child processes."""
+"""The checks of `deep doctor`, one function each. No check imports a plugin; probes run in child processes."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from typing import Any
 from deep_core import ConfigError
 from deep_core.plugin_api import Candidate, FoundPlugins, canonical, find_plugins, scan, suggest
 
-from .explained import KEYS, no_model
+from .errors import KEYS, no_model
 from .failure import Failure
 from .flags import BACKEND
-from .installer import mend, typed
+from .installer import install_command, rewrite_pip
 from .probe import SLOW_MS
-from .probing import Outcome, Probe, probed
+from .probing import Outcome, Probe, run_probes
 from .screen import redact
 from .target import Target, detect, write_problem
 
 __all__ = ["Check", "examine"]
 
 PYDANTIC_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
-SEE_PLUGINS = "mend or disable the plugins named above, then run deep doctor again"
+SEE_PLUGINS = "fix or disable the plugins above, then run deep doctor again"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
+    """One check.
 
     Attributes:
-        name: what; `plugin:<name>` for a plugin.
-        ok: whether it is as it should be.
-        message: what was found.
-        fix: what to type, "" where there is nothing to mend.
+        name: the subject; `plugin:<name>` for a plugin.
+        ok: whether it passed.
+        message: the result.
+        fix: what to type, "" if there is nothing to fix.
         plugin: the plugin concerned, None for none.
     """
 
@@ -50,21 +50,21 @@ class Check:
     plugin: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The documented form."""
+        """The check as JSON."""
         return asdict(self)
 
 
 def examine(config: Path | None, seconds: float) -> Iterator[Check]:
-    """All checks, in order, each as soon as it is known; no text has a secret of the host's environment.
+    """Run all checks in order and yield each when it is done; redact the environment's secrets.
 
     Args:
-        config: a configuration file, trusted as code is.
-        seconds: how long one probe may take.
+        config: a configuration file; it is trusted.
+        seconds: time limit of one probe.
     """
     target = detect()
     plugins = {canonical(c.record.distribution or "") for c in scan()}
     for check in _examine(config, seconds, target):
-        message, fix = (redact(mend(target, text, plugins)) for text in (check.message, check.fix))
+        message, fix = (redact(rewrite_pip(target, text, plugins)) for text in (check.message, check.fix))
         yield Check(check.name, check.ok, message, fix, check.plugin)
 
 
@@ -75,18 +75,18 @@ def _examine(config: Path | None, seconds: float, target: Target) -> Iterator[Ch
     yield from _folders()
     broken = list(_unreadable(target))
     yield from broken
-    # pydantic reads the entry points of every distribution, and one that does not parse would end it, here and in the
-    # probes. It is told above; with pydantic's own plugins off the rest can be looked at.
+    # pydantic reads the entry points of every distribution; one that does not parse would end it, here and in the
+    # probes. A check above reports it; without pydantic's own plugins the other checks can run.
     if broken:
         os.environ[PYDANTIC_PLUGINS] = "__all__"
     found: FoundPlugins | None = None
     try:
         found = find_plugins(config=config, remembered=False)
     except ConfigError as error:
-        yield Check("config", False, str(error), "mend that key; `deep config schema` has what is accepted")
+        yield Check("config", False, str(error), "fix that key; `deep config schema` shows what is accepted")
     yield _ripgrep()
     if found is None:
-        return  # without a configuration it is not known which plugins may load
+        return  # without a configuration, which plugins may load is unknown
     agent = _agent_section(found)
     yield from _config(found, agent)
     yield from _trust(found)
@@ -94,7 +94,7 @@ def _examine(config: Path | None, seconds: float, target: Target) -> Iterator[Ch
     probes = [Probe.of_plugin(candidate, found, config) for candidate in loadable]
     if not isinstance(agent, Check):
         probes.append(Probe.of_agent(config, *agent))
-    outcomes = probed(probes, seconds)
+    outcomes = run_probes(probes, seconds)
     yield from _plugins(found, dict(zip(map(id, loadable), outcomes, strict=False)), target)
     if isinstance(agent, Check):
         return
@@ -116,7 +116,7 @@ def _python() -> Check:
 
 
 def _versions() -> Iterator[Check]:
-    """deep-core as deep-cli wants it, Pydantic AI as deep-core wants it, told from metadata."""
+    """Compare the versions of deep-core and Pydantic AI with what deep-cli and deep-core require."""
     for of, name in (("deep-cli", "deep-core"), ("deep-core", "pydantic-ai-slim")):
         yield _version(of, name)
 
@@ -141,21 +141,21 @@ def _version(of: str, name: str) -> Check:
 
 
 def _environment(target: Target) -> Check:
-    """Where `deep plugins install` would install. One that nobody may change from here is as it should be, too."""
+    """Show where `deep plugins install` installs. An environment that it may not change is fine, too."""
     if target.changeable:
         return Check("environment", True, f"plugins are installed into {target}")
     why = f": {target.problem}" if target.problem else ""
     try:
-        how = typed(target, ["PLUGIN"])
+        how = install_command(target, ["PLUGIN"])
     except Failure as failure:
         how = failure.message
-    where = ", where it can be written" if target.problem else ""
+    where = ", in a writable environment" if target.problem else ""
     message = f"deep plugins install cannot change {target}{why}"
     return Check("environment", True, message, f"for a new plugin{where}: {how}")
 
 
 def _folders() -> Iterator[Check]:
-    """The user's folders, by really writing: without them most works, and what does not is said."""
+    """Check the user's folders by writing to them."""
     from platformdirs import user_cache_path, user_data_path
 
     for name, folder, without, variable in (
@@ -163,12 +163,12 @@ def _folders() -> Iterator[Check]:
         (
             "data",
             user_data_path("deep"),
-            "deep config trust and deep plugins restore remember nothing",
+            "deep config trust and deep plugins restore cannot store anything",
             "XDG_DATA_HOME",
         ),
     ):
         problem = write_problem(folder)
-        fix = f"let your user write there, or: export {variable}=a folder of yours"
+        fix = f"make it writable, or: export {variable}=a folder of yours"
         if problem:
             yield Check(f"folder:{name}", True, f"{problem}: {without}", fix)
         else:
@@ -176,31 +176,31 @@ def _folders() -> Iterator[Check]:
     try:
         yield Check("folder:temporary", True, f"temporary files: {tempfile.gettempdir()}")
     except OSError:
-        why = "no folder for temporary files can be written, so nothing can be probed or installed"
-        yield Check("folder:temporary", False, why, "export TMPDIR=a folder that you may write to")
+        why = "no folder for temporary files is writable, so probes and installs fail"
+        yield Check("folder:temporary", False, why, "export TMPDIR=a writable folder")
 
 
 def _unreadable(target: Target) -> Iterator[Check]:
-    """Distributions whose entry points do not parse. One stops everything that asks for entry points, pydantic too."""
+    """Distributions whose entry points do not parse. One of them breaks every reader of entry points, pydantic too."""
     from importlib import metadata
 
     for dist_info in (found for folder in sys.path for found in sorted(Path(folder).glob("*.dist-info"))):
         try:
             _ = metadata.Distribution.at(dist_info).entry_points
-        except Exception as error:  # noqa: BLE001 - whatever garbage raises, it is what is looked for
+        except Exception as error:  # noqa: BLE001 - any error while parsing is a finding
             yield _garbage(target, dist_info, error)
 
 
 def _garbage(target: Target, dist_info: Path, error: Exception) -> Check:
     name = canonical(dist_info.name.removesuffix(".dist-info").partition("-")[0])
-    # pip reads the file too, and stops: it has to go first. What is left of the distribution is written over.
+    # pip reads the file too, and stops, so remove it first. A reinstall overwrites the rest of the distribution.
     remove = f"rm -r {shlex.quote(str(dist_info))} && "
     return Check(
         f"distribution:{name}",
         False,
         f"{dist_info / 'entry_points.txt'} cannot be read ({type(error).__name__}: {error}); no agent can be made "
-        "while it is there",
-        remove + typed(target, [name]),
+        "until it is removed",
+        remove + install_command(target, [name]),
     )
 
 
@@ -214,7 +214,7 @@ def _ripgrep() -> Check:
 
 
 def _agent_section(found: FoundPlugins) -> tuple[str | None, str | None] | Check:
-    """The configured model and backend, or what is wrong with `[agent]`."""
+    """The configured model and backend, or the error in `[agent]`."""
     from deep_core.plugin_api import read_agent_config, restricted_layers
 
     try:
@@ -222,7 +222,7 @@ def _agent_section(found: FoundPlugins) -> tuple[str | None, str | None] | Check
         for layer in restricted_layers(found.config):
             layer.validated()
     except ConfigError as error:
-        return Check("config", False, str(error), "mend that key; `deep config schema` has what is accepted")
+        return Check("config", False, str(error), "fix that key; `deep config schema` shows what is accepted")
     return agent.model.id, agent.runtime_policy.profile
 
 
@@ -233,7 +233,7 @@ def _config(found: FoundPlugins, agent: object) -> Iterator[Check]:
         files = [str(path) for path in found.config.files]
         yield Check("config", True, f"read {', '.join(files)}" if files else "no configuration file (none is needed)")
     for message in found.warnings:
-        yield Check("config:leftover", True, message, "take it out of that file, or install what it is for")
+        yield Check("config:leftover", True, message, "remove it from that file, or install its plugin")
 
 
 def _trust(found: FoundPlugins) -> Iterator[Check]:
@@ -250,14 +250,14 @@ def _trust(found: FoundPlugins) -> Iterator[Check]:
                 "config:trust",
                 True,
                 f"{layer.path} is not trusted, so these are ignored: {keys}",
-                f"read the file; if it may say this: deep config trust {layer.path}",
+                f"read the file; if you agree: deep config trust {layer.path}",
             )
         else:
-            yield Check("config:trust", True, f"{layer.path} is not trusted, and says nothing that needs trust")
+            yield Check("config:trust", True, f"{layer.path} is not trusted, and needs no trust")
 
 
 def _plugins(found: FoundPlugins, outcomes: Mapping[int, Outcome], target: Target) -> Iterator[Check]:
-    """Every plugin: those that would load were probed, their outcomes are by `id`; of the others the reason is told."""
+    """Check every plugin: probe those that would load (results by `id`), report the reason of the others."""
     names = {candidate.record.name for candidate in found.candidates}
     for candidate in found.candidates:
         outcome = outcomes.get(id(candidate))
@@ -268,7 +268,7 @@ def _left_out(candidate: Candidate, target: Target) -> Check:
     record = candidate.record
     if record.error is not None:
         return _without_metadata(candidate, target)
-    wanted = record.status in ("disabled", "blocked")  # somebody said so: nothing to mend
+    wanted = record.status in ("disabled", "blocked")  # the configuration says so: nothing to fix
     fix = "" if wanted else _way_out(record.reason) or f"leave it out: plugins.disable = [{record.name!r}]"
     return Check(
         f"plugin:{record.name}", wanted, f"{record.label} is {record.status}: {record.reason}", fix, record.name
@@ -277,13 +277,13 @@ def _left_out(candidate: Candidate, target: Target) -> Check:
 
 def _without_metadata(candidate: Candidate, target: Target) -> Check:
     record = candidate.record
-    fix = f"rm -r {shlex.quote(str(candidate.dist_info))} && {typed(target, [str(record.distribution)])}"
+    fix = f"rm -r {shlex.quote(str(candidate.dist_info))} && {install_command(target, [str(record.distribution)])}"
     said = record.reason.partition("; pip install")[0]
     return Check(f"plugin:{record.name}", False, f"{record.label} is {record.status}: {said}", fix, record.name)
 
 
 def _way_out(reason: str) -> str:
-    """What to type, which the kernel puts at the end of a reason: `…: pip install X`, `…; to enable it, …`."""
+    """The command that ends the kernel's reason: `…: pip install X`, `…; to enable it, …`."""
     command = re.search(r"pip (?:un)?install [^;\n]+$", reason)
     return command[0] if command else reason.rpartition("; ")[2] if "; " in reason else ""
 
@@ -308,7 +308,7 @@ def _probed(candidate: Candidate, outcome: Outcome, names: Collection[str]) -> C
             name,
             False,
             f"{record.label} takes {took / 1000:.1f} s to import, and every start pays it",
-            f"find out what does: python -X importtime -c 'import {module}' (its author should import that inside "
+            f"find the slow import: python -X importtime -c 'import {module}' (its author should import it inside "
             f"hooks); or {off}",
             record.name,
         )
@@ -322,7 +322,7 @@ def _assembled(outcome: Outcome) -> Check:
     if part is None:
         return Check("agent", False, f"an agent of all plugins {outcome.problem}", SEE_PLUGINS)
     if not part["ok"]:
-        return Check("agent", False, part["message"], "mend what the message names, then: deep explain")
+        return Check("agent", False, part["message"], "fix what the message names, then: deep explain")
     return Check("agent", True, part["message"])
 
 
@@ -330,25 +330,25 @@ def _backend(outcome: Outcome, backend: str | None) -> Check:
     part: dict[str, Any] | None = outcome.data.get("backend")
     name = backend or BACKEND
     if part is None:
-        return Check("backend", False, f"backend {name!r} was not tried: no agent was assembled", SEE_PLUGINS)
-    fix = "" if part["ok"] else "pip install deep-backends, or [agent] runtime_policy.profile = a backend that there is"
+        return Check("backend", False, f"backend {name!r} was not checked: no agent was assembled", SEE_PLUGINS)
+    fix = "" if part["ok"] else "pip install deep-backends, or [agent] runtime_policy.profile = an installed backend"
     return Check("backend", part["ok"], part["message"], fix)
 
 
 def _model(outcome: Outcome, model: str | None) -> Check:
     present = [variable for variable in KEYS.values() if os.environ.get(variable)]
-    keys = f"keys are set for: {', '.join(present)}" if present else "no provider's key is set"
+    keys = f"keys set for: {', '.join(present)}" if present else "no provider's key is set"
     if model is None:
         return Check("model", False, f"no model is configured; {keys}", no_model().message.partition(": ")[2])
     part: dict[str, Any] | None = outcome.data.get("model")
     if part is None:
-        return Check("model", False, f"model {model} was not tried: no agent was assembled", SEE_PLUGINS)
+        return Check("model", False, f"model {model} was not checked: no agent was assembled", SEE_PLUGINS)
     if part["ok"]:
-        return Check("model", True, f"{model}: package and key are there (no request was sent)")
+        return Check("model", True, f"{model}: package and key found (no request was sent)")
     return Check("model", False, f"{part['message']}; {keys}", _model_fix(part["message"]))
 
 
 def _model_fix(message: str) -> str:
-    """The command in what `explained` says of a model that cannot be made."""
+    """The command in the `explain_error` message for a model that cannot be created."""
     found = re.search(r"export [A-Z0-9_]+=…|pip install '[^']+'", message)
     return found[0] if found else "name another model: DEEP_MODEL=provider:name, or [agent] model"

@@ -1,4 +1,4 @@
-"""How a command that ran the agent ends."""
+"""End a command that ran the agent."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["finish"]
 
 
 def finish(ctx: click.Context, report: Report, *, as_json: bool) -> None:
-    """End the process with the report's exit code, saying what went wrong.
+    """End the process with the report's exit code and error.
 
     Args:
-        ctx: the command's context; tells whether `--verbose` was typed.
-        report: what came of the task or the call.
+        ctx: the command's context; has `--verbose`.
+        report: the result of the task or the call.
         as_json: print the whole report on stdout.
     """
     if as_json:

@@ -1,4 +1,4 @@
-"""Flags that several commands have, in the same words."""
+"""Flags that several commands share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def verbose(ctx: click.Context) -> bool:
 
 
 def model_of(ctx: click.Context) -> str:
-    """The model that `--model` named, for errors of its provider; "" for none."""
+    """The model given with `--model`, for errors of its provider; "" for none."""
     return ctx.meta.get(MODEL) or ""
 
 
@@ -49,14 +49,14 @@ def _note_model(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 def verbose_option(command: F) -> F:
-    """`--verbose`: tracebacks instead of one line."""
+    """Add `--verbose`: tracebacks instead of one line."""
     return click.option(
         "-v", "--verbose", is_flag=True, expose_value=False, callback=_note, help="Show the traceback of an error."
     )(command)
 
 
 def agent_options(command: F) -> F:
-    """What `deep run` and `deep chat` say of the agent and its work: the model, the backend, files, approvals."""
+    """Add the options of `deep run` and `deep chat`: model, backend, files, approvals."""
     for option in reversed(
         (
             click.option(
@@ -79,7 +79,7 @@ def agent_options(command: F) -> F:
             click.option(
                 "--max-requests",
                 type=click.IntRange(min=1),
-                help="The most requests to the model (in a chat, for one message). Default: 200.",
+                help="Maximum requests to the model (in a chat, for one message). Default: 200.",
             ),
             plugin_option,
         )
@@ -89,7 +89,7 @@ def agent_options(command: F) -> F:
 
 
 def backend_option(command: F) -> F:
-    """`--backend NAME`."""
+    """Add `--backend NAME`."""
     return click.option(
         "--backend",
         metavar="NAME",
@@ -98,11 +98,11 @@ def backend_option(command: F) -> F:
 
 
 def approve_option(command: F) -> F:
-    """`--approve HOW`."""
+    """Add `--approve HOW`."""
     return click.option(
         "--approve",
         type=click.Choice(["ask", "allow", "deny"]),
-        help="What becomes of calls that need approval. Default: ask; without a terminal they are denied.",
+        help="How to decide calls that need approval. Default: ask; without a terminal, deny.",
     )(command)
 
 
@@ -112,16 +112,16 @@ def json_option(command: F) -> F:
 
 
 def config_option(command: F) -> F:
-    """`--config FILE`."""
+    """Add `--config FILE`."""
     return click.option(
         "--config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A configuration file, trusted as code is.",
+        help="A configuration file; it is trusted.",
     )(command)
 
 
 def plugin_option(command: F) -> F:
-    """`-p PLUGIN.py`."""
+    """Add `-p PLUGIN.py`."""
     return click.option(
         "-p",
         "--plugin",
@@ -129,5 +129,5 @@ def plugin_option(command: F) -> F:
         metavar="PLUGIN.py",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         multiple=True,
-        help="A plugin that is a file; may be given several times.",
+        help="A plugin file; may be given several times.",
     )(command)

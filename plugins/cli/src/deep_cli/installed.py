@@ -1,4 +1,4 @@
-"""Which distributions and plugins there are, told from dist-info folders: before and after something is installed."""
+"""Read installed distributions and plugins from dist-info folders, before and after an installation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deep_core.plugin_api import Candidate, canonical, scan, site_directories
 
 from .wanted import Wanted
 
-__all__ = ["Dist", "brought", "distributions", "names_of", "version_of"]
+__all__ = ["Dist", "distributions", "names_of", "plugins_of", "version_of"]
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Dist:
     """One installed distribution.
 
     Attributes:
-        version: as its folder's name has it.
+        version: from its folder's name.
         path: its dist-info folder.
-        stamp: changes when it is installed again.
+        stamp: changes when it is reinstalled.
     """
 
     version: str
@@ -32,7 +32,7 @@ class Dist:
 
 
 def distributions() -> dict[str, Dist]:
-    """Every distribution of the site directories by its canonical name; the first on the path, as for import."""
+    """Every distribution of the site directories by canonical name; the first on the path wins, as for import."""
     found: dict[str, Dist] = {}
     for directory in site_directories():
         with os.scandir(directory) as entries:
@@ -44,7 +44,7 @@ def distributions() -> dict[str, Dist]:
 
 
 def version_of(name: str) -> str:
-    """The version of an installed distribution, "" where it is not there (or its metadata is broken)."""
+    """The version of an installed distribution, "" if it is not installed or its metadata is broken."""
     from importlib import metadata
 
     try:
@@ -54,7 +54,7 @@ def version_of(name: str) -> str:
 
 
 def names_of(wanted: Wanted, after: Mapping[str, Dist], before: Mapping[str, Dist]) -> list[str]:
-    """The distributions that something typed has become; empty where it is not installed."""
+    """The distributions that an argument was installed as; empty if it is not installed."""
     if wanted.name:
         return [wanted.name] if wanted.name in after else []
     same = [name for name, dist in after.items() if _address(dist) == wanted.address]
@@ -69,10 +69,10 @@ def _address(dist: Dist) -> str:
     return str(cast("dict[str, Any]", data).get("url", "")) if isinstance(data, dict) else ""
 
 
-def brought(names: Sequence[str], after: Mapping[str, Dist]) -> list[Candidate]:
-    """The plugins of these distributions; no plugin is imported.
+def plugins_of(names: Sequence[str], after: Mapping[str, Dist]) -> list[Candidate]:
+    """List the plugins of these distributions without importing them.
 
-    A distribution without a plugin of its own (deep-all) brings those of what it requires directly.
+    A distribution without a plugin (deep-all) has those of its direct requirements.
     """
     plugins = scan()
     own = [c for c in plugins if canonical(c.record.distribution or "") in names]

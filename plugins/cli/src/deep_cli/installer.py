@@ -1,4 +1,4 @@
-"""The programs that change this environment, and how they are run: pip, `uv pip`, `uv tool install`, `pipx inject`."""
+"""Run the programs that change this environment: pip, `uv pip`, `uv tool install`, `pipx inject`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deep_core.plugin_api import canonical, scan
 
 from .failure import Failure
 from .installed import version_of
-from .receipts import Receipt, injected, pipx_backend, read_receipt
+from .receipts import Receipt, injected_names, pipx_backend, read_receipt
 from .screen import one_line, plain, redact
 from .target import Target, detect
 from .waiting import exit_code, interruptible
@@ -29,28 +29,28 @@ __all__ = [
     "PINNED",
     "Step",
     "conflict",
+    "error_lines",
+    "install_command",
     "install_steps",
-    "mend",
-    "mended",
     "perform",
     "pins",
-    "told",
-    "typed",
-    "typed_uninstall",
+    "rewrite_pip",
+    "rewrite_pip_here",
+    "uninstall_command",
     "uninstall_steps",
 ]
 
 PINNED = ("deep-core", "pydantic-ai-slim", "pydantic-ai")
-"""A plugin's requirement never changes these: every other plugin rests on them."""
+"""A plugin's requirement never changes these: all other plugins depend on them."""
 DEEP_CLI = "deep-cli"
 UV_FLAGS = {"--upgrade": "--upgrade-package", "--force-reinstall": "--reinstall-package"}
-"""A flag of pip -> the option of `uv tool install` that does it for one distribution."""
+"""A flag of pip -> the option of `uv tool install` that does the same for one distribution."""
 PIP = re.compile(r"(?<!-m )(?<!uv )\bpip (install|uninstall)((?: (?:'[^']*'|[^\s,;:()']+))+)")
 
 CAUSE = re.compile(r"\s*(?:(?:error|fatal|cause|caused by|[\w.]*(?:error|exception)): |╰─▶ )", re.IGNORECASE)
-"""How a line begins that says what went wrong, with pip, with uv (0.13 and earlier), with git or a build backend."""
+"""The beginning of a line with an error, of pip, uv (0.13 and earlier), git or a build backend."""
 NOTHING = re.compile(r"error: (?:subprocess-exited-with-error|metadata-generation-failed)$")
-"""Lines of pip's that stand around what went wrong."""
+"""Lines of pip around the error."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Step:
     """One program to run.
 
     Attributes:
-        command: it and its arguments.
-        env: what is added to the environment of this process.
-        trial: whether it only looks; nothing is changed by it.
+        command: the program and its arguments.
+        env: variables to add to the environment of this process.
+        trial: a dry run, which changes nothing.
     """
 
     command: tuple[str, ...]
@@ -69,21 +69,21 @@ class Step:
 
 
 def pins() -> dict[str, str]:
-    """The versions that stay as they are: name -> version."""
+    """The versions to keep: name -> version."""
     return {name: version for name in PINNED if (version := version_of(name))}
 
 
-# -- what is run -------------------------------------------------------------------------------------------------------
+# -- the programs ------------------------------------------------------------------------------------------------------
 
 
 def install_steps(target: Target, wanted: Sequence[Wanted], folder: Path, *, upgrade: bool) -> list[Step]:
-    """The programs that install, in order. A failure of any changes nothing, but pipx's, which takes one at a time.
+    """List the programs that install, in order. A failure changes nothing, except with pipx, which installs singly.
 
     Args:
         target: an environment that can be changed.
-        wanted: what is to be installed.
-        folder: an empty one, for files that the programs read.
-        upgrade: newest versions of what is wanted, instead of any that will do.
+        wanted: the distributions to install.
+        folder: an empty folder, for files that the programs read.
+        upgrade: install the newest versions instead of any that match.
     """
     constraints = folder / "constraints.txt"
     constraints.write_text("".join(f"{n}=={v}\n" for n, v in pins().items()), encoding="utf-8")
@@ -99,8 +99,8 @@ def install_steps(target: Target, wanted: Sequence[Wanted], folder: Path, *, upg
     others = dict(receipt.others)
     for one in wanted:
         others[one.name or one.text] = ("--with-editable" if one.editable else "--with", one.text)
-    # The trial has the constraint, the installation has not: it would be written into the receipt, and then
-    # `uv tool upgrade` could never upgrade deep-core again. Without --upgrade uv keeps what is installed and will do.
+    # Only the trial has the constraint: the installation would write it into the receipt, and `uv tool upgrade` could
+    # never upgrade deep-core again. Without --upgrade uv keeps installed versions that match.
     every = [a.replace("--with-editable", "--editable") for how in (receipt.tool, *others.values()) for a in how]
     every = [argument for argument in every if argument != "--with"]
     look = _uv_pip(target, "install", folder, receipt)
@@ -110,10 +110,10 @@ def install_steps(target: Target, wanted: Sequence[Wanted], folder: Path, *, upg
 
 
 def uninstall_steps(target: Target, distribution: str, folder: Path) -> list[Step]:
-    """The programs that uninstall a distribution.
+    """List the programs that uninstall a distribution.
 
     Raises:
-        Failure: it is what the environment was made for.
+        Failure: the environment was made for that distribution.
     """
     name = canonical(distribution)
     if target.kind in ("uv-tool", "pipx") and name == canonical(target.prefix.name):
@@ -122,7 +122,7 @@ def uninstall_steps(target: Target, distribution: str, folder: Path) -> list[Ste
     if target.kind == "pip":
         return [Step((*_pip(target), "uninstall", "--yes", distribution))]
     if target.kind == "pipx":
-        if name in injected(target.prefix):
+        if name in injected_names(target.prefix):
             return [Step((target.program, "uninject", "--leave-deps", target.prefix.name, name), _pipx_home(target))]
         return [Step((target.program, "runpip", target.prefix.name, "uninstall", "--yes", name), _pipx_home(target))]
     remove = Step((*_uv_pip(target, "uninstall"), distribution))
@@ -135,7 +135,7 @@ def uninstall_steps(target: Target, distribution: str, folder: Path) -> list[Ste
 
 
 def _pip(target: Target) -> tuple[str, ...]:
-    # -P: a pip.py in the current folder is not pip.
+    # -P: do not take a pip.py of the current folder for pip.
     return (target.python, "-P", "-m", "pip", "--disable-pip-version-check", "--no-input")
 
 
@@ -149,13 +149,13 @@ def _uv_pip(target: Target, verb: str, folder: Path | None = None, receipt: Rece
 
 
 def _uv_again(wanted: Sequence[Wanted]) -> tuple[str, ...]:
-    """A name is upgraded; what a path or an address has may have changed without a new version."""
+    """Upgrade a name; reinstall a path or an address, whose content may change without a new version."""
     pairs = [("--reinstall-package" if one.address else "--upgrade-package", one.name) for one in wanted if one.name]
     return tuple(argument for pair in pairs for argument in pair)
 
 
 def _uv_constraints(file: Path) -> list[str]:
-    """The option replaces the variable, so what the user constrains is said again."""
+    """The option replaces the variable, so repeat the user's constraints."""
     files = [str(file), *os.environ.get("UV_CONSTRAINT", "").split()]
     return [argument for path in files for argument in ("--constraints", path)]
 
@@ -173,13 +173,13 @@ def _uv_tool(
     for name in receipt.executables:
         command += ["--with-executables-from", name]
     command += [argument for how in others.values() for argument in how]
-    # The environment that runs this, wherever uv would look for tools now.
+    # The environment of this process, wherever uv would look for tools now.
     env = {"UV_TOOL_DIR": str(target.prefix.parent)} | ({"UV_TOOL_BIN_DIR": receipt.scripts} if receipt.scripts else {})
     return Step((*command, *receipt.tool), env)
 
 
 def _settings(folder: Path, receipt: Receipt) -> tuple[str, ...]:
-    """uv takes the settings of a tool from the receipt for `upgrade` only; `install` has to be told."""
+    """Repeat the tool's settings: uv reads them from the receipt for `upgrade` only, not for `install`."""
     if not receipt.options:
         return ()
     file = folder / "uv.toml"
@@ -188,7 +188,7 @@ def _settings(folder: Path, receipt: Receipt) -> tuple[str, ...]:
 
 
 def _inject(target: Target, one: Wanted, constraints: Path, upgrade: bool) -> Step:
-    # Variables, because arguments for pip are written into the environment's metadata and used by every upgrade.
+    # Variables, because pipx stores arguments for pip in the environment's metadata and uses them in every upgrade.
     env = {
         name: " ".join([*os.environ.get(name, "").split(), str(constraints)])
         for name in ("PIP_CONSTRAINT", "UV_CONSTRAINT")
@@ -198,7 +198,7 @@ def _inject(target: Target, one: Wanted, constraints: Path, upgrade: bool) -> St
         more += [f"--pip-args={' '.join(_uv_again([one]))}"]
     elif upgrade:
         env["PIP_UPGRADE"] = "1"
-    # --force: without it pipx leaves a plugin as it is that was injected before, and says that all went well.
+    # --force: without it pipx skips a plugin that was injected before, and reports success.
     return Step((target.program, "inject", "--force", *more, target.prefix.name, one.text), env | _pipx_home(target))
 
 
@@ -206,14 +206,14 @@ def _pipx_home(target: Target) -> dict[str, str]:
     return {"PIPX_HOME": str(target.prefix.parent.parent)}
 
 
-# -- running it --------------------------------------------------------------------------------------------------------
+# -- running them ------------------------------------------------------------------------------------------------------
 
 
 def perform(step: Step) -> tuple[int, str]:
-    """Run a program to its end; returns its exit code and what it printed, which a terminal sees meanwhile.
+    """Run a program to its end; return its exit code and output, which a terminal sees meanwhile.
 
-    Started in the root folder: pip's and uv's configuration files of the current folder (a project's, which the model
-    may write) choose no index. After Ctrl-C the program is waited for: it cleans up after itself.
+    Runs in the root folder, so that pip's and uv's configuration files of the current folder (a project's, which the
+    model may write) choose no index. Ctrl-C waits for the program, which cleans up.
     """
     show = sys.stderr.isatty() and not step.trial
     child = subprocess.Popen(
@@ -226,7 +226,7 @@ def perform(step: Step) -> tuple[int, str]:
         encoding="utf-8",
         errors="replace",
     )
-    assert child.stdout is not None  # noqa: S101 - it is a pipe
+    assert child.stdout is not None  # noqa: S101 - a pipe
     lines: list[str] = []
     try:
         for line in interruptible(cast("TextIO", child.stdout)):
@@ -241,7 +241,7 @@ def perform(step: Step) -> tuple[int, str]:
 
 
 def _log(output: str) -> str:
-    """What pip said, where pipx keeps it in a file."""
+    """Pip's output, if pipx wrote it to a file."""
     found = re.search(r"Full pip output in file:\s+(\S+)", output)
     if found is None:
         return ""
@@ -252,9 +252,9 @@ def _log(output: str) -> str:
 
 
 def conflict(output: str, pinned: Mapping[str, str]) -> str:
-    """What of an installer's output says that a plugin wants another deep-core or Pydantic AI; "" for nothing.
+    """Find in an installer's output which plugin requires another deep-core or Pydantic AI; "" for none.
 
-    pip and uv both name the constraint (`deep-core==0.1.0`) and who `depends on` what.
+    pip and uv both name the constraint (`deep-core==0.1.0`) and what `depends on` it.
     """
     for name, version in pinned.items():
         if f"{name}=={version}" not in output:
@@ -268,7 +268,7 @@ def conflict(output: str, pinned: Mapping[str, str]) -> str:
 
 
 def _content(wants: str, version: str) -> bool:
-    """Whether this version will do. Both installers also list the plugins that are not in the way."""
+    """Whether this version matches. Both installers also list plugins without a conflict."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
@@ -277,41 +277,41 @@ def _content(wants: str, version: str) -> bool:
         return False
 
 
-def told(output: str) -> str:
-    """The lines of an installer's output that say what went wrong; its last one where none does."""
+def error_lines(output: str) -> str:
+    """The lines of an installer's output with the error; the last line if none has it."""
     lines = [line for line in output.splitlines() if line.strip() and not NOTHING.search(line)]
     return " ".join(([line for line in lines if CAUSE.match(line)] or lines[-1:])[:3])
 
 
-# -- what a person types -----------------------------------------------------------------------------------------------
+# -- what the user types -----------------------------------------------------------------------------------------------
 
 
-def typed(target: Target, texts: Sequence[str], *, flags: Sequence[str] = ()) -> str:
-    """The command that installs these in this environment, for a person to type.
+def install_command(target: Target, texts: Sequence[str], *, flags: Sequence[str] = ()) -> str:
+    """The command that installs these in this environment, for the user to type.
 
     Args:
         target: this environment, changeable or not.
         texts: requirements.
-        flags: of pip: `--upgrade`, `--force-reinstall`.
+        flags: flags of pip: `--upgrade`, `--force-reinstall`.
     """
     if target.kind in ("temporary", "managed"):
         return shlex.join(["uv", "tool", "install", DEEP_CLI, *_each("--with", texts)])
     if target.kind == "uv-tool":
-        return _typed_uv_tool(target, texts, flags)
+        return _uv_tool_command(target, texts, flags)
     if target.kind == "pipx":
         verb = ["runpip", target.prefix.name, "install", *flags] if flags else ["inject", target.prefix.name]
         return shlex.join(["pipx", *verb, *texts])
     if target.kind == "uv":
         uv_flags = ["--reinstall" if flag == "--force-reinstall" else flag for flag in flags]
         return shlex.join(["uv", "pip", "install", "--python", target.python, *uv_flags, *texts])
-    install = shlex.join([*_typed_pip(target), "install", *flags, *texts])
+    install = shlex.join([*_pip_command(target), "install", *flags, *texts])
     return install if target.kind == "pip" else f"{shlex.join([target.python, '-m', 'ensurepip'])} && {install}"
 
 
-def _typed_uv_tool(target: Target, texts: Sequence[str], flags: Sequence[str], without: str = "") -> str:
+def _uv_tool_command(target: Target, texts: Sequence[str], flags: Sequence[str], without: str = "") -> str:
     receipt = read_receipt(target.prefix)
     names = {text: _name_in(text) for text in texts}
-    # deep-cli and what it rests on are there anyway: they are only upgraded.
+    # deep-cli and its requirements are already installed, so they are only upgraded.
     added = [text for text in texts if names[text] not in (DEEP_CLI, *PINNED) or canonical(text) != names[text]]
     others = dict(receipt.others) | {names[text]: ("--with", text) for text in added}
     others.pop(without, None)
@@ -320,7 +320,7 @@ def _typed_uv_tool(target: Target, texts: Sequence[str], flags: Sequence[str], w
 
 
 def _name_in(requirement: str) -> str:
-    """The distribution that a requirement begins with."""
+    """The distribution at the start of a requirement."""
     return canonical(re.split(r"[^A-Za-z0-9._-]", requirement)[0])
 
 
@@ -328,62 +328,62 @@ def _each(option: str, values: Iterable[str]) -> list[str]:
     return [argument for value in values for argument in (option, value)]
 
 
-def typed_uninstall(target: Target, distribution: str) -> str:
-    """The command that uninstalls a distribution from this environment, for a person to type.
+def uninstall_command(target: Target, distribution: str) -> str:
+    """The command that uninstalls a distribution from this environment, for the user to type.
 
-    What uv or pipx wrote down is changed too: else their next upgrade brings it back.
+    It also changes the records of uv or pipx, whose next upgrade would reinstall the distribution.
     """
     name = canonical(distribution)
     if target.kind == "pipx":
-        if name in injected(target.prefix):
+        if name in injected_names(target.prefix):
             return shlex.join(["pipx", "uninject", "--leave-deps", target.prefix.name, name])
         return shlex.join(["pipx", "runpip", target.prefix.name, "uninstall", name])
     if target.kind == "uv-tool" and name in read_receipt(target.prefix).others:
-        return _typed_uv_tool(target, (), (), without=name)
+        return _uv_tool_command(target, (), (), without=name)
     if target.kind in ("uv", "uv-tool"):
         return shlex.join(["uv", "pip", "uninstall", "--python", target.python, distribution])
-    uninstall = shlex.join([*_typed_pip(target), "uninstall", distribution])
+    uninstall = shlex.join([*_pip_command(target), "uninstall", distribution])
     return f"{shlex.join([target.python, '-m', 'ensurepip'])} && {uninstall}" if target.kind == "bare" else uninstall
 
 
-def _typed_pip(target: Target) -> list[str]:
-    """`pip` alone where a shell finds this environment's: as in a virtual environment that is activated."""
+def _pip_command(target: Target) -> list[str]:
+    """`pip` alone if a shell finds this environment's, as in an activated virtual environment."""
     found = shutil.which("pip")
     is_own = found is not None and Path(found).parent == Path(target.python).parent
     return ["pip"] if is_own and target.kind == "pip" else [target.python, "-m", "pip"]
 
 
-def mend(target: Target, text: str, plugins: Collection[str]) -> str:
-    """A text with `pip install …` and `pip uninstall …` in it, as the kernel writes, with what is typed here instead.
+def rewrite_pip(target: Target, text: str, plugins: Collection[str]) -> str:
+    """Replace `pip install …` and `pip uninstall …` in a text of the kernel with commands for this environment.
 
     Args:
         target: this environment.
-        text: what the kernel says.
-        plugins: canonical names of distributions with plugins: `deep plugins` installs and uninstalls these.
+        text: the kernel's text.
+        plugins: canonical names of the distributions with plugins, which `deep plugins` installs and uninstalls.
     """
-    return PIP.sub(lambda match: _mended(target, match[1], shlex.split(match[2]), plugins), text)
+    return PIP.sub(lambda match: _rewrite_one(target, match[1], shlex.split(match[2]), plugins), text)
 
 
-def mended(text: str) -> str:
-    """`mend` for this environment, where the text has a command of pip at all."""
+def rewrite_pip_here(text: str) -> str:
+    """Call `mend` for this environment, if the text has a pip command."""
     if PIP.search(text) is None:
         return text
     plugins = {canonical(candidate.record.distribution or "") for candidate in scan()}
     try:
-        return mend(detect(), text, plugins)
-    except Failure:  # a receipt of uv that is not understood: `deep doctor` says so
+        return rewrite_pip(detect(), text, plugins)
+    except Failure:  # an unknown receipt of uv: `deep doctor` reports it
         return text
 
 
-def _mended(target: Target, verb: str, words: Sequence[str], plugins: Collection[str]) -> str:
+def _rewrite_one(target: Target, verb: str, words: Sequence[str], plugins: Collection[str]) -> str:
     flags = ["--upgrade" if word == "-U" else word for word in words if word.startswith("-")]
     if not set(flags) <= set(UV_FLAGS):
-        return shlex.join(["pip", verb, *words])  # of pip alone
+        return shlex.join(["pip", verb, *words])  # flags that only pip has
     texts = [word for word in words if not word.startswith("-")]
     names = {_name_in(text) for text in texts}
     ours = target.changeable and not names & set(PINNED) and all(n in plugins or n.startswith("deep-") for n in names)
     if verb == "uninstall":
-        return f"deep plugins uninstall {texts[0]}" if ours else typed_uninstall(target, texts[0])
+        return f"deep plugins uninstall {texts[0]}" if ours else uninstall_command(target, texts[0])
     if ours and set(flags) <= {"--upgrade"}:
         return shlex.join(["deep", "plugins", "install", *flags, *texts])
-    return typed(target, texts, flags=flags)
+    return install_command(target, texts, flags=flags)

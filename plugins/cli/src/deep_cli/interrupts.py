@@ -1,4 +1,4 @@
-"""What Ctrl-C means while a turn of a chat is under way, and an event loop that can be left all the same."""
+"""Handle Ctrl-C during a turn of a chat, and run an event loop that can be left at any time."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import Any, TypeVar
 
 from .waiting import waking
 
-__all__ = ["ChatLoop", "Interrupts", "held"]
+__all__ = ["ChatLoop", "Interrupts", "defer_interrupts"]
 
 T = TypeVar("T")
 POOL = "deep-chat"
-"""How the loop's own threads are called."""
+"""The name of the loop's threads."""
 
 GRACE = 1.0
-"""Seconds that what was cancelled is given to end."""
+"""Seconds in which cancelled work must end."""
 
 
 @contextmanager
-def held() -> Generator[None]:
-    """Ctrl-C is heard at the end: what is written in between is written once, and whole.
+def defer_interrupts() -> Generator[None]:
+    """Defer Ctrl-C to the end of the block, so that output inside is written once and whole.
 
-    Raised in the middle of a print it leaves the text in the console's buffer, and the next print shows it again.
+    Raised in the middle of a print, Ctrl-C leaves the text in the console's buffer, and the next print repeats it.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are not heard here
+        yield  # another thread, which gets no signals
         return
     typed: list[int] = []
     usual = signal.signal(signal.SIGINT, lambda number, _: typed.append(number))
@@ -45,13 +45,13 @@ def held() -> Generator[None]:
 class Interrupts:
     """Ctrl-C in one turn.
 
-    The first one cancels the run, so that what it did is kept; without a run under way (a question stands), it raises
-    KeyboardInterrupt. A second one raises while the run still has not ended; later ones are ignored: whoever is
-    impatient is not to lose the chat.
+    The first one cancels the run and keeps its results; without a run (at a question) it raises KeyboardInterrupt. A
+    second one raises if the run still has not ended; later ones are ignored, so that an impatient user does not lose
+    the chat.
 
     Attributes:
-        running: whether a run is under way.
-        typed: how often Ctrl-C was typed.
+        running: whether a run is in progress.
+        typed: how often the user typed Ctrl-C.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Interrupts:
 
     @contextmanager
     def heard(self) -> Generator[None]:
-        """Take Ctrl-C, until the turn is over."""
+        """Handle Ctrl-C until the turn ends."""
         usual = signal.signal(signal.SIGINT, self._on_signal)
         try:
             yield
@@ -70,10 +70,10 @@ class Interrupts:
 
     @contextmanager
     def cancelling(self, cancel: Callable[[], None]) -> Generator[None]:
-        """A run is under way, which `cancel` ends; it is called by the signal handler.
+        """Let Ctrl-C call `cancel`, from the signal handler, while a run is in progress.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C was typed twice, and the run has not ended: `running` stays true.
+            KeyboardInterrupt: Ctrl-C came twice and the run has not ended: `running` stays true.
         """
         self._cancel, self.running = cancel, True
         try:
@@ -86,7 +86,7 @@ class Interrupts:
         self._cancel, self.running = None, False
 
     def over(self) -> None:
-        """The turn has ended: ignore Ctrl-C from now on."""
+        """End the turn: ignore Ctrl-C from now on."""
         self.typed += 1
         self._cancel, self.running = None, False
 
@@ -99,10 +99,10 @@ class Interrupts:
 
 
 class ChatLoop:
-    """The event loop of a chat, which can be left though a tool does not stop.
+    """The event loop of a chat, which can be left while a tool still runs.
 
-    Cancelling ends the wait for a tool in a thread, not the tool: the thread goes on, and both asyncio and the
-    interpreter would wait for it at their end.
+    Cancelling ends the wait for a tool in a thread, not the tool: the thread continues, and both asyncio and the
+    interpreter would wait for it before they end.
     """
 
     def __init__(self) -> None:
@@ -111,25 +111,25 @@ class ChatLoop:
         self._runner.get_loop().set_default_executor(self._pool)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it to its end."""
+        """Run a coroutine to its end."""
         with waking(self._runner.get_loop()):
             return self._runner.run(work)
 
     def soon(self, callback: Callable[[], None]) -> None:
-        """Call it in the loop, from a signal handler too."""
+        """Call a function in the loop; works in a signal handler too."""
         self._runner.get_loop().call_soon_threadsafe(callback)
 
     def thread_at_work(self) -> bool:
-        """Whether a tool goes on in a thread of Pydantic AI's, after a short wait: idle ones end with their run."""
+        """Whether a tool still runs in a thread of Pydantic AI, after a short wait: idle threads end with their run."""
         return _alive(lambda thread: not thread.name.startswith(POOL))
 
     def stuck(self) -> bool:
-        """Whether something does not end, so that only `os._exit` ends the process. Nothing runs in threads after."""
+        """Whether only `os._exit` can end the process. Afterwards the loop starts no threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         return self._runner.run(_tasks_left()) or _alive(lambda thread: True)
 
     def close(self) -> None:
-        """End it, waiting for what is at work."""
+        """Close the loop, waiting for work in progress."""
         self._runner.close()
 
 
@@ -139,7 +139,7 @@ async def _tasks_left() -> bool:
 
 
 def _alive(counts: Callable[[threading.Thread], bool]) -> bool:
-    """Whether a thread that the interpreter waits for is still alive after the grace."""
+    """Whether a thread that the interpreter waits for is still alive after `GRACE`."""
     end = time.monotonic() + GRACE
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.main_thread() and counts(thread):

@@ -1,4 +1,4 @@
-"""What `deep plugins list` shows, without click: importing that takes as long as all the rest of the command."""
+"""Print `deep plugins list` without click, whose import takes as long as the rest of the command."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from deep_core import PluginWarning
 
-from .advice import typeable
+from .advice import rewrite_advice
 from .screen import open_streams, plain, redact
 
 if TYPE_CHECKING:
     from deep_core import PluginRecord
 
-__all__ = ["as_json", "as_table", "listed"]
+__all__ = ["as_json", "as_table", "plugin_list"]
 
 COLOURS = {"active": 32, "disabled": 33, "blocked": 33}
-"""Status -> ANSI foreground: green, yellow; red (31) for every other one."""
+"""Status -> ANSI color: green, yellow; red (31) for the others."""
 COLUMNS = ("NAME", "VERSION", "DISTRIBUTION", "STATUS", "REASON")
 
 
-def listed(*, json: bool) -> str | None:
-    """The list, where there is nothing more to say; else None.
+def plugin_list(*, json: bool) -> str | None:
+    """Return the list, or None if there are warnings or errors.
 
-    Warnings and errors are the full command's, which begins anew and meets them again.
+    The full command shows those: it starts over and gets the same ones.
 
     Args:
         json: the JSON form instead of the table.
@@ -40,16 +40,18 @@ def listed(*, json: bool) -> str | None:
             found = find_plugins()
         colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         text = as_json(found.records) if json else as_table(found.records, colours=colours)
-    except Exception:  # noqa: BLE001 - not swallowed: the full command meets it again
+    except Exception:  # noqa: BLE001 - the full command raises it again
         return None
     return None if said or found.warnings else text
 
 
 def as_table(records: Sequence[PluginRecord], *, colours: bool) -> str:
-    """A line for each plugin; more where its reason has several."""
+    """One line for each plugin, or more if its reason has several."""
     if not records:
-        return typeable("No plugin is installed, so agents have no tools: pip install deep-all")
-    rows = [(r.name, r.version or "-", r.distribution or "-", r.status, redact(typeable(r.reason))) for r in records]
+        return rewrite_advice("No plugin is installed, so agents have no tools: pip install deep-all")
+    rows = [
+        (r.name, r.version or "-", r.distribution or "-", r.status, redact(rewrite_advice(r.reason))) for r in records
+    ]
     widths = [max(len(row[i]) for row in (COLUMNS, *rows)) for i in range(4)]
     lines = [_row(COLUMNS, widths), *(_row(row, widths, COLOURS.get(row[3], 31) if colours else 0) for row in rows)]
     return "\n".join(line.rstrip() for line in lines)
@@ -59,13 +61,13 @@ def _row(row: tuple[str, ...], widths: list[int], colour: int = 0) -> str:
     cells = [plain(cell).ljust(width) for cell, width in zip(row[:4], widths, strict=True)]
     if colour:
         cells[3] = cells[3].replace(row[3], f"\x1b[{colour}m{row[3]}\x1b[0m", 1)
-    # A reason may have several lines (who clashes with whom); all but the first stand below it.
+    # A reason may have several lines (all plugins of a clash); indent the others below the first.
     indent = "\n" + " " * (sum(widths) + 2 * len(widths))
     return "  ".join([*cells, plain(row[4]).replace("\n", indent)])
 
 
 def as_json(records: Sequence[PluginRecord]) -> str:
-    """The documented form."""
+    """The list as JSON."""
     import json
 
     return json.dumps({"schema": 1, "plugins": [_json(record) for record in records]}, indent=2)
@@ -77,7 +79,7 @@ def _json(record: PluginRecord) -> dict[str, Any]:
         "distribution": record.distribution,
         "version": record.version,
         "status": record.status,
-        "reason": redact(typeable(record.reason)),
+        "reason": redact(rewrite_advice(record.reason)),
         "path": record.path,
         "editable": record.editable,
         "hooks": None if record.hooks is None else list(record.hooks),

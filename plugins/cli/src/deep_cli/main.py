@@ -1,4 +1,4 @@
-"""The command `deep`: what was typed is found and imported, nothing else is."""
+"""The command `deep`: find and import the command that was typed, and no other."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from deep_core import ConfigError
 from deep_core import __version__ as core_version
 
 from . import __version__
-from .advice import typeable
+from .advice import rewrite_advice
 from .built_in import BUILT_IN, LIGHT
 from .failure import INTERRUPTED, Failure, show_traceback
 from .flags import model_of, verbose, verbose_option
+from .plugin_warnings import show_warnings
 from .screen import open_streams
-from .warned import warnings_shown
 
 if TYPE_CHECKING:
     from .plugin_commands import PluginCommand
@@ -29,26 +29,26 @@ FOUND = "deep_cli.plugin_commands"
 
 
 class Deep(click.Group):
-    """The built-in commands and those of plugins, each imported when it is typed."""
+    """The built-in commands and those of plugins; import only the one that was typed."""
 
     def main(self, *args: Any, **more: Any) -> Any:
-        """Parse and run. Warnings about plugins are shown from the first line of the help on."""
-        with warnings_shown():
+        """Parse and run, with warnings about plugins shown from the first line of the help."""
+        with show_warnings():
             return super().main(*args, **more)
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
-        """Parse what was typed."""
+        """Parse the arguments."""
         try:
             return super().make_context(*args, **more)
         except KeyboardInterrupt:
             raise Failure("interrupted", INTERRUPTED) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Built-in ones first; plugins' by name, told from metadata."""
+        """List the built-in commands, then the plugins' by name, from metadata."""
         return [*BUILT_IN, *self._of_plugins(ctx)]
 
     def _of_plugins(self, ctx: click.Context) -> dict[str, PluginCommand]:
-        # A built-in name cannot be taken: `deep config trust` has to be ours.
+        # A plugin cannot take a built-in name: `deep config trust` must be ours.
         if FOUND not in ctx.meta:
             from .plugin_commands import plugin_commands
 
@@ -59,12 +59,12 @@ class Deep(click.Group):
         """Import the command that was typed.
 
         Raises:
-            Failure: it is a plugin's, and it cannot be used.
+            Failure: it is a plugin's, and cannot be used.
         """
         if cmd_name not in LIGHT:
             from deep_core.plugin_api import scan, shield_pydantic
 
-            shield_pydantic(scan())  # a command loads pydantic before it makes the kernel, which would do it
+            shield_pydantic(scan())  # commands load pydantic before the kernel could shield it
         if cmd_name in BUILT_IN:
             module, _, name = BUILT_IN[cmd_name][0].partition(":")
             return cast("click.Command", getattr(import_module(f".{module}", __package__), name))
@@ -74,7 +74,7 @@ class Deep(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, with a suggestion for a misspelt one."""
+        """Find the command, with a suggestion for a misspelled one."""
         from deep_core.plugin_api import suggest
 
         name = args[0]
@@ -98,24 +98,24 @@ class Deep(click.Group):
                 formatter.write_dl([(command.name, command.summary) for command in found.values()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run what was typed; errors become one line and an exit code."""
+        """Run the command; turn errors into one line and an exit code."""
         try:
             return super().invoke(ctx)
         except Failure as failure:
-            raise Failure(typeable(failure.message), failure.exit_code) from failure
+            raise Failure(rewrite_advice(failure.message), failure.exit_code) from failure
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
-            raise  # click's own, or an end that it handles quietly
+            raise  # click handles these
         except (KeyboardInterrupt, click.Abort) as end:
             if isinstance(end, click.Abort) and not isinstance(end.__context__, KeyboardInterrupt):
-                raise  # a "no"; click makes the same of Ctrl-C at one of its questions
+                raise  # a "no"; click raises Abort for Ctrl-C at its questions too
             raise Failure("interrupted", INTERRUPTED) from None
         except Exception as error:
             if verbose(ctx):
                 show_traceback(error)
-            from .explained import explained
+            from .errors import explain_error
 
-            found = explained(error, model_of(ctx))
-            raise Failure(typeable(found.message), found.exit_code) from error
+            found = explain_error(error, model_of(ctx))
+            raise Failure(rewrite_advice(found.message), found.exit_code) from error
 
 
 @click.group(
@@ -129,17 +129,17 @@ class Deep(click.Group):
 def deep(ctx: click.Context) -> None:
     """Deep agents on Pydantic AI; every feature is a plugin.
 
-    `deep demo` shows the main job without a key; `deep run "TASK"` does it.
+    `deep demo` shows a task without a key; `deep run "TASK"` runs yours.
     """
     if os.environ.get("NO_COLOR"):
         ctx.color = False
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 failed, 2 usage or configuration, 3 an approval was refused.
+    """Run the command line and exit: 0 done, 1 failed, 2 usage or configuration, 3 an approval was denied.
 
     Args:
-        args: what was typed after `deep`; None means `sys.argv`.
+        args: the words after `deep`; None means `sys.argv`.
     """
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
     open_streams()

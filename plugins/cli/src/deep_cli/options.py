@@ -1,6 +1,6 @@
-"""What `[plugins.cli] options` accepts."""
+"""The options of `[plugins.cli]`."""
 
-# No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
+# No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue, ValidationError
@@ -12,30 +12,30 @@ if TYPE_CHECKING:
 
 __all__ = ["CliOptions", "cli_options"]
 
-# Not taken from a project's own file, which the model may have written.
+# Never from a project's file, which the model may have written.
 _TRUSTED: dict[str, JsonValue] = {"trusted": True}
 
 
 class CliOptions(PluginOptions):
-    """Options of the command line. A flag that is given wins over them."""
+    """Options of the command line. Flags override them."""
 
     approve: Literal["ask", "allow", "deny"] = Field(default="ask", json_schema_extra=_TRUSTED)
-    """What `deep run` and `deep chat` do with a call that needs approval."""
+    """How `deep run` and `deep chat` decide a call that needs approval."""
 
     max_requests: int = Field(default=200, ge=1, le=100_000, json_schema_extra=_TRUSTED)
-    """The most requests to the model for one task, or for one message of a chat."""
+    """Maximum requests to the model for one task, or for one message of a chat."""
 
     attach_chars: int = Field(default=200_000, ge=0, json_schema_extra=_TRUSTED)
-    """The most characters that `--file` attaches, all files together."""
+    """Maximum characters that `--file` attaches, all files together."""
 
 
 def cli_options(config: "Config") -> CliOptions:
-    """The options in effect. They are read from the configuration, so they hold while the plugin is disabled too.
+    """Return the options in effect. They come from the configuration, so they hold while the plugin is disabled too.
 
     Raises:
-        ConfigError: an unknown option or a wrong value, with its place.
+        ConfigError: an unknown option or a wrong value, with its location.
     """
-    # Every option here is trusted, so all that an untrusted file says of them is left out.
+    # All of these options are trusted, so drop those of an untrusted file.
     settings = config.plugin("cli").believing(lambda option: True)
     try:
         return CliOptions.model_validate(settings.options)

@@ -1,4 +1,4 @@
-"""Commands of plugins: found in metadata (`deep.commands`), gated like plugins, imported when typed."""
+"""Commands of plugins: found in metadata (`deep.commands`), checked like plugins, imported when typed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class PluginCommand:
     """One command that a distribution declares.
 
     Attributes:
-        name: what is typed.
-        candidates: who declares it; more than one is an error when it is typed.
-        problem: why it cannot be used, "" where it can (as far as metadata and lists tell).
+        name: the name to type.
+        candidates: the distributions that declare it; several are an error when it is typed.
+        problem: why it cannot be used, "" if metadata and lists show no problem.
     """
 
     name: str
@@ -36,15 +36,15 @@ class PluginCommand:
 
     @property
     def summary(self) -> str:
-        """Its line in `deep --help`: whose it is, or why it cannot be used."""
+        """Its line in `deep --help`: its distribution, or why it cannot be used."""
         who = " and ".join(f"{c.record.distribution} {c.record.version}" for c in self.candidates)
         return f"From {who}." + (f" Not usable: {one_line(self.problem, 160)}" if self.problem else "")
 
     def load(self) -> click.Command:
-        """Import it.
+        """Import the command.
 
         Raises:
-            Failure: it is not usable, its import failed, or it is no command; says what to type.
+            Failure: it is not usable, its import failed, or it is not a command; says what to type.
         """
         record = self.candidates[0].record
         where = f"command {self.name} of plugin {record.distribution} {record.version}"
@@ -74,10 +74,10 @@ class PluginCommand:
 
 
 def plugin_commands() -> dict[str, PluginCommand]:
-    """Every declared command, by name, none of them imported.
+    """List every declared command by name; import none.
 
     Raises:
-        ConfigError: the configuration is wrong, so the lists that gate commands cannot be told.
+        ConfigError: the configuration is wrong, so the lists that allow and disable commands are unknown.
     """
     found = scan(group=GROUP)
     if not found:
@@ -90,7 +90,7 @@ def plugin_commands() -> dict[str, PluginCommand]:
 
 
 def _problem(candidates: list[Candidate], known: FoundPlugins) -> str:
-    """Lists act before import, for commands as for plugins."""
+    """Explain why a command cannot be used, before import, as for plugins."""
     if len(candidates) > 1:
         names = [str(c.record.distribution) for c in candidates]
         return f"{' and '.join(names)} both have a command of this name; pip uninstall {names[-1]}"

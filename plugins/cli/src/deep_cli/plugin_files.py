@@ -1,4 +1,4 @@
-"""`-p PLUGIN.py`: a plugin that is a file, loaded as a module that the kernel is given by hand."""
+"""`-p PLUGIN.py`: load a plugin file as a module for the kernel."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from deep_core import PluginError
 __all__ = ["load_plugin_files"]
 
 PACKAGE = "_deep_plugin_files"
-"""Keeps the modules' names apart from everything that can be imported."""
+"""A prefix that keeps the modules' names apart from importable modules."""
 
 
 def load_plugin_files(paths: Sequence[Path]) -> list[ModuleType]:
-    """The files as modules; a plugin's name is its file's name without `.py` and a leading `deep_`.
+    """Load files as modules; a plugin's name is its file's name without `.py` and a leading `deep_`.
 
     Raises:
-        PluginError: a file's name cannot be a plugin's, or running it raised.
+        PluginError: a file's name is not valid for a plugin, or running it raised.
     """
     return [_load(path) for path in paths]
 
@@ -30,14 +30,14 @@ def _load(path: Path) -> ModuleType:
     stem = path.stem.replace("-", "_")
     if path.suffix != ".py" or not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", stem):
         raise PluginError(
-            f"-p {path}: a plugin file is named like a plugin: lower-case letters, digits and _, a letter first, .py"
+            f"-p {path}: not a plugin's name: use lower-case letters, digits and _, a letter first, then .py"
         )
     name = f"{PACKAGE}.{stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
-        raise PluginError(f"-p {path}: cannot be loaded as a Python file")
+        raise PluginError(f"-p {path}: not a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Before it runs: classes made by it look their own annotations up there.
+    # Register it before it runs: its classes look up their annotations there.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

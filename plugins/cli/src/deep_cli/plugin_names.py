@@ -1,4 +1,4 @@
-"""Names for a new plugin: what is wrong with one, and one that would do."""
+"""Check the name of a new plugin, and suggest a good one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .wanted import OURS
 __all__ = ["distribution_problem", "module_problem", "parse_name", "plugin_problem", "suggested_name", "text_problem"]
 
 LONGEST = 40
-# A class `PluginOptions` in the new plugin would hide the one that it is made of; deep-deep is no name.
+# A class `PluginOptions` in the new plugin would hide its base class; deep-deep is not a useful name.
 CLASHES = frozenset(["plugin", "deep"])
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _TEXT = re.compile(r"[^\"\\\x00-\x1f\x7f]*")
@@ -23,7 +23,7 @@ _TEXT = re.compile(r"[^\"\\\x00-\x1f\x7f]*")
 def parse_name(typed: str) -> tuple[str, str | None]:
     """Return the plugin's name and its distribution's, from either; None for the default distribution, deep-PLUGIN.
 
-    A hyphen makes it a distribution's name: `deep-notes` has the plugin `notes`, `acme-notes` the plugin `acme_notes`.
+    A hyphen marks a distribution's name: `deep-notes` has the plugin `notes`, `acme-notes` the plugin `acme_notes`.
     """
     if "-" not in typed or typed != typed.lower() or not _DISTRIBUTION.fullmatch(typed):
         return _without_deep(typed), None
@@ -33,16 +33,16 @@ def parse_name(typed: str) -> tuple[str, str | None]:
 
 
 def _without_deep(name: str) -> str:
-    """The name without what the distribution's name puts in front of it again."""
+    """Remove the prefix that the distribution's name adds again."""
     return re.sub(r"^(deep_)+(?=.)", "", name)
 
 
 def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
-    """What is wrong with a plugin's name, with one that would do; "" for a good name.
+    """What is wrong with a plugin's name, with a better one; "" for a good name.
 
     Args:
-        name: what was typed.
-        taken: names that it cannot have besides the reserved ones: commands of `deep`, where it brings a command.
+        name: the name typed.
+        taken: further names that it must not have: commands of `deep`, if it has a command.
     """
     from deep_core.plugin_api import NAME, RESERVED_NAMES
 
@@ -50,7 +50,7 @@ def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
     if not NAME.fullmatch(name):
         why = f"must be lower-case letters, digits and _, at most {LONGEST}, a letter first"
     elif keyword.iskeyword(name):
-        why = f"is a word of Python: nobody could write create_deep_agent({name}=…)"
+        why = f"is a Python keyword: create_deep_agent({name}=…) would not parse"
     elif name in reserved:
         why = "is reserved: it is a parameter of create_deep_agent, or would clash in the code"
     elif name != _without_deep(name):
@@ -63,7 +63,7 @@ def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
 
 
 def suggested_name(name: str, taken: Iterable[str]) -> str:
-    """A good name that is close to `name`."""
+    """Suggest a good name close to `name`."""
     words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")
     words = re.sub(r"^(deep_|[_0-9])*", "", words)[:LONGEST].strip("_")
     return f"my_{words}"[:LONGEST] if words in taken else words or "my_plugin"
@@ -80,18 +80,14 @@ def distribution_problem(name: str) -> str:
 
 
 def module_problem(name: str) -> str:
-    """What is wrong with the name of the Python package, "" for a good one."""
+    """What is wrong with a package's name, "" for a good one."""
     if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name):
-        return f"{name!r} must be letters, digits and _, and no word of Python"
+        return f"{name!r} must be letters, digits and _, and not a Python keyword"
     if name in sys.stdlib_module_names or name == "deep_core":
         return f"{name!r} is another module's name. Try: deep_{name.removeprefix('deep_')}_plugin"
     return ""
 
 
 def text_problem(text: str) -> str:
-    """What is wrong with a text that is quoted in pyproject.toml and in a docstring, "" for a good one."""
-    return (
-        ""
-        if _TEXT.fullmatch(text)
-        else f"{text!r} has a quote, a backslash or a line break, which is not possible here"
-    )
+    """What is wrong with a text for pyproject.toml and a docstring, "" for a good one."""
+    return "" if _TEXT.fullmatch(text) else f"{text!r} must not have a quote, a backslash or a line break"

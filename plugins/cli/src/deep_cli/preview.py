@@ -1,4 +1,4 @@
-"""The agent that `deep run` would use, explained without a model and without a key."""
+"""Explain the agent of `deep run`, without a model or key."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["preview"]
 
 
 def preview(plugins: Sequence[ModuleType] = (), config: Path | None = None) -> Explanation:
-    """What every plugin puts in front of the model.
+    """Explain what every plugin adds to the prompt.
 
     Args:
-        plugins: given by hand, besides the installed ones.
-        config: a configuration file, trusted as code is.
+        plugins: in addition to the installed ones.
+        config: a configuration file; it is trusted.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -29,7 +29,7 @@ def preview(plugins: Sequence[ModuleType] = (), config: Path | None = None) -> E
 
     with Kernel(plugins=plugins, config=config) as kernel:
         profile = read_agent_config(kernel.config).runtime_policy.profile
-        # What can be explained without a backend is; `deep run` says what to install.
+        # Without a backend, explain the rest; `deep run` says what to install.
         backend = profile or (BACKEND if "backends" in kernel.active else None)
-        # A stand-in model: the configured one would want its key before anything is shown.
+        # A stand-in model: the configured one would ask for its key first.
         return kernel.explain(kernel.create_agent(TestModel(), backend=backend))

@@ -1,6 +1,6 @@
-"""Probes, inside a child process: `python -P -m deep_cli.probe FOLDER`. It says what it does before it does it.
+"""Run probes in a child process: `python -P -m deep_cli.probe FOLDER`. Announce each step before taking it.
 
-`jobs.json` of the folder has what is to be probed, one after the other; what is found is written to `out.jsonl`.
+Read the jobs from `jobs.json` in the folder, run them in order, write results to `out.jsonl`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["SLOW_MS", "main"]
 
 SLOW_MS = 1500
-"""Milliseconds: a plugin whose own import takes longer is reported. Pydantic AI is loaded before: it does not count."""
+"""Milliseconds; report a plugin whose own import takes longer. Pydantic AI is loaded before, so it does not count."""
 
 
 class Report:
-    """Lines of JSON for the parent, each written at once: the next step may be this process's last."""
+    """Lines of JSON for the parent. Write each at once: the next step may end this process."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._process = path, os.getpid()
@@ -34,23 +34,23 @@ class Report:
         self.forks += 1
 
     def say(self, **data: Any) -> None:
-        """Add a line: `probe` begins one, `phase` is what comes next, `finished` is its end, `well` whether it is."""
+        """Add a line: `probe` begins one, `phase` is the next step, `finished` its end, `well` whether it succeeded."""
         if os.getpid() != self._process:
-            os._exit(0)  # a copy that a plugin forked: the parent waits for the original only
+            os._exit(0)  # a copy forked by a plugin: the parent waits for the original only
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(data) + "\n")
 
 
 def main() -> None:
-    """Do the jobs that the parent wrote down."""
+    """Run the parent's jobs."""
     folder = Path(sys.argv[1])
     jobs: list[dict[str, Any]] = json.loads((folder / "jobs.json").read_text(encoding="utf-8"))
     report = Report(folder / "out.jsonl")
     from deep_core import PluginWarning
 
-    # What is wrong with the plugin probed is read from its record; the others have probes of their own.
+    # Read the probed plugin's problems from its record; the other plugins have their own probes.
     warnings.simplefilter("ignore", PluginWarning)
-    import pydantic_ai.models.test  # loaded first, so that a plugin's import is charged with its own cost only
+    import pydantic_ai.models.test  # first, so that a plugin's import time is its own
 
     _ = pydantic_ai.models.test
     imports: dict[str, float] = {}
@@ -62,18 +62,18 @@ def main() -> None:
         else:
             _probe_plugin(job, report, imports)
         if max(imports.values(), default=0) > SLOW_MS:
-            break  # what took so long is loaded now, and would cost those nothing that come later and need it too
+            break  # its slow imports are loaded now and would be free for later plugins
     report.say(probe=None, phase="exit")
 
 
 def _probe_plugin(job: dict[str, Any], report: Report, imports: dict[str, float]) -> None:
-    """`imports` has the milliseconds of the plugins imported before, which some that come later may require."""
+    """`imports` has the milliseconds of plugins imported before, which later ones may require."""
     from pydantic_ai.models.test import TestModel
 
     from deep_core import Kernel
     from deep_core.plugin_api import Config, ConfigLayer
 
-    from .explained import explained
+    from .errors import explain_error
 
     name: str = job["plugin"]
     try:
@@ -84,7 +84,7 @@ def _probe_plugin(job: dict[str, Any], report: Report, imports: dict[str, float]
             report.say(import_ms=imports.get(name), hooks=list(record.hooks or ()), asleep=record.asleep)
             if record.status == "active":
                 report.say(phase="agent")
-                # `[agent]` may name tools of plugins that are not here; the agent of all plugins is probed with it.
+                # `[agent]` may name tools of absent plugins; the probe of the agent of all plugins uses it.
                 layers = kernel.config.layers
                 kernel.config = Config(
                     tuple(
@@ -100,9 +100,9 @@ def _probe_plugin(job: dict[str, Any], report: Report, imports: dict[str, float]
             if not problem and incidents:
                 problem = f"misbehaves: {incidents[0]}"
             if not problem and report.forks:
-                problem = "forks the process while it is loaded: the copy would do the application's work a second time"
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the probe is for
-        problem = f"fails: {explained(error).message}"
+                problem = "forks the process while it loads: the copy would repeat the application's work"
+    except Exception as error:  # noqa: BLE001 - the probe reports any error
+        problem = f"fails: {explain_error(error).message}"
     report.say(finished=True, well=not problem, problem=problem)
 
 
@@ -112,7 +112,7 @@ def _probe_agent(job: dict[str, Any], report: Report) -> None:
 
     from deep_core import Kernel
 
-    from .explained import explained
+    from .errors import explain_error
     from .flags import BACKEND
 
     try:
@@ -121,24 +121,24 @@ def _probe_agent(job: dict[str, Any], report: Report) -> None:
         found = kernel.explain(kernel.create_agent(TestModel(), backend=UnavailableWorkspace("the doctor only looks")))
         parts = f"{len(found.tools)} tools, {len(found.sections)} sections, {found.tokens:,} tokens a request"
         report.say(agent={"ok": True, "message": f"an agent of {', '.join(kernel.active) or 'no plugin'}: {parts}"})
-    except Exception as error:  # noqa: BLE001 - it is what the probe is for
-        report.say(agent={"ok": False, "message": explained(error).message}, finished=True, well=False)
+    except Exception as error:  # noqa: BLE001 - the probe reports any error
+        report.say(agent={"ok": False, "message": explain_error(error).message}, finished=True, well=False)
         return
     name: str = job["backend"] or BACKEND
     try:
         report.say(backend={"ok": True, "message": _make_backend(kernel, name)})
     except Exception as error:  # noqa: BLE001 - the same
-        report.say(backend={"ok": False, "message": explained(error).message})
+        report.say(backend={"ok": False, "message": explain_error(error).message})
     if job["model"] is not None:
         report.say(phase="model")
         report.say(model=_make_model(kernel, job["model"]))
     kernel.close()
-    # Whatever became of backend and model: no probe before has made either.
+    # Even if backend or model failed: no probe before has made either.
     report.say(finished=True, well=not kernel.incidents)
 
 
 def _make_backend(kernel: Kernel, name: str) -> str:
-    """Make the session's backend as a run does. `local` is asked where it is; others are made, and not started."""
+    """Make the session's backend as a run does. Ask `local` where it is; make the others without starting them."""
     import asyncio
 
     from pydantic_ai.models.test import TestModel
@@ -160,14 +160,14 @@ def _make_backend(kernel: Kernel, name: str) -> str:
 def _make_model(kernel: Kernel, model: str) -> dict[str, Any]:
     from pydantic_ai.models import infer_model
 
-    from .explained import explained
+    from .errors import explain_error
 
     try:
         agent = kernel.create_agent(model)
         if isinstance(agent.model, str):
             infer_model(agent.model)
-    except Exception as error:  # noqa: BLE001 - it is what the probe is for
-        return {"ok": False, "message": explained(error, model).message}
+    except Exception as error:  # noqa: BLE001 - the probe reports any error
+        return {"ok": False, "message": explain_error(error, model).message}
     return {"ok": True, "message": model}
 
 

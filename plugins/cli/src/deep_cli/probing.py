@@ -1,8 +1,8 @@
-"""Probes, seen from the parent: a child process with a time limit tries what could end or hang this one.
+"""Run probes from the parent: a child process with a time limit tries what could end or hang this one.
 
-Most of its time goes into starting, so one child tries all of them. What ends or hangs that child is tried once more in
-one of its own, and the others are tried together again without it; what only went wrong there is tried once more, too:
-so what is told of a plugin is its own doing.
+Starting a child costs most, so one child runs all probes. A probe that ends or hangs it runs again in a child by
+itself, and the others again together without it; a probe that only failed there runs once more, too. So each result
+is the plugin's own.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from deep_core.plugin_api import Candidate, FoundPlugins, canonical, entry_sourc
 from .screen import one_line
 from .waiting import POLL_SECONDS
 
-__all__ = ["Outcome", "Probe", "end", "probed"]
+__all__ = ["Outcome", "Probe", "end", "run_probes"]
 
 START_SECONDS = 60.0
-"""How long a child may take to load Pydantic AI, which is no plugin's doing: a cold disk, a busy machine."""
+"""Seconds for a child to load Pydantic AI, on a cold disk or a busy machine."""
 PHASES = {
-    "start": "could not be probed: Pydantic AI does not load",
+    "start": "could not be checked: Pydantic AI does not load",
     "import": "{what} while it is imported",
     "agent": "{what} while an agent is assembled",
     "model": "{what} while the model is made",
     "exit": "{what} after all was done",
 }
-"""What the child last said it was doing -> what is told of an end there."""
+"""The child's last announced phase -> the problem if it ended there."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a probe found.
+    """The result of a probe.
 
     Attributes:
-        problem: what went wrong, as the end of a sentence; "" where nothing did.
-        ended: whether the child was ended, or ended itself, before it was done.
-        data: what the child measured.
+        problem: what went wrong, as the end of a sentence; "" for nothing.
+        ended: whether the child ended before the probe did.
+        data: the child's measurements.
     """
 
     problem: str
@@ -57,13 +57,13 @@ class Outcome:
 
     @property
     def well(self) -> bool:
-        """Whether there is nothing to try again in a process of its own."""
+        """Whether there is no need to run it again in its own process."""
         return bool(self.data.get("well")) and not self.ended
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One job for a child process; `deep_cli.probe` does it."""
+    """One job for a child process that runs `deep_cli.probe`."""
 
     job: dict[str, Any]
 
@@ -74,7 +74,7 @@ class Probe:
 
     @classmethod
     def of_plugin(cls, candidate: Candidate, found: FoundPlugins, config: Path | None) -> Probe:
-        """Load one plugin with what it requires, call its hooks, assemble an agent of that."""
+        """Load one plugin with its requirements, call its hooks, assemble an agent."""
         by_distribution = {canonical(c.record.distribution): c for c in found.candidates if c.record.distribution}
         allowed: dict[str, None] = {}
         waiting = [
@@ -91,67 +91,67 @@ class Probe:
 
     @classmethod
     def of_agent(cls, config: Path | None, model: str | None, backend: str | None) -> Probe:
-        """Assemble the agent of all plugins, make its backend and its model; no request is sent."""
+        """Assemble the agent of all plugins with its backend and model; send no request."""
         return cls({"plugin": None, "config": _text(config), "model": model, "backend": backend})
 
 
-def probed(probes: Sequence[Probe], seconds: float) -> list[Outcome]:
-    """Do them all; returns an outcome each, in their order.
+def run_probes(probes: Sequence[Probe], seconds: float) -> list[Outcome]:
+    """Run all probes; return their outcomes in order.
 
     Args:
-        probes: what is tried, one after the other.
-        seconds: how long each may take.
+        probes: the jobs.
+        seconds: time limit of each.
     """
     outcomes: dict[int, Outcome] = {}
     alone: dict[int, Future[tuple[list[Outcome], bool]]] = {}
     together = list(range(len(probes)))
     stop = Event()
-    workers = max(1, min(4, os.cpu_count() or 1))  # more would slow down what is measured
+    workers = max(1, min(4, os.cpu_count() or 1))  # more would disturb the measurement
     with ThreadPoolExecutor(workers) as pool, contextlib.ExitStack() as at_the_end:
-        at_the_end.callback(stop.set)  # after Ctrl-C the pool's threads end their children at once
+        at_the_end.callback(stop.set)  # after Ctrl-C, end the pool's children at once
         while together:
             found, clean = _in_one_child([probes[i] for i in together], seconds, stop)
             tried = together[: len(found)]
             if clean:
                 outcomes.update(zip(tried, found, strict=True))
-                # Nothing was there before the first one: what went wrong there is its own doing.
+                # It was the first in its process, so a failure is its own.
                 again = [i for i in tried[1:] if not outcomes[i].well]
                 together = together[len(found) :]
-            elif tried:  # the last one ended it, and how the others let the process end was not seen
+            elif tried:  # the last one ended it, so the end after the others was not seen
                 outcomes[tried[-1]] = found[-1]
                 together.remove(tried[-1])
-                again = tried[1:][-1:] + [i for i in together if probes[i].of_all]  # what ended it would do so there
+                again = tried[1:][-1:] + [i for i in together if probes[i].of_all]  # it would end that child too
                 together = [i for i in together if not probes[i].of_all]
             else:
                 again, together = together, []
             alone.update({i: pool.submit(_in_one_child, [probes[i]], seconds, stop) for i in again})
         while wait(alone.values(), POLL_SECONDS).not_done:
-            pass  # a signal is noticed after each short wait
+            pass  # a signal is handled after each short wait
     outcomes.update({i: future.result()[0][0] for i, future in alone.items()})
     return [outcomes[i] for i in range(len(probes))]
 
 
 def _in_one_child(probes: Sequence[Probe], seconds: float, stop: Event) -> tuple[list[Outcome], bool]:
-    """The outcomes of the first ones, as far as it came, and whether the child ended as it should.
+    """The outcomes of the probes that ran, and whether the child ended well.
 
-    Where it did not, the last outcome is of the one that ended it; there is none where that cannot be told.
+    If it did not, the last outcome belongs to the probe that ended it; there is none if that is unknown.
     """
     try:
         place = tempfile.TemporaryDirectory(prefix="deep-doctor-")
     except OSError as error:
-        problem = f"could not be probed: no folder for temporary files can be written ({error})"
+        problem = f"could not be checked: no folder for temporary files is writable ({error})"
         return [Outcome(problem, ended=True) for _ in probes], True
     with place as folder:
         out = Path(folder, "out.jsonl")
         out.touch()
         Path(folder, "jobs.json").write_text(json.dumps([probe.job for probe in probes]), encoding="utf-8")
         child = subprocess.Popen(
-            # -P: the current directory is not searched for modules, as it is not for the command itself.
+            # -P: do not search the current directory for modules, like the command itself.
             [sys.executable, "-P", "-m", "deep_cli.probe", folder],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # so that what the plugin started can be ended with it
+            start_new_session=True,  # a group, so that the plugin's children end with it
         )
         try:
             code = _wait(child, out, seconds, stop)
@@ -161,12 +161,12 @@ def _in_one_child(probes: Sequence[Probe], seconds: float, stop: Event) -> tuple
 
 
 def _wait(child: subprocess.Popen[bytes], out: Path, seconds: float, stop: Event) -> int | None:
-    """The exit code; None if one probe, or the end, takes too long, or once `stop` is set."""
+    """The exit code; None if a probe or the end takes too long, or once `stop` is set."""
     begun, limit = 0, time.monotonic() + max(seconds, START_SECONDS)
     while not stop.is_set():
         with contextlib.suppress(subprocess.TimeoutExpired):
             return child.wait(POLL_SECONDS)
-        count = len(_said(out))
+        count = len(_read_report(out))
         if count > begun:
             begun, limit = count, time.monotonic() + seconds
         elif time.monotonic() > limit:
@@ -175,17 +175,17 @@ def _wait(child: subprocess.Popen[bytes], out: Path, seconds: float, stop: Event
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
-    """End a child that has a session of its own, with all that it started there."""
+    """End a child that has its own session, with all of its children."""
     if os.name == "posix":
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # it and all it started are gone
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
             os.killpg(child.pid, signal.SIGKILL)
     else:
         child.kill()
     child.wait()
 
 
-def _said(out: Path) -> list[dict[str, Any]]:
-    """What the child said of each probe that it began, and of its end."""
+def _read_report(out: Path) -> list[dict[str, Any]]:
+    """Collect the child's lines for each probe that it began, and its end."""
     said: list[dict[str, Any]] = []
     for line in out.read_text(encoding="utf-8").splitlines(keepends=True):
         if not line.endswith("\n"):
@@ -198,7 +198,7 @@ def _said(out: Path) -> list[dict[str, Any]]:
 
 
 def _read(out: Path, code: int | None, seconds: float, single: bool) -> tuple[list[Outcome], bool]:
-    said = _said(out) or [{"phase": "start"}]
+    said = _read_report(out) or [{"phase": "start"}]
     phase = said[-1]["phase"]
     found = [Outcome(data.get("problem", ""), data=data) for data in said if data.get("finished")]
     if phase == "exit" and code == 0:
@@ -211,10 +211,10 @@ def _read(out: Path, code: int | None, seconds: float, single: bool) -> tuple[li
         what = f"ends the process (exit code {code})"
     problem = one_line(PHASES[phase].format(what=what), 200)
     if single:
-        # What went wrong before is more telling than how the process ended then.
+        # An earlier error explains more than how the process ended.
         return [found[0] if found and found[0].problem else Outcome(problem, ended=True, data=said[0])], False
     if phase in ("start", "exit"):
-        return [], False  # any of them may have left what ends it now
+        return [], False  # any of them may have caused the end
     return [*found[: len(said) - 1], Outcome(problem, ended=True, data=said[-1])], False
 
 

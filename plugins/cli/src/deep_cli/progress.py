@@ -1,4 +1,4 @@
-"""The plugin that a run of the command line adds by hand: it hears the run's events and keeps count."""
+"""The plugin that the command line adds to a run: it receives events and counts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["CliProgress"]
 
 
 class CliProgress:
-    """Counts, then tells a reporter.
+    """Count events, then report them.
 
     Args:
-        reporter: who is told.
+        reporter: receives them.
     """
 
     def __init__(self, reporter: Reporter) -> None:
@@ -36,11 +36,11 @@ class CliProgress:
         self.output_tokens = 0
         self.steps: list[Step] = []
         self.denied: set[str] = set()
-        """Ids of the calls that policy or a person denied."""
+        """Ids of the calls that policy or the user denied."""
 
     @contextlib.contextmanager
     def muted(self) -> Generator[None]:
-        """Hear nothing: `explain` sends a request of its own."""
+        """Ignore events: `explain` sends a request as well."""
         self._muted = True
         try:
             yield
@@ -49,17 +49,17 @@ class CliProgress:
 
     @hookimpl
     def deep_agent_created(self, agent: Agent[Any, Any], context: AgentContext) -> None:
-        """Keep what knows the agent's backend."""
+        """Keep the object that knows the agent's backend."""
         if context.depth == 0:
             self._context = context
 
     def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend | None:
-        """The session's backend, made now if the agent has not worked in it yet; None before there is an agent."""
+        """The session's backend, made now if the agent has not used it yet; None before there is an agent."""
         return deps.backend if self._context is None else self._context.backend(deps)
 
     @hookimpl
     def deep_run_event(self, event: RunEvent, context: AgentContext) -> None:
-        """Count, then tell."""
+        """Count an event, then report it."""
         if self._muted:
             return
         if isinstance(event, RequestEvent):

@@ -1,7 +1,7 @@
-"""What uv and pipx wrote down about their environments, as the arguments that would make them again.
+"""Read the records of uv and pipx about their environments, as arguments that would make them again.
 
-`uv tool install` replaces what a tool was installed with: what is not repeated is removed. So the receipt is read, and
-what cannot be repeated faithfully is refused.
+`uv tool install` replaces a tool's earlier arguments and removes what is not repeated. So read the receipt, and fail
+on anything that cannot be repeated faithfully.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from deep_core.plugin_api import canonical
 from .failure import Failure
 from .target import PIPX, RECEIPT
 
-__all__ = ["Receipt", "injected", "pipx_backend", "read_receipt"]
+__all__ = ["Receipt", "injected_names", "pipx_backend", "read_receipt"]
 
 LISTS = {
     "constraints": "--constraints", "overrides": "--overrides", "build-constraints": "--build-constraints",
     "excludes": "--excludes",
 }  # fmt: skip
-"""Key of the receipt -> the option that takes it as a file."""
+"""Key of the receipt -> the option that takes it from a file."""
 KNOWN = {"requirements", "python", "entrypoints", "options", *LISTS}
 KEYS = {"name", "extras", "marker", "specifier", "url", "path", "directory", "editable", "git"}
 
@@ -35,13 +35,13 @@ class Receipt:
     """A tool of uv, as `uv-receipt.toml` describes it (seen with uv 0.13).
 
     Attributes:
-        tool: arguments that name what the tool is: `("deep-cli",)` or `("--editable", "/path")`.
-        others: canonical name -> arguments, for each thing that was installed with it.
-        python: the interpreter that was asked for, "" for any.
-        lists: option -> lines of the file that it takes.
-        options: the settings of uv it was installed with, as TOML.
-        scripts: the folder of its commands, "" where it has none.
-        executables: other distributions whose commands are exposed.
+        tool: arguments for the tool itself: `("deep-cli",)` or `("--editable", "/path")`.
+        others: canonical name -> arguments, for each distribution installed with it.
+        python: the requested interpreter, "" for any.
+        lists: option -> lines of its file.
+        options: uv's settings at installation, as TOML.
+        scripts: the folder of its commands, "" for none.
+        executables: other distributions with exposed commands.
     """
 
     tool: tuple[str, ...]
@@ -57,7 +57,7 @@ def read_receipt(prefix: Path) -> Receipt:
     """Read the receipt of the uv tool in a folder.
 
     Raises:
-        Failure: it cannot be read, or says what this version does not know how to repeat.
+        Failure: it cannot be read, or has an entry that this version cannot repeat.
     """
     file = prefix / RECEIPT
     try:
@@ -100,7 +100,7 @@ def _with(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _text(entry: Mapping[str, Any]) -> str:
-    """One requirement of the receipt as PEP 508 writes it."""
+    """Format one requirement of the receipt as PEP 508."""
     extras = entry.get("extras")
     name = str(entry["name"]) + (f"[{','.join(extras)}]" if extras else "")
     marker = f" ; {entry['marker']}" if "marker" in entry else ""
@@ -115,7 +115,7 @@ def _text(entry: Mapping[str, Any]) -> str:
 
 
 def _git(address: str) -> str:
-    """uv keeps revision and subdirectory as a query: `https://host/x?rev=main`."""
+    """Rewrite revision and subdirectory, which uv keeps as a query: `https://host/x?rev=main`."""
     url = urlsplit(address)
     query = parse_qs(url.query)
     revision = next((query[key][0] for key in ("rev", "tag", "branch") if key in query), "")
@@ -129,7 +129,7 @@ def _git(address: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    """A value of the receipt, which came from TOML, as TOML. JSON's texts, numbers and lists are TOML's."""
+    """Format a value of the receipt as TOML. JSON's texts, numbers and lists are TOML's."""
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
         return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in pairs) + " }"
@@ -137,17 +137,17 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(_toml(item) for item in cast("list[Any]", value)) + "]"
     if isinstance(value, (str, bool, int, float)):
         return json.dumps(value)
-    return str(value)  # a date: TOML's own writing
+    return str(value)  # a date, as TOML writes it
 
 
-def injected(prefix: Path) -> frozenset[str]:
-    """The canonical names of what was injected into a pipx environment."""
+def injected_names(prefix: Path) -> frozenset[str]:
+    """The canonical names of the distributions injected into a pipx environment."""
     packages: Any = _pipx(prefix).get("injected_packages")
     return frozenset(canonical(name) for name in cast("dict[str, Any]", packages or {}))
 
 
 def pipx_backend(prefix: Path) -> str:
-    """`pip` or `uv`: what pipx installs with there."""
+    """The installer that pipx uses there: `pip` or `uv`."""
     return str(_pipx(prefix).get("backend") or "pip")
 
 

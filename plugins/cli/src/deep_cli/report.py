@@ -1,4 +1,4 @@
-"""What came of one task: the value that `run_task` returns and that `--output json` prints."""
+"""The result of one task, which `run_task` returns and `--output json` prints."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .screen import redact
 __all__ = ["DecidedBy", "Decision", "PromptCost", "Report", "RunReport", "Status", "Step"]
 
 Status = Literal["done", "failed", "refused"]
-DecidedBy = Literal["you", "always", "allow", "deny", "nobody"]
+DecidedBy = Literal["you", "always", "allow", "deny", "unanswered"]
 EXIT_CODES: Mapping[Status, int] = {"done": 0, "failed": 1, "refused": 3}
-"""Contract, section 10."""
+"""The exit codes of `deep run` and `deep call`."""
 
 
 @dataclass(frozen=True)
 class Step:
     """One tool call that ran.
 
-    Attributes:
+    tool: the name the model uses.
         tool: the tool, by the name the model calls it.
-        plugin: whose tool it is; `app` for none of a plugin.
+        plugin: the tool's plugin; `app` for a tool of no plugin.
         args: the validated arguments.
-        outcome: `success`, `failed` (the model got an error to read) or `retried` (it was asked to try again).
+        outcome: `success`, `failed` (the model got an error) or `retried` (the model was asked to retry).
         milliseconds: how long it took.
-        error: what went wrong, None on success.
+        error: the error, None on success.
         depth: 0 in the agent, 1 in a subagent, and so on.
     """
 
@@ -41,7 +41,7 @@ class Step:
     depth: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """The step in `--output json`; the arguments are left out, they may be whole files."""
+        """The step in `--output json`, without the arguments, which may be whole files."""
         return {
             "tool": self.tool,
             "plugin": self.plugin,
@@ -54,16 +54,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided about a call that needed approval.
+    """The decision about a call that needed approval.
 
     Attributes:
         tool: the tool.
-        plugin: whose tool it is.
-        args: the arguments that were asked about.
+        plugin: the tool's plugin.
+        args: the arguments in the question.
         approved: whether it ran.
-        by: `you`; `always` (your earlier answer for this tool); `allow` or `deny` (`--approve` said so); `nobody`
-            (there was nobody to ask).
-        call_id: the call's own id, "" where it is not told.
+        by: `you`; `always` (your earlier answer for this tool); `allow` or `deny` (from `--approve`); `unanswered` (no
+            terminal to ask on).
+        call_id: the call's id, "" if unknown.
     """
 
     tool: str
@@ -80,11 +80,11 @@ class Decision:
 
 @dataclass(frozen=True)
 class PromptCost:
-    """What prompt and tools cost in every request, as `Kernel.explain` estimates it.
+    """The cost of prompt and tools in every request, as `Kernel.explain` estimates it.
 
     Attributes:
-        tokens: all of it.
-        by_plugin: each plugin's part; rounded up one by one, so they may add up to a little more.
+        tokens: the sum.
+        by_plugin: each plugin's part, rounded up, so their sum may be slightly larger.
     """
 
     tokens: int
@@ -93,11 +93,11 @@ class PromptCost:
 
 @dataclass(frozen=True, kw_only=True)
 class Report(ABC):
-    """What came of what the agent did, as a command ends with it.
+    """The result of a command that ran the agent.
 
     Attributes:
         status: `done`, `failed` or `refused`.
-        error: what went wrong, in one line; None otherwise.
+        error: the error in one line; None otherwise.
         decisions: the approvals, in order.
         exception: the exception behind `error`.
     """
@@ -109,35 +109,35 @@ class Report(ABC):
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 failed, 3 an approval was refused or could not be asked."""
+        """0 done, 1 failed, 3 an approval was denied or unanswered."""
         return EXIT_CODES[self.status]
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """What `--output json` prints (documented in the README of deep-cli)."""
+        """The JSON of `--output json` (documented in the README of deep-cli)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunReport(Report):
-    """What came of one task.
+    """The result of one task.
 
     Attributes:
-        status: `done`; `failed` (the run ended with an error); `refused` (it ended, and an approval was refused or
-            could not be asked).
-        output: the model's last answer, "" where the run failed.
-        error: one line that says what went wrong and what to type, None unless the run failed.
+        status: `done`; `failed` (the run ended with an error); `refused` (it ended, and an approval was denied or
+            unanswered).
+        output: the model's last answer, "" if the run failed.
+        error: one line with the problem and what to type, None unless the run failed.
         exception: the exception behind `error`.
         model: the model's id.
-        backend: the backend's name, or its type where an instance was given.
-        requests: requests that a model answered, subagents' included.
-        input_tokens: as the provider counted them, over all requests.
+        backend: the backend's name, or the type of a given instance.
+        requests: requests that a model answered, including subagents'.
+        input_tokens: the provider's count over all requests.
         output_tokens: the same.
-        steps: the tool calls that ran, in the order in which they ended.
+        steps: the tool calls that ran, in the order they ended.
         decisions: the approvals, in order.
-        files: what changed.
-        files_by: how `files` was found: `folder` (the folder before and after was compared: names, sizes and times)
-            or `tools` (paths that tools wrote, where the folder is not on this machine or too large to compare).
-        prompt: what prompt and tools cost in every request; None where the run failed.
+        files: the changed files.
+        files_by: how `files` was found: `folder` (names, sizes and times of the folder compared before and after)
+            or `tools` (paths that tools wrote, if the folder is remote or too large to compare).
+        prompt: the cost of prompt and tools in every request; None if the run failed.
     """
 
     output: str
@@ -152,7 +152,7 @@ class RunReport(Report):
     prompt: PromptCost | None
 
     def to_json(self) -> dict[str, Any]:
-        """What `deep run --output json` prints (documented in the README of deep-cli)."""
+        """The JSON of `deep run --output json` (documented in the README of deep-cli)."""
         return {
             "schema": 1,
             "status": self.status,

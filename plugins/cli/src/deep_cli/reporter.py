@@ -1,4 +1,4 @@
-"""Who is told while a task runs. The base says nothing; override what should be heard."""
+"""Receive the progress of a task. The base class ignores it; override what you need."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Reporter"]
 
 
 class Reporter:
-    """Hears what happens in a `run_task`."""
+    """The progress of a `run_task`."""
 
     def begin(self, task: str, model: str, backend: str, folder: Path) -> None:
-        """The task is about to be sent."""
+        """The task is being sent."""
 
     def event(self, event: RunEvent) -> None:
         """Something happened in the run (`deep_core.agent.run.events`)."""
@@ -27,7 +27,7 @@ class Reporter:
         """A call that needs approval was approved or denied."""
 
     def note(self, text: str) -> None:
-        """Something the user should know, in one line."""
+        """A one-line note for the user."""
 
     def end(self, report: RunReport) -> None:
-        """The task is over, well or not."""
+        """The task ended, done or failed."""

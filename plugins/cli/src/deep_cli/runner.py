@@ -1,4 +1,4 @@
-"""One task on the current folder, from text to report. `deep run` and `deep demo` are this, and a screen."""
+"""Run one task on the current folder and report it. `deep run` and `deep demo` add a screen to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .agent import make_agent
 from .approval import ApprovalMode, Approver, Ask, questions
 from .attach import with_files
 from .changes import FileChange, Snapshot, compare, snapshot
-from .explained import explained
+from .errors import explain_error
 from .options import cli_options
 from .progress import CliProgress
 from .report import PromptCost, RunReport
@@ -47,30 +47,30 @@ def run_task(
     max_requests: int | None = None,
     reporter: Reporter | None = None,
 ) -> RunReport:
-    """Let an agent of all installed plugins do one task, and say what came of it.
+    """Let an agent of all installed plugins do one task, and report the result.
 
-    Blocks until it is done, and must not be called while an event loop runs in this thread. What went wrong on the
-    way (a provider's error, a limit) is in the report; what is wrong before anything was sent is raised.
+    Blocks until it is done; must not run inside an event loop. Errors during the run (of the provider, a limit) are in
+    the report; errors before the first request are raised.
 
     Args:
-        task: what to do, in words.
-        model: a model, or its id; None means what the configuration says.
-        backend: a name or an instance; None means what the configuration says, else `local`.
+        task: the task, in words.
+        model: a model, or its id; None reads the configuration.
+        backend: a name or an instance; None reads the configuration, then takes `local`.
         files: UTF-8 text files to attach to the task.
-        approve: what becomes of calls that need approval: `ask`, `allow` or `deny`; None means what
-            `[plugins.cli] options` say (`ask` by default).
-        ask: asks a person, for `ask`; without it such calls are denied.
-        plugins: modules or objects with hook implementations, besides the installed ones.
-        config: a configuration file, trusted as code is.
-        folder: where to work; None means the current directory. The process's directory is changed to it for the time.
-        max_requests: the most requests; None means what `[plugins.cli] options` say (200 by default).
-        reporter: hears what happens.
+        approve: how to decide calls that need approval: `ask`, `allow` or `deny`; None reads
+            `[plugins.cli] options` (`ask` by default).
+        ask: asks the user, for `ask`; without it such calls are denied.
+        plugins: modules or objects with hook implementations, in addition to the installed ones.
+        config: a configuration file; it is trusted.
+        folder: where to work; None means the current directory. The process changes to it during the task.
+        max_requests: maximum requests; None reads `[plugins.cli] options` (200 by default).
+        reporter: receives progress.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
-        PluginError: a plugin that was named failed, two plugins clash, or no plugin provides the backend.
+        PluginError: a required plugin failed, two plugins clash, or no plugin provides the backend.
         Failure: no model is named, or a file cannot be attached.
-        Exception: whatever the model's provider raises before the first request: no key, no package, no such model.
+        Exception: any error of the model's provider before the first request: no key, no package, no such model.
     """
     heard = reporter or Reporter()
     attached = [path.resolve() for path in files]
@@ -89,7 +89,7 @@ def run_task(
 
 
 class _Job:
-    """One task on its way."""
+    """One task."""
 
     def __init__(
         self,
@@ -119,12 +119,12 @@ class _Job:
         deps: DeepAgentDeps[Any] = create_default_deps(kernel=self.kernel)
         output, failure = "", None
         root: str | None = str(folder)
-        # One loop for all runs: a provider's client belongs to the loop it was first used in.
+        # One loop for all runs: a provider's client is tied to the loop that first used it.
         with asyncio.Runner() as loop, waking(loop.get_loop()):
             try:
                 limits = UsageLimits(request_limit=max_requests)
                 output = str(converse(loop, self.agent, prompt, deps, self.approver, limits))
-            except Exception as error:  # noqa: BLE001 - what ends a run is part of the report
+            except Exception as error:  # noqa: BLE001 - the report holds the error that ended the run
                 failure = error
             if deps.backend is not None:
                 root = loop.run(_working_dir(deps.backend))
@@ -133,7 +133,7 @@ class _Job:
         return RunReport(
             status="failed" if failure is not None else "refused" if refused else "done",
             output=output,
-            error=None if failure is None else explained(failure, self.model).message,
+            error=None if failure is None else explain_error(failure, self.model).message,
             exception=failure,
             model=self.model,
             backend=self.backend,
@@ -148,7 +148,7 @@ class _Job:
         )
 
     def _files(self, folder: Path, before: Snapshot | None, root: str | None) -> tuple[tuple[FileChange, ...], Any]:
-        """What changed. The folder is compared where it is what the tools worked in, else the calls tell."""
+        """List the changes: compare the folder if the tools worked in it, else read the calls."""
         here = root is not None and os.path.realpath(root) == os.path.realpath(folder)
         after = snapshot(folder) if before is not None and here else None
         if before is not None and after is not None:
@@ -167,8 +167,8 @@ class _Job:
             with self.progress.muted():
                 found = self.kernel.explain(self.agent)
             return PromptCost(found.tokens, found.by_plugin())
-        except Exception as error:  # noqa: BLE001 - the task is done; only the measurement is missing
-            self.reporter.note(f"the prompt could not be measured: {explained(error, self.model).message}")
+        except Exception as error:  # noqa: BLE001 - the task is done, only its measurement failed
+            self.reporter.note(f"the prompt could not be measured: {explain_error(error, self.model).message}")
             return None
 
 
@@ -180,9 +180,9 @@ def converse(
     approver: Approver,
     limits: UsageLimits,
 ) -> Any:
-    """Run the agent, and again with the answers for as long as calls wait for them; return its output.
+    """Run the agent, again with the answers while calls wait for them; return its output.
 
-    Questions are asked between runs, where no loop runs, so that Ctrl-C ends a question as it ends everything else.
+    Ask between runs, outside the loop, so that Ctrl-C ends a question like everything else.
     """
     from pydantic_ai import DeferredToolRequests
 
@@ -203,7 +203,7 @@ def converse(
 
 
 async def _working_dir(backend: WorkspaceBackend) -> str | None:
-    """Where the tools worked, None where the backend can no longer tell: then it is not this folder."""
+    """Where the tools worked; None if the backend no longer knows, so it is not this folder."""
     from pydantic_ai.workspaces import WorkspaceError
 
     try:

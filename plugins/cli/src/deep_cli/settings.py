@@ -1,4 +1,4 @@
-"""The configuration in effect: every value, where it comes from, secrets masked; and the schema of what is accepted."""
+"""The configuration in effect: every value with its source, secrets masked; and its JSON schema."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ class Value:
 
 
 def values_of_agent(config: Config) -> dict[str, Value]:
-    """`[agent]`, by dotted key.
+    """The values of `[agent]`, by dotted key.
 
     Raises:
         ConfigError: a key or value is wrong.
     """
     _, sources = agent_values(config)
     flat = dict(_leaves(read_agent_config(config).model_dump(mode="json")))
-    out = {key: Value(_masked(key, value), _source(key, sources)) for key, value in flat.items()}
+    out = {key: Value(_mask(key, value), _source(key, sources)) for key, value in flat.items()}
     for layer in restricted_layers(config):
-        # What an untrusted project adds to the policy stands beside the values, it replaces none.
+        # An untrusted project's policy is added to these values, it replaces none.
         for key, value in _leaves(layer.section):
-            out[f"{key} (added)"] = Value(_masked(key, value), layer.source)
+            out[f"{key} (added)"] = Value(_mask(key, value), layer.source)
     return out
 
 
 def setting_values(settings: PluginSettings) -> dict[str, Value]:
-    """What is said of one plugin in `[plugins.<name>]`, without its options."""
+    """The settings of one plugin in `[plugins.<name>]`, without its options."""
     out: dict[str, Value] = {}
     for key, source in settings.sources.items():
         if not key.startswith("options."):
@@ -65,7 +65,7 @@ def setting_values(settings: PluginSettings) -> dict[str, Value]:
 
 
 def option_values(settings: PluginSettings, model: type[PluginOptions] | None, plugin: str) -> dict[str, Value]:
-    """One plugin's options in effect; without its model (it is not active), what is written down.
+    """One plugin's options in effect; as written, if the plugin is not active.
 
     Raises:
         ConfigError: an option is unknown or its value wrong.
@@ -78,21 +78,21 @@ def option_values(settings: PluginSettings, model: type[PluginOptions] | None, p
     values: Mapping[str, Any] = given
     if model is not None:
         try:
-            values = model.model_validate(given).model_dump(mode="json")  # a SecretStr comes out as asterisks
+            values = model.model_validate(given).model_dump(mode="json")  # a SecretStr becomes asterisks
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             path = ".".join(str(part) for part in first["loc"])
             where = settings.sources.get(f"options.{first['loc'][0]}", "code") if first["loc"] else "code"
             raise ConfigError(f"{where}: plugins.{plugin}.options.{path}: {first['msg']}", plugin=plugin) from None
     return {
-        key: Value(_masked(key, value), settings.sources.get(f"options.{key}", DEFAULT) if key in given else DEFAULT)
+        key: Value(_mask(key, value), settings.sources.get(f"options.{key}", DEFAULT) if key in given else DEFAULT)
         for key, value in values.items()
     }
 
 
 def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in data.items():
-        # interrupt_on maps tool names to answers: one value, as in the configuration itself.
+        # interrupt_on maps tool names to answers: one value, as in the configuration.
         if isinstance(value, dict) and value and key != "interrupt_on":
             yield from _leaves(cast("dict[str, Any]", value), f"{prefix}{key}.")
         else:
@@ -101,21 +101,21 @@ def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 def _source(key: str, sources: Mapping[str, str]) -> str:
     for dotted, source in sources.items():
-        # `model = "openai:x"` is one key in a file and two values here.
+        # `model = "openai:x"` is one key in a file, but two values here.
         if key == dotted or key.startswith(dotted + "."):
             return source
     return DEFAULT
 
 
-def _masked(key: str, value: Any) -> Any:
-    """The value without secrets: those that the name tells, and those that the environment holds."""
+def _mask(key: str, value: Any) -> Any:
+    """Mask secrets in a value: those with a secret's name, and those in the environment."""
     if isinstance(value, str):
         return MASK if value and looks_secret(key) else redact(value)
     if isinstance(value, dict):
-        return {name: _masked(f"{key}.{name}", item) for name, item in cast("dict[str, Any]", value).items()}
+        return {name: _mask(f"{key}.{name}", item) for name, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_masked(key, item) for item in cast("list[Any]", value)]
-    # A PIN may be a number; whether something is on or off is no secret.
+        return [_mask(key, item) for item in cast("list[Any]", value)]
+    # A PIN may be a number; a switch is never a secret.
     return MASK if value is not None and not isinstance(value, bool) and looks_secret(key) else value
 
 
@@ -129,7 +129,7 @@ def json_schema(kernel: Kernel) -> dict[str, Any]:
         ref_template="#/$defs/{model}",
     )
     agent = definitions["$defs"]["AgentConfig"]
-    # Text is accepted there too: model = "openai:gpt-5.2".
+    # Text is accepted too: model = "openai:gpt-5.2".
     agent["properties"]["model"] = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/ModelSection"}]}
     names: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
     sections = {name: _section(keyed[(model, "validation")]) for name, model in models.items()}

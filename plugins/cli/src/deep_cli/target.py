@@ -1,7 +1,7 @@
-"""Where plugins are installed: the environment that runs `deep`, and the tool that may change it. Told by facts only.
+"""Detect where plugins are installed: the environment that runs `deep`, and the tool that may change it.
 
-Facts are files that the tools leave (`uv-receipt.toml`, `pipx_metadata.json`, `EXTERNALLY-MANAGED`), what can be found
-(pip, uv, pipx), and whether a file can really be written.
+Looks at files that the tools leave (`uv-receipt.toml`, `pipx_metadata.json`, `EXTERNALLY-MANAGED`), for programs
+(pip, uv, pipx), and writes a file to see whether it may.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Literal
 __all__ = ["Kind", "Target", "detect", "write_problem"]
 
 Kind = Literal["uv-tool", "pipx", "temporary", "managed", "pip", "uv", "bare"]
-"""Who changes the environment.
+"""Which tool changes the environment.
 
 `uv-tool`: made by `uv tool install`. `pipx`: made by `pipx install`. `temporary`: made by uvx, `uv run --with` or
-`pipx run` for one run, in a cache. `managed`: the system's (PEP 668). `pip`: has pip. `uv`: has none, and uv is on the
-PATH. `bare`: neither.
+`pipx run` for one run, in a cache. `managed`: the system's (PEP 668). `pip`: has pip. `uv`: has no pip, but uv is on
+the PATH. `bare`: has neither.
 """
 RECEIPT = "uv-receipt.toml"
 PIPX = "pipx_metadata.json"
@@ -36,13 +36,13 @@ class Target:
     """The environment that runs `deep`.
 
     Attributes:
-        kind: who changes it.
+        kind: the tool that changes it.
         prefix: its folder.
         python: its interpreter.
         site: its site directory.
-        program: uv or pipx, where `kind` needs it; "" where it is not on the PATH.
-        problem: why nothing can be written to it, "" where it can.
-        own: whether `site` is the user's own, where pip installs when the environment's cannot be written.
+        program: uv or pipx, if `kind` needs it; "" if it is not on the PATH.
+        problem: why it is not writable, "" if it is.
+        own: whether `site` is the user's, where pip installs if the environment is not writable.
     """
 
     kind: Kind
@@ -55,7 +55,7 @@ class Target:
 
     @property
     def changeable(self) -> bool:
-        """Whether `deep plugins install` can do its work here."""
+        """Whether `deep plugins install` can change it."""
         if self.problem or self.kind in ("temporary", "managed", "bare"):
             return False
         return self.kind == "pip" or bool(self.program)
@@ -76,10 +76,10 @@ class Target:
 
 
 def detect() -> Target:
-    """Look at the environment of this process. Nothing is started; one temporary file is made and removed."""
+    """Detect the environment of this process. Starts no process; makes and removes one temporary file."""
     prefix, folder = Path(sys.prefix).resolve(), Path(sysconfig.get_path("purelib"))
     kind, problem = _kind(prefix), write_problem(folder) or ""
-    # In a virtual environment that sees the system's packages pip would install there too, and uninstall nothing of it.
+    # pip would install into a virtual environment that sees the system's packages, but uninstall none of those.
     own = kind == "pip" and bool(problem) and bool(site.ENABLE_USER_SITE) and sys.prefix == sys.base_prefix
     if own:
         folder = Path(site.getusersitepackages())
@@ -96,7 +96,7 @@ def _kind(prefix: Path) -> Kind:
         return "uv-tool"
     if (prefix / PIPX).is_file():
         return "pipx"
-    # As pip reads PEP 668: the file holds for the system's environment only, never for a virtual one.
+    # As pip reads PEP 668: the file applies to the system's environment only, never to a virtual one.
     if sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").is_file():
         return "managed"
     if _has_pip():
@@ -105,7 +105,7 @@ def _kind(prefix: Path) -> Kind:
 
 
 def _in_cache(prefix: Path) -> bool:
-    """uv makes environments for one run below its cache, which carries the tag of cache folders."""
+    """Whether uv made it for one run, below its cache, which has the tag of cache folders."""
     return _made_by_uv(prefix) and any((parent / CACHE_TAG).is_file() for parent in prefix.parents)
 
 
@@ -118,16 +118,16 @@ def _made_by_uv(prefix: Path) -> bool:
 
 
 def _has_pip() -> bool:
-    """Whether `python -P -m pip` would find pip: the current directory does not count."""
+    """Whether `python -P -m pip` would find pip, ignoring the current directory."""
     here = os.getcwd()
     path = [entry for entry in sys.path if entry and os.path.realpath(entry) != here]
     return importlib.machinery.PathFinder.find_spec("pip", path) is not None
 
 
 def write_problem(folder: Path) -> str | None:
-    """Why no file can be made in a folder (or, while it is not there, in the one that it would be made in), or None.
+    """Why a folder (or the parent it would be created in) is not writable, or None.
 
-    It is tried: permission bits tell nothing of a read-only mount, and nothing to root.
+    Tries it: permission bits do not show a read-only mount, and root ignores them.
     """
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -135,4 +135,4 @@ def write_problem(folder: Path) -> str | None:
         with tempfile.TemporaryFile(dir=folder):
             return None
     except OSError as error:
-        return f"{folder} cannot be written ({error.strerror})"
+        return f"{folder} is not writable ({error.strerror})"

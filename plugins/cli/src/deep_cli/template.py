@@ -1,7 +1,7 @@
-"""The template of a plugin, rendered as cookiecutter renders it: its questions, and the files for given answers.
+"""Render the plugin template as cookiecutter does: its questions, and the files for given answers.
 
-cookiecutter itself (2.7) would bring fifteen distributions to every user of `deep` and 290 ms to this command; Jinja2
-brings two, and 60 ms. That both make the same files is tested.
+cookiecutter itself (2.7) would add fifteen distributions for every user of `deep`, and 290 ms to this command; Jinja2
+adds two, and 60 ms. A test shows that both render the same files.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Answer: TypeAlias = "str | bool"
 
 @dataclass(frozen=True)
 class Questions:
-    """What the template asks.
+    """The template's questions.
 
     Attributes:
-        defaults: question -> default: a text (maybe made from earlier answers), a list of choices, or yes or no. Names
-            with two underscores are no questions; they are made from the answers.
-        prompts: question -> how it is asked.
-        syntax: settings of the template language.
+        defaults: question -> default: a text (possibly built from earlier answers), a list of choices, or yes or no.
+            Names with two underscores are no questions; answers determine them.
+        prompts: question -> its text.
+        syntax: settings of Jinja2.
     """
 
     defaults: Mapping[str, str | list[str] | bool]
@@ -42,23 +42,23 @@ class Questions:
 
     @property
     def contributions(self) -> tuple[str, ...]:
-        """The kinds of contribution that can be chosen."""
+        """The kinds of contribution to choose from."""
         return tuple(name for name, default in self.defaults.items() if isinstance(default, bool))
 
     @property
-    def licences(self) -> tuple[str, ...]:
-        """The licences that can be chosen, the default first."""
-        choices = self.defaults["licence"]
+    def licenses(self) -> tuple[str, ...]:
+        """The licenses to choose from, the default first."""
+        choices = self.defaults["license"]
         return tuple(choices) if isinstance(choices, list) else ()
 
 
 def template() -> Traversable:
-    """The folder of the template.
+    """The template's folder.
 
-    In a wheel it is package data, put there by hatch_build.py. In a checkout there is only the original.
+    A wheel has it as package data, added by hatch_build.py. A checkout has only the original.
 
     Raises:
-        FileNotFoundError: it is in neither place, so the installation is not complete.
+        FileNotFoundError: it is in neither place, so the installation is incomplete.
     """
     packaged = files("deep_cli").joinpath(FOLDER)
     if packaged.joinpath("cookiecutter.json").is_file():
@@ -69,23 +69,23 @@ def template() -> Traversable:
         return original
     raise FileNotFoundError(
         f"the template of deep new is neither at {packaged} nor at {original}; "
-        "mend it with: pip install --force-reinstall --no-deps deep-cli"
+        "reinstall deep-cli: pip install --force-reinstall --no-deps deep-cli"
     )
 
 
 @cache
 def questions() -> Questions:
-    """What the template asks, from its cookiecutter.json."""
+    """Read the template's questions from its cookiecutter.json."""
     data: dict[str, Any] = json.loads(template().joinpath("cookiecutter.json").read_text(encoding="utf-8"))
     prompts, syntax = data.pop("__prompts__"), data.pop("_jinja2_env_vars")
     return Questions(data, prompts, syntax)
 
 
 def complete(answers: Mapping[str, Answer]) -> dict[str, Answer]:
-    """The answers, with the default of every question that has none, and with what is made from them.
+    """Complete the answers with the defaults, and with the values that they determine.
 
     Raises:
-        KeyError: an answer to something that is not asked.
+        KeyError: an answer to an unknown question.
     """
     asked = questions()
     for name in answers:
@@ -98,21 +98,21 @@ def complete(answers: Mapping[str, Answer]) -> dict[str, Answer]:
             full[name] = default
         else:
             text = default if isinstance(default, str) else default[0]
-            full[name] = _parsed(text).render(cookiecutter=full)
+            full[name] = _parse(text).render(cookiecutter=full)
     return full
 
 
 def render(answers: Mapping[str, Answer]) -> dict[str, str]:
-    """The files of a plugin: path, with `/`, below the plugin's own folder -> text. Nothing is written.
+    """Render a plugin's files: path, with `/`, below the plugin's folder -> text. Writes nothing.
 
     Raises:
-        KeyError: an answer to something that is not asked.
+        KeyError: an answer to an unknown question.
     """
     full = complete(answers)
     (root,) = (entry for entry in template().iterdir() if entry.is_dir() and "{{" in entry.name)
 
     def expand(text: str) -> str:
-        return _parsed(text).render(cookiecutter=full)
+        return _parse(text).render(cookiecutter=full)
 
     def walk(folder: Traversable, above: str) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -130,9 +130,9 @@ def render(answers: Mapping[str, Answer]) -> dict[str, str]:
 
 
 @cache
-def _parsed(text: str) -> Template:
+def _parse(text: str) -> Template:
     from jinja2 import Environment, StrictUndefined
 
-    # What is rendered is source code, not HTML.
+    # The output is source code, not HTML.
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, **questions().syntax)  # noqa: S701
     return environment.from_string(text)

@@ -1,4 +1,4 @@
-"""The screen of a task: progress and questions on stderr, line by line; it needs no terminal and obeys NO_COLOR."""
+"""The screen of a task: progress and questions on stderr, line by line; works without a terminal and with NO_COLOR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deep_core import ApprovalEvent, CompactionEvent, RequestEvent, RunEvent, To
 
 from .approval import Answer, Ask, Question, Refusal
 from .failure import INTERRUPTED, Failure
-from .interrupts import held
+from .interrupts import defer_interrupts
 from .report import Decision, RunReport
 from .reporter import Reporter
 from .screen import one_line, plain, redact
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 __all__ = ["CallScreen", "TerminalReporter"]
 
 DIFF_LINES = 60
-"""Lines of a diff or an argument that a question shows at once; `v` shows the rest."""
+"""Lines of a diff or an argument that a question shows first; `v` shows the rest."""
 TARGETS = ("command", "pattern", "path", "file_path", "url", "name", "description", "query")
-"""Arguments that tell what a call is about, the best first."""
+"""Arguments that identify a call, best first."""
 ANSWERS: Mapping[str, Answer] = {"y": "yes", "yes": "yes", "n": "no", "no": "no", "a": "always", "always": "always"}
 BY = {
     "you": "by you",
-    "always": "as you said: always",
-    "allow": "nobody was asked: approvals are allowed here",
-    "deny": "nobody was asked: approvals are denied here",
-    "nobody": "there is nobody to ask: no terminal",
+    "always": "by you: always",
+    "allow": "by setting: allow",
+    "deny": "by setting: deny",
+    "unanswered": "no terminal to ask on",
 }
 
 
 class TerminalReporter(Reporter):
-    """Shows a task as it goes on.
+    """Show a task as it runs.
 
     Args:
-        answer: where the agent's answer goes, before the summary; None means nowhere.
-        stream: where all else goes; None means stderr, so that stdout has the answer alone.
-        replies: where answers to questions come from; None means stdin.
+        answer: the stream for the agent's answer, before the summary; None for none.
+        stream: the stream for the rest; None means stderr, so that stdout has the answer alone.
+        replies: the stream with answers to questions; None means stdin.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class TerminalReporter(Reporter):
         self._in = interruptible(replies or sys.stdin)
         self._status: Status | None = None
         self._denied: set[str] = set()
-        """Calls whose denial was told as a decision; what the run tells of them is no news."""
-        # A terminal of another encoding shows letters instead of question marks.
+        """Calls whose denial was shown as a decision; the run's event would repeat it."""
+        # A terminal with another encoding shows letters instead of question marks.
         fine = (self._out.encoding or "").lower().startswith("utf")
         self._marks = (
             {"ok": "✓", "bad": "✗", "again": "↻", "ask": "?", "send": "→", "cut": "≡"}
@@ -68,10 +68,10 @@ class TerminalReporter(Reporter):
             else {"ok": "+", "bad": "x", "again": "~", "ask": "?", "send": ">", "cut": "="}
         )
 
-    # -- what is heard -------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------------
 
     def begin(self, task: str, model: str, backend: str, folder: Path) -> None:
-        """Say what works on what."""
+        """Show task, model, backend and folder."""
         self._line(
             ("deep ", "bold"),
             one_line(task, 120),
@@ -80,7 +80,7 @@ class TerminalReporter(Reporter):
         self._wait("waiting for the model")
 
     def event(self, event: RunEvent) -> None:
-        """One line for each thing that happened."""
+        """Show one line for an event."""
         pad = "  " * (event.depth + 1)
         if isinstance(event, RequestEvent):
             self._line(
@@ -125,7 +125,7 @@ class TerminalReporter(Reporter):
         self._wait("waiting for the model")
 
     def decided(self, decision: Decision) -> None:
-        """Say what became of a call that needs approval."""
+        """Show the decision about a call that needs approval."""
         mark, style, word = (
             (self._marks["ok"], "green", "approved") if decision.approved else (self._marks["bad"], "red", "denied")
         )
@@ -140,19 +140,19 @@ class TerminalReporter(Reporter):
         )
 
     def note(self, text: str) -> None:
-        """One dim line."""
+        """Show one dim line."""
         self._line((plain(text), "dim"))
 
     def end(self, report: RunReport) -> None:
-        """The answer, then what it took."""
+        """Show the answer, then the costs."""
         self._quiet()
         if self._answer is not None and report.output:
-            # A file gets the answer as it is; a terminal would obey what is in it.
+            # A file gets the answer unchanged; a terminal would execute its control sequences.
             click.echo(plain(report.output) if self._answer.isatty() else report.output, file=self._answer)
         words = {
             "done": ("Done", "bold green"),
             "failed": ("Failed", "bold red"),
-            "refused": ("Ended, with an approval refused,", "bold yellow"),
+            "refused": ("Ended, with an approval denied,", "bold yellow"),
         }
         word, style = words[report.status]
         steps, requests = len(report.steps), report.requests
@@ -180,19 +180,19 @@ class TerminalReporter(Reporter):
                 (f" (estimate; {parts}; `deep explain` has more)" if parts else " (estimate)", "dim"),
             )
 
-    # -- what is asked -------------------------------------------------------------------------------------------
+    # -- questions -----------------------------------------------------------------------------------------------------
 
     @property
     def ask(self) -> Ask | None:
-        """Asks a person, None where the input is no terminal."""
+        """The function that asks the user, None if the input is not a terminal."""
         return self._question if self._in.isatty() else None
 
     always_for = "in this task"
-    """How far the answer `always` reaches, as the question says it."""
+    """The scope of the answer `always`, as the question shows it."""
 
     def _question(self, question: Question) -> Answer:
         body = _body(question)
-        with held():
+        with defer_interrupts():
             self._show_question(question, body)
         return self._reply(question, body)
 
@@ -216,7 +216,7 @@ class TerminalReporter(Reporter):
     def _reply(self, question: Question, body: list[str]) -> Answer:
         while True:
             try:
-                with held():
+                with defer_interrupts():
                     self._out.print(
                         Text.assemble(
                             *("    run it? ", ("y", "bold"), "es, ", ("n", "bold"), "o, ", ("a", "bold"), "lways "),
@@ -227,7 +227,7 @@ class TerminalReporter(Reporter):
                     )
                 line = self._in.readline()
             except KeyboardInterrupt:
-                self._line("")  # what comes next is not to stand behind the question
+                self._line("")  # start the next output on a new line
                 raise
             if not line:
                 self._line("")
@@ -243,10 +243,10 @@ class TerminalReporter(Reporter):
             style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
             self._line((f"    {line}", style))
 
-    # -- the screen ----------------------------------------------------------------------------------------------
+    # -- the screen ----------------------------------------------------------------------------------------------------
 
     def _line(self, *parts: str | tuple[str, str]) -> None:
-        # Never markup: what tools and models write has brackets of its own.
+        # Never markup: text of tools and models may have brackets.
         self._out.print(Text.assemble(*parts))
 
     def _wait(self, text: str) -> None:
@@ -266,7 +266,7 @@ class TerminalReporter(Reporter):
 
     @contextmanager
     def open(self) -> Generator[TerminalReporter]:
-        """Leave the terminal as it was, however the task ends.
+        """Restore the terminal, however the task ends.
 
         Raises:
             Failure: Ctrl-C; exit code 130.
@@ -274,29 +274,29 @@ class TerminalReporter(Reporter):
         try:
             yield self
         except KeyboardInterrupt:
-            text = "interrupted; what the tools changed so far stays, the conversation is not kept"
+            text = "interrupted; changes by tools remain, the conversation is not stored"
             raise Failure(text, INTERRUPTED) from None
         finally:
             self._quiet()
 
 
 class CallScreen(TerminalReporter):
-    """The screen of `deep call`: the tool, its approval, and no word of a model."""
+    """The screen of `deep call`: the tool and its approval, without a model."""
 
     always_for = "in this call"
 
     def event(self, event: RunEvent) -> None:
-        """One line for what the tool did."""
+        """Show one line for the tool."""
         if not isinstance(event, RequestEvent):
             super().event(event)
         if isinstance(event, ToolEvent) and event.outcome != "started":
-            self._quiet()  # nothing is waited for any more
+            self._quiet()  # end the wait
 
 
 def answer_of(line: str) -> Answer | None:
-    """What a person meant; None where that is not clear, so that the question is asked again.
+    """Parse a reply; None if it is not clear, so that the question is repeated.
 
-    One word is one of the answers. More words are a no with its reason, unless they begin with another answer.
+    One word is one of the answers. More words are a no with a reason, unless they begin with another answer.
     """
     word, _, rest = line.strip().partition(" ")
     meant = ANSWERS.get(word.lower().rstrip(",.:;!"))
@@ -309,7 +309,7 @@ def answer_of(line: str) -> Answer | None:
 
 
 def forget_typed(stream: TextIO) -> None:
-    """Drop what was typed before a question stood there: it cannot have been meant as its answer."""
+    """Drop text typed before the question appeared: it cannot be its answer."""
     if os.name == "posix" and stream.isatty():
         import termios
 
@@ -337,7 +337,7 @@ def _short(value: object) -> str:
 
 
 def _body(question: Question) -> list[str]:
-    """What would run, all of it, line by line: the diff, or every argument."""
+    """The whole call, line by line: the diff, or every argument."""
     if question.diff is not None:
         lines = question.diff.removesuffix("\n").split("\n")
         return [plain(line) for line in lines] if question.diff else ["(nothing would change)"]

@@ -1,7 +1,7 @@
-"""Waits that Ctrl-C ends, whenever it comes.
+"""Waits that Ctrl-C ends at any time.
 
 Python runs a signal's handler between two of its own steps. A signal that comes after the last step before a system
-call is only marked, and the call still waits: for a key, for the model, for the end of a process. Here the signal also
+call is only marked, and the call still waits: for a key, the model, or the end of a process. Here the signal also
 writes to a pipe, which ends the wait.
 """
 
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
 __all__ = ["POLL_SECONDS", "exit_code", "interruptible", "interruptible_stdin", "waking"]
 
 POLL_SECONDS = 0.05
-"""How long a wait without such a pipe takes to notice a signal."""
+"""Seconds until a wait without such a pipe notices a signal."""
 
 
 def interruptible(stream: TextIO) -> TextIO:
-    """Read the same stream so that a signal ends the wait; a stream without a descriptor is returned as it is.
+    """Wrap a stream so that a signal ends a wait; return a stream without a descriptor unchanged.
 
     Args:
-        stream: a terminal, pipe or file that has read nothing ahead. It must stay open as long as the result is used.
+        stream: a terminal, pipe or file that has not read ahead. It must stay open while the result is used.
     """
     descriptor = _descriptor(stream)
     return stream if descriptor is None else _reader(descriptor, stream)
 
 
 def interruptible_stdin() -> TextIO:
-    """`interruptible(sys.stdin)` for the rest of this process, which holds for `input()` too."""
+    """`interruptible(sys.stdin)` for the rest of this process, including `input()`."""
     descriptor = _descriptor(sys.stdin)
-    # A copy: `input()` reads the terminal of descriptor 0 with functions of C's, past Python's streams.
+    # A copy: `input()` reads the terminal of descriptor 0 with C functions, not Python's streams.
     return sys.stdin if descriptor is None else _reader(os.dup(descriptor), sys.stdin)
 
 
 def _descriptor(stream: TextIO) -> int | None:
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
-    # Windows ends a wait for the console itself, and has no select for one.
+    # Windows ends a wait for the console itself, and has no select for it.
     if os.name != "posix" or isinstance(raw, _Interruptible):
         return None
     try:
@@ -77,12 +77,12 @@ def _wait_for_input(descriptor: int) -> None:
         while descriptor not in ready:
             ready = select([descriptor, signals], [], [])[0]
             if signals in ready:
-                drain()  # the handler has run by now, and did not raise
+                drain()  # the handler has run and did not raise
 
 
 @contextmanager
 def waking(loop: AbstractEventLoop) -> Generator[None]:
-    """Wake an event loop of this thread at each signal, so that its handler need not wait for the loop's next event."""
+    """Wake an event loop of this thread at each signal, so that its handler runs before the next event."""
     if not _hears_signals() or os.name != "posix":
         yield
         return
@@ -100,7 +100,7 @@ def _hears_signals() -> bool:
 
 @contextmanager
 def _signals() -> Generator[tuple[int, Callable[[], None]]]:
-    """A descriptor that each signal makes readable, and what empties it."""
+    """Yield a descriptor that each signal makes readable, and the function that drains it."""
     import signal
 
     signals, written = os.pipe()
@@ -110,7 +110,7 @@ def _signals() -> Generator[tuple[int, Callable[[], None]]]:
     def drain() -> None:
         numbers = os.read(signals, 64)
         if before != -1:
-            os.write(before, numbers)  # of an event loop, which handles them later
+            os.write(before, numbers)  # an event loop's, which handles them later
 
     try:
         before = signal.set_wakeup_fd(written, warn_on_full_buffer=False)
@@ -132,5 +132,5 @@ def exit_code(child: Popen[Any], seconds: float | None = None) -> int | None:
     end = None if seconds is None else time.monotonic() + seconds
     while end is None or time.monotonic() < end:
         with suppress(TimeoutExpired):
-            return child.wait(POLL_SECONDS)  # short: without a pipe a signal is heard at its end
+            return child.wait(POLL_SECONDS)  # short: without a pipe, a signal is handled after it
     return None

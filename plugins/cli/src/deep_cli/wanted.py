@@ -1,4 +1,4 @@
-"""What was typed after `deep plugins install`: a name, a path or an address, made complete before anything runs."""
+"""Parse the arguments of `deep plugins install`: names, paths or addresses, completed before anything runs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ OURS = (
     "all", "backends", "cli", "core", "demo", "filesystem", "prompted-tools", "sessions", "skills", "subagents",
     "summarization", "todo", "uploads", "universe",
 )  # fmt: skip
-"""Plugins whose distribution is called `deep-<name>`: the bare name on an index is a stranger's."""
+"""Plugins whose distribution is `deep-<name>`: the bare name on an index belongs to someone else."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """One thing to install.
+    """One distribution to install.
 
     Attributes:
-        text: for the installer, with an absolute path where a path was typed.
-        name: the distribution's canonical name; "" where only building it tells.
-        editable: whether it is installed as a link to its folder.
-        address: for a path or an address, what its `direct_url.json` will hold; "" for a name.
+        text: for the installer, with an absolute path for a path.
+        name: the distribution's canonical name; "" if only a build shows it.
+        editable: whether to install it as a link to its folder.
+        address: for a path or an address, the url of its `direct_url.json`; "" for a name.
     """
 
     text: str
@@ -40,10 +40,10 @@ class Wanted:
 
 
 def parse(names: Sequence[str], editables: Sequence[str] = ()) -> list[Wanted]:
-    """What was typed, in order; relative paths are below the current folder.
+    """Parse the arguments in order; relative paths are below the current folder.
 
     Raises:
-        Failure: one is neither a requirement, nor a path that is there, nor an address.
+        Failure: an argument is not a requirement, an existing path, or an address.
     """
     return [*(_parse(text) for text in names), *(_path(text, editable=True) for text in editables)]
 
@@ -52,7 +52,7 @@ def _parse(text: str) -> Wanted:
     from packaging.requirements import InvalidRequirement, Requirement
 
     if text.startswith("-"):
-        raise Failure(f"{text!r} is no option of deep plugins install; `deep plugins install --help` lists them", USAGE)
+        raise Failure(f"{text!r} is not an option; `deep plugins install --help` lists them", USAGE)
     if _looks_like_path(text):
         return _path(text)
     if "://" in text and " @ " not in text:
@@ -61,7 +61,7 @@ def _parse(text: str) -> Wanted:
         requirement = Requirement(text)
     except InvalidRequirement as error:
         first = str(error).splitlines()[0]
-        raise Failure(f"{text!r} is no name, path or address of a distribution: {first}", USAGE) from None
+        raise Failure(f"{text!r} is not a name, path or address of a distribution: {first}", USAGE) from None
     name = canonical(requirement.name)
     if name in OURS:
         raise Failure(f"the plugin {name} is in the distribution deep-{name}: deep plugins install deep-{name}", USAGE)
@@ -69,7 +69,7 @@ def _parse(text: str) -> Wanted:
 
 
 def _looks_like_path(text: str) -> bool:
-    """As pip has it: a name is never a folder of that name, so that what is there changes nothing."""
+    """As in pip, a name is never a folder of that name: the current folder changes nothing."""
     if "://" in text:
         return False
     return text.startswith((".", "~")) or os.sep in text or (text.endswith(ARCHIVES) and os.path.isfile(text))
@@ -79,9 +79,9 @@ def _path(text: str, *, editable: bool = False) -> Wanted:
     typed, extras = re.fullmatch(r"(.*?)(\[[^\[\]]*\])?", text, re.S).groups("")  # type: ignore[union-attr]
     path = Path(typed).expanduser().absolute().resolve()
     if not path.exists():
-        raise Failure(f"{typed}: there is no such file or folder", USAGE)
+        raise Failure(f"{typed}: no such file or folder", USAGE)
     if path.is_dir() and not any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
-        raise Failure(f"{typed} holds no distribution: it has no pyproject.toml", USAGE)
+        raise Failure(f"{typed} is not a distribution: it has no pyproject.toml", USAGE)
     if editable and not path.is_dir():
         raise Failure(f"-e {typed}: only a folder can be installed as a link", USAGE)
     return Wanted(f"{path}{extras}", _name_of(path), editable, path.as_uri())
@@ -94,7 +94,7 @@ def _address(text: str) -> Wanted:
 
 
 def _plain(address: str) -> str:
-    """The address as `direct_url.json` has it: without the VCS, the revision and the fragment (PEP 610)."""
+    """The address as in `direct_url.json`: without VCS, revision and fragment (PEP 610)."""
     without = re.sub(r"^[a-z]+\+", "", address.partition("#")[0])
     scheme, separator, rest = without.partition("://")
     host, slash, path = rest.partition("/")
@@ -109,7 +109,7 @@ def _name_of(path: Path) -> str:
     try:
         name = tomllib.loads((path / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
     except (OSError, ValueError, KeyError, TypeError):
-        return ""  # the build backend knows; the installer will say what is wrong with it
+        return ""  # only the build backend knows; the installer reports errors
     return canonical(name) if isinstance(name, str) else ""
 
 

@@ -1,1 +1,1 @@
-"""The built-in commands, one a file; each is imported when it is typed."""
+"""The built-in commands, one per file, imported when typed."""

@@ -1,4 +1,4 @@
-"""`deep call`: one tool of the agent, without a model."""
+"""`deep call`: call one tool of the agent, without a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from deep_cli.finish import finish
 from deep_cli.flags import approve_option, backend_option, config_option, plugin_option, verbose_option
-from deep_cli.screen import answers_alone, plain
+from deep_cli.screen import plain, redirect_prints
 
 __all__ = ["call"]
 
@@ -22,7 +22,7 @@ __all__ = ["call"]
     "--json",
     "whole",
     metavar="JSON",
-    help="All arguments as one JSON object, sent as it is; @FILE reads it from a file.",
+    help="All arguments as one JSON object, sent unchanged; @FILE reads it from a file.",
 )
 @backend_option
 @approve_option
@@ -31,7 +31,7 @@ __all__ = ["call"]
     "--output",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="What stdout gets. Default: what the model would get, as text.",
+    help="Format of stdout. Default: the model's text.",
 )
 @config_option
 @verbose_option
@@ -47,12 +47,12 @@ def call(
     output: str,
     config: Path | None,
 ) -> None:
-    """Run one TOOL of the agent, as a model would call it, and print what the model would get.
+    """Call one TOOL of the agent as a model would, and print the result that the model would get.
 
-    The agent, its policy and its approvals are those of `deep run`; no model is asked and no key is needed. The tool's
+    The agent, its policy and its approvals are those of `deep run`; it needs no model and no key. The tool's
     schema says what a VALUE is: a text, a number, true, or JSON for lists and objects. KEY=@FILE reads a file.
 
-    Exit code: 0 done, 1 the tool failed, 2 usage or configuration, 3 the call was refused or could not be asked about.
+    Exit code: 0 done, 1 the tool failed, 2 usage or configuration, 3 the call was denied or unanswered.
     """
     if pairs and whole is not None:
         raise click.UsageError("KEY=VALUE and --json exclude each other: --json has all arguments.")
@@ -60,7 +60,7 @@ def call(
     from deep_cli.plugin_files import load_plugin_files
     from deep_cli.terminal import CallScreen
 
-    with answers_alone(), CallScreen().open() as screen:
+    with redirect_prints(), CallScreen().open() as screen:
         given: Any = load_plugin_files(plugin_files)
         report = call_tool(
             tool,
@@ -74,6 +74,6 @@ def call(
             reporter=screen,
         )
     if output == "text" and report.result:
-        # A file gets the result as it is; a terminal would obey what is in it.
+        # A file gets the result unchanged; a terminal would execute its control sequences.
         click.echo(plain(report.result) if sys.stdout.isatty() else report.result)
     finish(ctx, report, as_json=output == "json")

@@ -1,4 +1,4 @@
-"""`deep chat`: a conversation on the current folder."""
+"""`deep chat`: a conversation about the current folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["chat"]
     metavar="[ID]",
     is_flag=False,
     flag_value="newest",
-    help="Go on with a chat of this folder; without ID, with the newest.",
+    help="Resume a chat of this folder; without ID, the newest.",
 )
 @config_option
 @verbose_option
@@ -37,11 +37,11 @@ def chat(
 ) -> None:
     """Talk with the agent about the current folder.
 
-    The answer is shown as it comes; calls that need approval are asked about, with what they would change. Ctrl-C
-    stops a turn and keeps what it did. The chat is stored after every turn: --resume goes on with it.
+    The answer is streamed; a call that needs approval asks, and shows its changes. Ctrl-C stops a turn and keeps its
+    results. The chat is stored after every turn: --resume picks up where you left off.
 
-    Without a terminal each line of stdin is a message. Exit code: 0 done; without a terminal 1 a turn failed, 3 an
-    approval was refused or could not be asked; 2 usage or configuration.
+    Without a terminal each line of stdin is a message. Exit code: 0 done; 2 usage or configuration; without a
+    terminal 1 a turn failed, 3 an approval was denied or unanswered.
     """
     from deep_cli.chat_session import run_chat
     from deep_cli.plugin_files import load_plugin_files

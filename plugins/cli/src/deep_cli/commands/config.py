@@ -10,7 +10,7 @@ import click
 
 from deep_cli.failure import FAILED, USAGE, Failure
 from deep_cli.flags import config_option, json_option, plugin_option, verbose_option
-from deep_cli.screen import answers_alone, plain
+from deep_cli.screen import plain, redirect_prints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ __all__ = ["config"]
 @click.group()
 @verbose_option
 def config() -> None:
-    """The configuration: where each value comes from, what is accepted, a first file, trust."""
+    """Show, create or trust the configuration."""
 
 
 @config.command()
@@ -37,7 +37,7 @@ def show(as_json: bool, plugin_files: tuple[Path, ...], config: Path | None) -> 
     from deep_cli.plugin_files import load_plugin_files
     from deep_core import Kernel
 
-    with answers_alone(), Kernel(plugins=load_plugin_files(plugin_files), config=config) as kernel:
+    with redirect_prints(), Kernel(plugins=load_plugin_files(plugin_files), config=config) as kernel:
         found = _effective(kernel)
     if as_json:
         click.echo(json.dumps(_json(found), indent=2, ensure_ascii=False))
@@ -118,36 +118,36 @@ def schema(plugin_files: tuple[Path, ...]) -> None:
     from deep_cli.settings import json_schema
     from deep_core import Kernel
 
-    with answers_alone(), Kernel(plugins=load_plugin_files(plugin_files)) as kernel:
+    with redirect_prints(), Kernel(plugins=load_plugin_files(plugin_files)) as kernel:
         found = json_schema(kernel)
     click.echo(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 TEMPLATE = """\
-# Settings of deep agents in this project. `deep config show` tells what is in effect, `deep config schema` what is
-# accepted. Lines marked (trusted) count here only after `deep config trust`; in the user's own file they always do.
+# Settings of deep agents in this project. `deep config show` lists the values in effect, `deep config schema`
+# all keys. Lines marked (trusted) need `deep config trust` here; in the user's own file they always count.
 
 [agent]
-# model = "openai:gpt-5.2"                   # (trusted) provider:name; DEEP_MODEL and --model win over it
-# tool_filter = "~network"                   # a tool expression: only what it matches is shown and executed
-# interrupt_on = { write_file = true }       # tools that ask first; a project can add, not take away
-# native_tools = ["web_search"]              # (trusted) the provider's own tools that may be used
+# model = "openai:gpt-5.2"                   # (trusted) provider:name; DEEP_MODEL and --model override it
+# tool_filter = "~network"                   # a tool expression: the agent has only tools that match
+# interrupt_on = { write_file = true }       # tools that ask first; a project can add, not remove
+# native_tools = ["web_search"]              # (trusted) the provider's tools that the agent may use
 # prompt.system = "Answer in one paragraph." # (trusted) your instructions, before those of the plugins
 # runtime_policy.profile = "local"           # (trusted) the backend: where files are and commands run
 
 [plugins]
-# disable = ["todo"]                         # (trusted) left out before anything of them is imported
+# disable = ["todo"]                         # (trusted) plugins that are never imported
 # require = ["filesystem"]                   # must be active, or nothing starts
 
 [plugins.filesystem]
-# require_approval = "write"                 # a tool expression: which of its tools ask as well
-# tools = "~name:execute"                    # (trusted) which of its tools are offered
+# require_approval = "write"                 # a tool expression: more of its tools that ask
+# tools = "~name:execute"                    # (trusted) its tools that the agent has
 # options = { read_lines = 1000 }            # the plugin's own options
 """
 
 
 @config.command()
-@click.option("--user", is_flag=True, help="Write the user's own file instead, which is always trusted.")
+@click.option("--user", is_flag=True, help="Write the user's file instead, which is always trusted.")
 @verbose_option
 def init(user: bool) -> None:
     """Write a commented deep.toml into the current folder. An existing file is never overwritten."""
@@ -159,19 +159,19 @@ def init(user: bool) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(TEMPLATE)
     except FileExistsError:
-        raise Failure(f"{path} exists already, and is left as it is; edit it, or move it away first") from None
+        raise Failure(f"{path} exists; edit it, or move it away first") from None
     except OSError as error:
         raise Failure(f"{path}: {error.strerror or error}", FAILED) from error
-    click.echo(f"Wrote {path}: take out the # of what you want, then: deep config show")
+    click.echo(f"Wrote {path}: uncomment the lines you want, then: deep config show")
 
 
 @config.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
 @verbose_option
 def trust(file: Path | None) -> None:
-    """Trust a project's file (default: the one in use) with its content of now.
+    """Trust a project's file (default: the one in use) with its present content.
 
-    Read it first: a trusted file may choose the model and its address, take plugins out and un-ask approvals. When
+    Read it first: a trusted file may choose the model and its address, disable plugins and turn off approvals. When
     its content changes, it is no longer trusted.
     """
     from deep_core.plugin_api import Config, ConfigLayer, find_project_file, ignored_keys, read_file, restrict
@@ -188,5 +188,5 @@ def trust(file: Path | None) -> None:
         record(path)
     except OSError as error:
         raise Failure(f"the trust could not be recorded: {error}", FAILED) from error
-    said = f"these count now: {', '.join(dropped)}" if dropped else "it says nothing that needed trust"
+    said = f"these count now: {', '.join(dropped)}" if dropped else "it has no keys that need trust"
     click.echo(f"Trusted {path.resolve()} until it changes; {plain(said)}")

@@ -1,4 +1,4 @@
-"""`deep doctor`: what is wrong, and the command that mends it."""
+"""`deep doctor`: find problems and show the commands that fix them."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ __all__ = ["doctor"]
     type=click.FloatRange(min=0, min_open=True),
     default=20.0,
     show_default=True,
-    help="Seconds that the probe of one plugin may take.",
+    help="Time limit in seconds for the check of one plugin.",
 )
 @verbose_option
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool, config: Path | None, timeout: float) -> None:
-    """Look at Python, the packages, the configuration, every plugin, the backend and the model.
+    """Check Python, the packages, the configuration, every plugin, the backend and the model.
 
-    Plugins are loaded in child processes with a time limit, so one that hangs or ends the process is found out, and
-    named. Nothing is sent to a model. Exit code: 0 all is well, 1 some check failed.
+    Plugins load in child processes with a time limit, so doctor also finds one that hangs or ends the process. It sends
+    nothing to a model. Exit code: 0 all checks passed, 1 a check failed.
     """
     import warnings
 
@@ -43,7 +43,7 @@ def doctor(ctx: click.Context, as_json: bool, config: Path | None, timeout: floa
 
     found: list[Check] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PluginWarning)  # each of these is a check of its own here
+        warnings.simplefilter("ignore", PluginWarning)  # doctor has a check for each
         for check in examine(config, timeout):
             found.append(check)
             if not as_json:

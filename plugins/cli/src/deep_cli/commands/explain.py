@@ -1,4 +1,4 @@
-"""`deep explain`: the agent as assembled, every part with its plugin and its cost."""
+"""`deep explain`: the assembled agent, every part with its plugin and its cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_cli.flags import config_option, json_option, plugin_option, verbose_option
-from deep_cli.screen import answers_alone, plain, redact, redacted
+from deep_cli.screen import plain, redact, redact_json, redirect_prints
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,25 +23,25 @@ __all__ = ["explain"]
 
 @click.command()
 @json_option
-@click.option("--prompt", "prompt_only", is_flag=True, help="Print the prompt as it is sent, nothing else.")
+@click.option("--prompt", "prompt_only", is_flag=True, help="Print only the prompt.")
 @plugin_option
 @config_option
 @verbose_option
 def explain(as_json: bool, prompt_only: bool, plugin_files: tuple[Path, ...], config: Path | None) -> None:
-    """Show the agent that `deep run` would use: sections, tools, processors, capabilities, and what each costs.
+    """Show the agent of `deep run`: sections, tools, processors, capabilities, and the cost of each.
 
-    No model is asked and no key is needed; tokens are an estimate (four characters each).
+    It needs no model and no key; tokens are an estimate (four characters each).
     """
     from deep_cli.plugin_files import load_plugin_files
     from deep_cli.preview import preview
 
-    with answers_alone():
+    with redirect_prints():
         found = preview(load_plugin_files(plugin_files), config)
     if prompt_only:
         prompt = redact(found.prompt)
         click.echo(plain(prompt) if sys.stdout.isatty() else prompt)
     elif as_json:
-        click.echo(json.dumps(redacted(found.to_json()), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(redact_json(found.to_json()), indent=2, ensure_ascii=False))
     else:
         _print(found)
 

@@ -1,4 +1,4 @@
-"""`deep new`: a plugin of your own, ready to be installed, tested and published."""
+"""`deep new`: create a plugin, ready to install, test and publish."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ CHECKS: dict[str, Callable[[str], str]] = {
 
 
 def _kinds(text: str) -> tuple[str, ...]:
-    """The kinds that a text names: `toolset,prompt-section`, `all` or `none`."""
+    """Parse kinds of contribution: `toolset,prompt-section`, `all` or `none`."""
     from deep_core.plugin_api import suggest
 
     words = [word.strip().lower().replace("-", "_") for word in text.split(",")]
     for word in words:
         if word not in (*KINDS, "all", "none"):
             raise click.BadParameter(
-                f"{word!r} is no kind of contribution.{suggest(word, KINDS)} There are: {', '.join(KINDS)}"
+                f"{word!r} is not a kind of contribution.{suggest(word, KINDS)} There are: {', '.join(KINDS)}"
             )
     return KINDS if "all" in words else tuple(kind for kind in KINDS if kind in words)
 
 
-def _named(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
+def _parse_kinds(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
     named = [kind for text in value for kind in _kinds(text)]
     return tuple(kind for kind in KINDS if kind in named) if value else None
 
@@ -53,38 +53,38 @@ def _named(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 @click.option(
     "--with",
     "kinds",
-    callback=_named,
+    callback=_parse_kinds,
     multiple=True,
     metavar="KIND,…",
     help=f"What it contributes, toolset by default: {', '.join(KINDS)}; all; none.",
 )
-@click.option("--description", metavar="TEXT", help="What it does, in one sentence.")
-@click.option("--distribution", metavar="NAME", help="As pip knows it; deep-PLUGIN by default.")
+@click.option("--description", metavar="TEXT", help="Its summary, in one sentence.")
+@click.option("--distribution", metavar="NAME", help="Its name for pip; deep-PLUGIN by default.")
 @click.option("--module", metavar="NAME", help="The Python package; like the distribution by default.")
-@click.option("--author", metavar="NAME", help="You, as git knows you by default.")
+@click.option("--author", metavar="NAME", help="Your name; by default git's user.name.")
 @click.option("--email", metavar="ADDRESS", help="Published with the package; empty by default.")
-@click.option("--licence", type=click.Choice(questions().licences), help="Its licence; MIT by default.")
+@click.option("--license", type=click.Choice(questions().licenses), help="Its license; MIT by default.")
 @click.option(
     "--output-dir",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
-    help="Where the plugin's folder is made; here by default.",
+    help="The parent folder; the current one by default.",
 )
 @click.option("--no-input", is_flag=True, help="Ask nothing; take the defaults.")
 @verbose_option
 def new(plugin: str, kinds: tuple[str, ...] | None, output_dir: Path, no_input: bool, **given: str | None) -> None:
-    """Make a new plugin from the template.
+    """Create a new plugin from the template.
 
-    PLUGIN is its name (weather: lower-case letters, digits and _), or its distribution's (deep-weather, acme-weather).
-    On a terminal the command asks for what you left out. It makes a folder with a distribution and its tests, and never
+    PLUGIN is its name (weather: lower-case letters, digits and _) or its distribution's (deep-weather, acme-weather).
+    On a terminal the command asks for missing options. It makes a folder with a distribution and its tests, and never
     overwrites one.
     """
     from deep_core import __version__
 
     plugin, distribution = parse_name(plugin)
     _refuse("PLUGIN", plugin_problem(plugin))
-    # The new plugin asks for the deep-core that it is tested with first.
+    # The new plugin needs the deep-core that it is tested with first.
     answers: dict[str, Answer] = {"plugin": plugin, "deep_core": __version__}
     if distribution is not None:
         answers["distribution"] = distribution
@@ -123,18 +123,18 @@ def _git_author() -> str:
 
 
 def _ask(answers: dict[str, Answer]) -> None:
-    """Ask what was not said; Enter takes the default. What cannot be is asked again, with the reason."""
+    """Ask for missing options; Enter takes the default. Repeat a question after an invalid answer."""
     asked = questions()
     for name, check in CHECKS.items():
         if name not in answers:
             default = _git_author() if name == "author" else str(complete(answers)[name])
-            answers[name] = click.prompt(asked.prompts[name], default=default, value_proc=_checked(check))
-    if "licence" not in answers:
-        choice = click.Choice(asked.licences)
-        answers["licence"] = click.prompt(asked.prompts["licence"], default=asked.licences[0], type=choice)
+            answers[name] = click.prompt(asked.prompts[name], default=default, value_proc=_as_value_proc(check))
+    if "license" not in answers:
+        choice = click.Choice(asked.licenses)
+        answers["license"] = click.prompt(asked.prompts["license"], default=asked.licenses[0], type=choice)
 
 
-def _checked(check: Callable[[str], str]) -> Callable[[str], str]:
+def _as_value_proc(check: Callable[[str], str]) -> Callable[[str], str]:
     def convert(value: str) -> str:
         problem = check(value)
         if problem:
@@ -150,7 +150,7 @@ def _ask_kinds() -> tuple[str, ...]:
     for kind in KINDS:
         click.echo(f"  {kind:18} {asked.prompts[kind]}")
     default = ",".join(kind for kind in KINDS if asked.defaults[kind])
-    return click.prompt("Names with commas between, all, or none", default=default, value_proc=_kinds)
+    return click.prompt("Names separated by commas, all, or none", default=default, value_proc=_kinds)
 
 
 def _note_installed(plugin: str) -> None:
@@ -158,17 +158,17 @@ def _note_installed(plugin: str) -> None:
 
     for record in find_plugins().records:
         if record.name == plugin:
-            note = f"note: {record.distribution} has a plugin {plugin} here; where both are installed, neither is used"
+            note = f"note: {record.distribution} already has a plugin {plugin}; if both are installed, neither is used"
             click.echo(note, err=True)
 
 
 def _write(parent: Path, name: str, files: dict[str, str]) -> Path:
-    """Write all files, or none: into a folder beside, which then takes the name."""
+    """Write all files or none, into a temporary folder that is renamed at the end."""
     target = parent / name
     try:
         parent.mkdir(parents=True, exist_ok=True)
         if target.exists() or target.is_symlink():
-            raise Failure(f"{target} exists already, and is left as it is; move it away, or use --output-dir", USAGE)
+            raise Failure(f"{target} exists; move it away, or use --output-dir", USAGE)
         with TemporaryDirectory(prefix=".deep-new-", dir=parent) as beside:
             made = Path(beside) / name
             for path, text in files.items():

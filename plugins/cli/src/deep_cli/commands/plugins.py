@@ -1,4 +1,4 @@
-"""`deep plugins`: what is installed, told without importing any of it; and what installs, removes and bisects it."""
+"""`deep plugins`: list the installed plugins without importing them; install, uninstall and bisect them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deep_cli.flags import json_option, verbose_option
 from deep_cli.screen import plain
 
 if TYPE_CHECKING:
-    from deep_cli.installing import Told
+    from deep_cli.installing import ResultLine
 
 __all__ = ["plugins"]
 
@@ -23,7 +23,7 @@ __all__ = ["plugins"]
 @click.group()
 @verbose_option
 def plugins() -> None:
-    """The installed plugins and what became of them."""
+    """Show and change the installed plugins."""
 
 
 @plugins.command("list")
@@ -31,9 +31,9 @@ def plugins() -> None:
 @verbose_option
 @click.pass_context
 def list_plugins(ctx: click.Context, as_json: bool) -> None:
-    """List every plugin with its status; no plugin is imported.
+    """List every plugin with its status, without importing any.
 
-    `active` would load, or did when it was last loaded; every other status has its reason and what to type.
+    `active` plugins would load, or loaded the last time; every other status has its reason and what to type.
     """
     import warnings
 
@@ -49,14 +49,14 @@ def list_plugins(ctx: click.Context, as_json: bool) -> None:
 @plugins.command("install")
 @click.argument("names", metavar="NAME|PATH|URL…", nargs=-1)
 @click.option("-e", "--editable", "editables", metavar="PATH", multiple=True, help="Install a folder as a link to it.")
-@click.option("-U", "--upgrade", is_flag=True, help="Install newer versions of those that are there already.")
+@click.option("-U", "--upgrade", is_flag=True, help="Upgrade installed distributions.")
 @verbose_option
 @click.pass_context
 def install(ctx: click.Context, names: tuple[str, ...], editables: tuple[str, ...], upgrade: bool) -> None:
-    """Install plugins into the environment that runs `deep`, with the tool that the environment is changed by.
+    """Install plugins into the environment that runs `deep`, with the tool that manages it.
 
-    That is pip, uv, `uv tool` or pipx. deep-core and Pydantic AI keep their versions. What was installed is recorded
-    for `deep plugins restore`. Each plugin is then loaded once, in a process of its own. Exit code 0: all of them are
+    That is pip, uv, `uv tool` or pipx. deep-core and Pydantic AI keep their versions. Installations are recorded
+    for `deep plugins restore`. Each plugin is then loaded once, in its own process. Exit code 0: all of them are
     active.
     """
     from deep_cli.installing import install as install_them
@@ -72,27 +72,27 @@ def install(ctx: click.Context, names: tuple[str, ...], editables: tuple[str, ..
 @verbose_option
 @click.pass_context
 def uninstall(ctx: click.Context, name: str, yes: bool) -> None:
-    """Uninstall a plugin's distribution; the plugin is not imported.
+    """Uninstall a plugin's distribution, without importing the plugin.
 
     PLUGIN is a plugin's or a distribution's name.
     """
-    from deep_cli.installing import distribution_of, forgotten
+    from deep_cli.installing import distribution_of, forget_missing
     from deep_cli.installing import uninstall as uninstall_it
     from deep_core.plugin_api import scan
 
-    # Not a survey: a configuration that is wrong, because of this plugin perhaps, must not keep it installed.
+    # Do not load the configuration: an error in it, maybe by this plugin, must not prevent this.
     records = [candidate.record for group in ("deep", "deep.commands") for candidate in scan(group=group)]
     try:
         distribution = distribution_of(name, records)
     except Failure:
-        if not forgotten(name):
+        if not forget_missing(name):
             raise
-        click.echo(f"{name} was not installed; it is not recorded any more.")
+        click.echo(f"{name} was not installed; its record is removed.")
         return
     others = sorted({record.name for record in records if record.distribution == distribution})
     if not yes:
         if not sys.stdin.isatty():
-            raise Failure(f"there is no terminal to ask on; add --yes to uninstall {distribution}", USAGE)
+            raise Failure(f"no terminal to ask on; add --yes to uninstall {distribution}", USAGE)
         click.confirm(f"Uninstall {distribution} (plugins: {', '.join(others)})?", abort=True)
     ctx.exit(_tell(uninstall_it(distribution)))
 
@@ -103,14 +103,14 @@ def uninstall(ctx: click.Context, name: str, yes: bool) -> None:
     "source",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Restore what is recorded for another environment, by its folder.",
+    help="The folder of another environment whose record to restore.",
 )
 @verbose_option
 @click.pass_context
 def restore(ctx: click.Context, source: Path | None) -> None:
-    """Install again what `deep plugins install` has installed here and is gone.
+    """Install missing plugins that `deep plugins install` installed here.
 
-    After a new Python, or a tool's upgrade. One that fails stops no other. Exit code 1 if any failed.
+    Use it after a new Python, or a tool's upgrade. A failure does not stop the others. Exit code 1 if any failed.
     """
     from deep_cli.installing import restore as restore_them
 
@@ -126,9 +126,9 @@ def restore(ctx: click.Context, source: Path | None) -> None:
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
-    help="A run that takes longer has failed; without it a run may take any time.",
+    help="A run that takes longer fails. Default: no limit.",
 )
-@click.option("--thorough", is_flag=True, help="Look for partners and further culprits too; takes more runs.")
+@click.option("--thorough", is_flag=True, help="Also look for partners and further culprits, in more runs.")
 @json_option
 @verbose_option
 @click.pass_context
@@ -150,8 +150,8 @@ def bisect(
     ctx.exit(find(command, keep=keep, seconds=timeout, thorough=thorough, as_json=as_json))
 
 
-def _tell(lines: Iterable[Told]) -> int:
-    """Print what is told as it comes; the exit code."""
+def _tell(lines: Iterable[ResultLine]) -> int:
+    """Print lines as they come; return the exit code."""
     code = 0
     for line in lines:
         click.echo(plain(line.text))

@@ -9,7 +9,7 @@ import click
 
 from deep_cli.finish import finish
 from deep_cli.flags import agent_options, config_option, verbose_option
-from deep_cli.screen import answers_alone, is_text
+from deep_cli.screen import is_text, redirect_prints
 
 __all__ = ["run"]
 
@@ -21,7 +21,7 @@ __all__ = ["run"]
     "--output",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="What stdout gets. Default: the answer as text.",
+    help="Format of stdout. Default: text.",
 )
 @config_option
 @verbose_option
@@ -41,7 +41,7 @@ def run(
     """Let the agent do TASK on the current folder.
 
     Progress goes to stderr, the answer to stdout. Exit code: 0 done, 1 failed, 2 usage or configuration, 3 an
-    approval was refused or could not be asked.
+    approval was denied or unanswered.
     """
     if not task.strip():
         raise click.UsageError("TASK is empty: say what to do.")
@@ -51,7 +51,7 @@ def run(
     from deep_cli.runner import run_task
     from deep_cli.terminal import TerminalReporter
 
-    with answers_alone() as stdout, TerminalReporter(None if output == "json" else stdout).open() as screen:
+    with redirect_prints() as stdout, TerminalReporter(None if output == "json" else stdout).open() as screen:
         given: Any = load_plugin_files(plugin_files)
         report = run_task(
             task,

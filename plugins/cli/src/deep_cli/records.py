@@ -1,8 +1,8 @@
-"""What was installed with `deep plugins install`, so that `deep plugins restore` can do it again.
+"""Record installations of `deep plugins install`, so that `deep plugins restore` can repeat them.
 
 One file, `installed.json` in the user's data folder:
 `{"schema": 1, "installed": [{"environment", "name", "requirement", "editable", "version"}]}`.
-It is replaced as a whole by one process at a time, and readable by its user only: an address may hold a password.
+One process at a time replaces it as a whole. Only its user can read it: an address may hold a password.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Entry:
-    """One distribution that was installed.
+    """One installed distribution.
 
     Attributes:
         environment: the folder of the environment.
         name: the distribution's canonical name.
-        requirement: what was typed, with an absolute path where it was a path.
+        requirement: the argument typed, with an absolute path if it is a path.
         editable: whether it was installed as a link to its folder.
-        version: what it was then.
+        version: its version at that time.
     """
 
     environment: str
@@ -48,17 +48,17 @@ class Entry:
 
 
 def file() -> Path:
-    """Where it is kept (platformdirs: `~/.local/share/deep/installed.json` on Linux)."""
+    """The file of the records (platformdirs: `~/.local/share/deep/installed.json` on Linux)."""
     from platformdirs import user_data_path
 
     return user_data_path("deep") / "installed.json"
 
 
 def read() -> list[Entry]:
-    """Every entry, of all environments, in the order of installation.
+    """Read every entry, of all environments, in order of installation.
 
     Raises:
-        Failure: the file is there and cannot be read.
+        Failure: the file exists and cannot be read.
     """
     path = file()
     try:
@@ -69,11 +69,11 @@ def read() -> list[Entry]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Failure(f"{path} cannot be read ({type(error).__name__}: {error}); mend it or remove it") from error
+        raise Failure(f"{path} cannot be read ({type(error).__name__}: {error}); fix it or remove it") from error
 
 
 def record(entries: Sequence[Entry]) -> None:
-    """Add entries, each in the place of an earlier one of the same distribution and environment.
+    """Add entries; each replaces an earlier one of the same distribution and environment.
 
     Raises:
         Failure: the file cannot be read or written.
@@ -84,7 +84,7 @@ def record(entries: Sequence[Entry]) -> None:
 
 
 def forget(environment: str, name: str) -> bool:
-    """Take an entry out; returns whether it was there.
+    """Remove an entry; return whether there was one.
 
     Raises:
         Failure: the file cannot be read or written.
@@ -100,7 +100,7 @@ def forget(environment: str, name: str) -> bool:
 
 @contextlib.contextmanager
 def _locked() -> Generator[None]:
-    """Read and write while nobody else does: two installations may end at the same moment. On Windows nothing waits."""
+    """Read and write exclusively: two installations may end at the same moment. On Windows there is no lock."""
     path = file()
     with contextlib.ExitStack() as lock:
         try:
@@ -110,7 +110,7 @@ def _locked() -> Generator[None]:
             if fcntl is not None:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
-            raise Failure(f"{path} cannot be written ({error.strerror})") from error
+            raise Failure(f"{path} is not writable ({error.strerror})") from error
         yield
 
 
@@ -126,4 +126,4 @@ def _write(entries: Sequence[Entry]) -> None:
     except OSError as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
-        raise Failure(f"{path} cannot be written ({error.strerror})") from error
+        raise Failure(f"{path} is not writable ({error.strerror})") from error

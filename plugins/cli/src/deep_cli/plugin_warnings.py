@@ -1,4 +1,4 @@
-"""Warnings about plugins and what the kernel logs, each as one dim line on stderr, once."""
+"""Show warnings about plugins and the kernel's log, each once, as one dim line on stderr."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import click
 
 from deep_core import PluginWarning
 
-from .advice import typeable
+from .advice import rewrite_advice
 from .screen import plain, redact
 
-__all__ = ["warnings_shown"]
+__all__ = ["show_warnings"]
 
 LOGGERS = ("deep_core", "deep")
-"""The kernel's, and the parent of the plugins' (`deep.<plugin>`)."""
+"""The kernel's logger, parent of the plugins' (`deep.<plugin>`)."""
 
 
 def _say(text: str) -> None:
-    click.echo(click.style(f"deep: warning: {plain(redact(typeable(text)))}", dim=True), err=True)
+    click.echo(click.style(f"deep: warning: {plain(redact(rewrite_advice(text)))}", dim=True), err=True)
 
 
 class _Lines(logging.Handler):
@@ -38,8 +38,8 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def warnings_shown() -> Generator[None]:
-    """While it is open, `PluginWarning`s and the kernel's log lines are shown; other warnings go their usual way."""
+def show_warnings() -> Generator[None]:
+    """Show `PluginWarning`s and the kernel's log while open; other warnings take their usual way."""
     seen: set[str] = set()
     handler = _Lines(seen)
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""What went wrong in one line: the cause, where, and what to type. Providers' errors, the kernel's, the rest."""
+"""Explain an error in one line: the cause, where, and what to type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .screen import one_line, redact
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
 
-__all__ = ["KEYS", "Explained", "explained", "key_variable", "no_model"]
+__all__ = ["KEYS", "ErrorLine", "explain_error", "key_variable", "no_model"]
 
 KEYS = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -30,32 +30,32 @@ KEYS = {
     "cohere": "CO_API_KEY",
     "huggingface": "HF_TOKEN",
 }
-"""Provider -> the variable that its key is read from (pydantic_ai.providers, 2.62 to 2.68); the usual ones."""
+"""Provider -> the environment variable of its key (pydantic_ai.providers, 2.62 to 2.68); the common providers."""
 EXAMPLE = "openai:gpt-5.2"
 WIDTH = 400
-"""Characters of somebody else's message that are shown; `--verbose` shows all of it."""
+"""Maximum characters shown of a foreign message; `--verbose` shows all."""
 
 _VARIABLE = re.compile(r"Set the `([A-Z0-9_]+)`")
 _GROUP = re.compile(r"pydantic-ai-slim\[([a-z0-9_,-]+)\]")
 
 
 @dataclass(frozen=True)
-class Explained:
-    """An error as the terminal shows it.
+class ErrorLine:
+    """An error as shown on the terminal.
 
     Attributes:
-        message: what is wrong, where, what to type; no secret of the host's environment is in it.
-        exit_code: 1, or 2 where the command line or the configuration is wrong.
+        message: what is wrong, where, what to type; secrets of the environment are redacted.
+        exit_code: 1, or 2 if the command line or the configuration is wrong.
     """
 
     message: str
     exit_code: int = FAILED
 
 
-def no_model() -> Explained:
+def no_model() -> ErrorLine:
     """The error for a run without a model."""
     variables = ", ".join(list(KEYS.values())[:3])
-    return Explained(
+    return ErrorLine(
         f"no model: name one with --model {EXAMPLE}, DEEP_MODEL={EXAMPLE}, or [agent] model in the user's config.toml; "
         f"its provider's key is read from the environment ({variables}, …). Without a key: deep demo",
         USAGE,
@@ -63,7 +63,7 @@ def no_model() -> Explained:
 
 
 def key_variable(model: str) -> str | None:
-    """The variable with the key for a model id, None where it is not one of the usual providers."""
+    """The variable with the key for a model id, None for an uncommon provider."""
     return KEYS.get(_provider(model))
 
 
@@ -72,48 +72,48 @@ def _provider(model: str) -> str:
     return {"openai-chat": "openai", "openai-responses": "openai", "google-gla": "google"}.get(provider, provider)
 
 
-def explained(error: BaseException, model: str = "") -> Explained:
-    """One line for an error.
+def explain_error(error: BaseException, model: str = "") -> ErrorLine:
+    """Explain an error in one line.
 
     Args:
-        error: anything that stopped a command.
+        error: any exception that ended a command.
         model: the model's id, for errors of its provider.
     """
-    found = _explained(error, model)
-    return Explained(redact(found.message), found.exit_code)
+    found = _explain(error, model)
+    return ErrorLine(redact(found.message), found.exit_code)
 
 
-def _explained(error: BaseException, model: str) -> Explained:
+def _explain(error: BaseException, model: str) -> ErrorLine:
     if isinstance(error, BaseExceptionGroup):
-        return _explained(cast("BaseExceptionGroup[BaseException]", error).exceptions[0], model)
+        return _explain(cast("BaseExceptionGroup[BaseException]", error).exceptions[0], model)
     if isinstance(error, ConfigError):
-        return Explained(str(error), USAGE)
+        return ErrorLine(str(error), USAGE)
     if isinstance(error, PluginError):
-        return Explained(str(error))
+        return ErrorLine(str(error))
     if isinstance(error, ImportError):
         return _missing_package(error)
-    # Only now: what comes from Pydantic AI has loaded it; the kinds above must not.
+    # Only now: errors of Pydantic AI mean that it is loaded; the kinds above must not load it.
     from pydantic_ai import exceptions
 
     from deep_core.plugin_api import UnmatchedExpression
 
     if isinstance(error, UnmatchedExpression):
-        return Explained(str(error), USAGE)
+        return ErrorLine(str(error), USAGE)
     if isinstance(error, exceptions.UserError):
         return _user_error(error, model)
     if isinstance(error, exceptions.UsageLimitExceeded):
-        return Explained(f"stopped: {one_line(str(error), WIDTH)}; --max-requests N allows more requests")
+        return ErrorLine(f"stopped: {one_line(str(error), WIDTH)}; --max-requests N allows more requests")
     if isinstance(error, exceptions.ModelAPIError):
         return _provider_error(error, model)
     if isinstance(error, exceptions.UnexpectedModelBehavior):
-        return Explained(f"{model} answered with something unusable: {_text(error)}; try again, or another --model")
+        return ErrorLine(f"{model} gave an unusable answer: {_text(error)}; try again, or another --model")
     if _from_metadata(error):
-        return Explained(f"the metadata of a package cannot be read ({_text(error)}); deep doctor says which one")
-    return Explained(f"{type(error).__name__}: {_text(error)}")
+        return ErrorLine(f"the metadata of a package cannot be read ({_text(error)}); deep doctor says which one")
+    return ErrorLine(f"{type(error).__name__}: {_text(error)}")
 
 
 def _from_metadata(error: BaseException) -> bool:
-    """Whether it was raised while entry points were read: pydantic asks every distribution for its own."""
+    """Whether reading entry points raised it: pydantic reads those of every distribution."""
     frames = traceback.walk_tb(error.__traceback__)
     return any(str(frame.f_globals.get("__name__")).startswith("importlib.metadata") for frame, _ in frames)
 
@@ -122,55 +122,55 @@ def _text(error: BaseException) -> str:
     return one_line(error_message(error), WIDTH) or "no message"
 
 
-def _missing_package(error: ImportError) -> Explained:
+def _missing_package(error: ImportError) -> ErrorLine:
     group = _GROUP.search(str(error))
     if group:
-        return Explained(
+        return ErrorLine(
             f"the provider's package is not installed: pip install 'pydantic-ai-slim[{group[1]}]' (or another --model)"
         )
-    return Explained(f"{type(error).__name__}: {_text(error)}")
+    return ErrorLine(f"{type(error).__name__}: {_text(error)}")
 
 
-def _user_error(error: Exception, model: str) -> Explained:
+def _user_error(error: Exception, model: str) -> ErrorLine:
     text = str(error)
     variable = _VARIABLE.search(text)
     if variable:
-        return Explained(
+        return ErrorLine(
             f"no key for {model or 'the model'}: set {variable[1]} (export {variable[1]}=…), or name another model "
             "with --model. Without a key: deep demo",
             USAGE,
         )
     if text.startswith("Unknown model"):
         provider = model.partition(":")[0]
-        # Pydantic AI suggests the nearest of all its models, whoever's: a misspelt provider is told as that.
+        # Pydantic AI suggests the nearest of all models; suggest the provider if that is misspelled.
         near = suggest(provider, KEYS) if provider not in KEYS and ":" in model else ""
         text = f"Unknown model: {model}.{near}" if near else one_line(text, WIDTH)
-        return Explained(
+        return ErrorLine(
             f"{text}{'' if text.endswith('?') else '.'} A model is named provider:name, as in --model {EXAMPLE}. "
             "Without a key: deep demo",
             USAGE,
         )
-    return Explained(one_line(text, WIDTH), USAGE if text.startswith("interrupt_on") else FAILED)
+    return ErrorLine(one_line(text, WIDTH), USAGE if text.startswith("interrupt_on") else FAILED)
 
 
-def _provider_error(error: ModelAPIError, model: str) -> Explained:
+def _provider_error(error: ModelAPIError, model: str) -> ErrorLine:
     from pydantic_ai import exceptions
 
     status: int | None = getattr(error, "status_code", None)
-    cause = _said(error)
+    cause = _provider_message(error)
     code = f" (HTTP {status})" if status else ""
     variable = key_variable(model) or "the provider's key"
     way: str
     if isinstance(error, exceptions.ModelAuthenticationError) or status in (401, 403):
         way = f"the key was refused{code}: check {variable}"
     elif isinstance(error, exceptions.ModelNotFoundError) or status == 404:
-        way = f"there is no such model or address{code}: check --model and the provider's base URL"
+        way = f"no such model or address{code}: check --model and the provider's base URL"
     elif isinstance(error, exceptions.ModelContextWindowExceededError):
         way = f"the conversation no longer fits the model's window{code}: use a larger model, or a smaller task"
     elif isinstance(error, exceptions.ModelQuotaExceededError):
         way = f"the account's quota is used up{code}: check the provider's billing page"
     elif isinstance(error, exceptions.ModelRateLimitError) or status == 429:
-        way = f"too many requests{code}: wait a little, then run it again"
+        way = f"too many requests{code}: wait, then run it again"
     elif isinstance(error, exceptions.ModelConnectionError):
         way = f"the provider cannot be reached: check the network{_base_url(model)}"
         cause = _cause(error)
@@ -178,16 +178,16 @@ def _provider_error(error: ModelAPIError, model: str) -> Explained:
         way = f"the provider failed{code}: run it again later, or use another --model"
     else:
         way = f"the provider refused the request{code}; --verbose shows all of it"
-    return Explained(f"{model or error.model_name}: {way}" + (f" [{cause}]" if cause else ""))
+    return ErrorLine(f"{model or error.model_name}: {way}" + (f" [{cause}]" if cause else ""))
 
 
 def _base_url(model: str) -> str:
     variable = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}.get(_provider(model))
-    return f", and {variable} where it is set" if variable else ""
+    return f", and {variable} if it is set" if variable else ""
 
 
-def _said(error: ModelAPIError) -> str:
-    """What the provider wrote, where its error has the usual shape: {"message": …} or {"error": {"message": …}}."""
+def _provider_message(error: ModelAPIError) -> str:
+    """The provider's message, if its error has the usual shape: {"message": …} or {"error": {"message": …}}."""
     body: Any = error.body
     if isinstance(body, dict) and isinstance(body.get("error"), dict):  # pyright: ignore[reportUnknownMemberType]
         body = body["error"]  # pyright: ignore[reportUnknownVariableType]
@@ -196,7 +196,7 @@ def _said(error: ModelAPIError) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost cause: `Connection error.` says less than what the socket said."""
+    """The innermost cause: the socket's message says more than `Connection error.`"""
     while error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__):
         error = error.__cause__ or error.__context__ or error
     return one_line(str(error), 200)
