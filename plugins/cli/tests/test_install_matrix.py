@@ -152,7 +152,7 @@ def comes_and_goes(place: Place, how: str) -> None:
         assert f"needs {needs}" in clash.err
         assert "deep-core 0.1.0 is installed" in clash.err
     nothing = place.plugins("install", "acme-nothing")
-    assert (nothing.code, "It brings no plugin" in nothing.out) == (1, True)
+    assert (nothing.code, "It has no plugin" in nothing.out) == (1, True)
     missing = place.plugins("install", "acme-no-such-thing")
     assert (missing.code, "acme-no-such-thing was not installed" in missing.err) == (1, True)
     assert place.active == {"weather"}
@@ -167,7 +167,7 @@ def comes_and_goes(place: Place, how: str) -> None:
 
     assert place.plugins("uninstall", "weather", "--yes").ok().out == "Uninstalled acme-weather.\n"
     assert place.active == {"cities"}
-    assert place.plugins("restore").ok().out == "acme-cities is there.\n"
+    assert place.plugins("restore").ok().out == "acme-cities is installed.\n"
 
 
 # -- virtual environments ----------------------------------------------------------------------------------------------
@@ -269,8 +269,8 @@ def test_a_read_only_environment_says_what_to_type_and_nothing_is_half_done(
     assert (done.code, done.out) == (1, "")
     assert "nothing was changed: " in done.err
     assert "is not writable" in done.err
-    typed = done.err.partition("can be written: ")[2].partition("; or make")[0]
-    own = done.err.partition("of your own: ")[2].strip()
+    typed = done.err.partition("With write access, type: ")[2].partition("; or make")[0]
+    own = done.err.partition("your own environment: ")[2].strip()
     assert own.startswith("python3 -m venv ~/deep && ~/deep/bin/python -m pip install ")
     assert shlex.split(own)[-2:] == ["deep-cli", "acme-weather"]
     assert place.plugins("uninstall", "cli", "--yes", env={"TMPDIR": "/tmp"}).code == 1
@@ -426,7 +426,7 @@ def test_an_environment_of_uvx_is_not_changed(tmp_path: Path, shop: Path) -> Non
     place = Place(tmp_path, shop, path=f"{only(tmp_path, uv)}:{SYSTEM}")
     done = place.run("uv", "tool", "run", "--from", "deep-cli", "deep", "plugins", "install", "acme-weather")
     assert done.code == 1
-    assert "made for one run" in done.err
+    assert "temporary environment" in done.err
     assert "uv tool install deep-cli --with acme-weather" in done.err
 
 

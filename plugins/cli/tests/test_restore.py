@@ -47,11 +47,11 @@ def test_what_is_gone_comes_back_and_what_is_there_is_left_alone(run: Any) -> No
     run.deep.environment.uninstall(SUN)  # as an environment that was made anew: nobody asked deep
     assert active(run) == {"moon"}
     out = run("restore", load=True).ok().out
-    assert "acme-moon is there." in out
+    assert "acme-moon is installed." in out
     assert "Installed acme-sun 1.0" in out
     assert "plugin sun 1.0 (acme-sun) is active: deep_prompt_sections" in out
     assert active(run) == {"moon", "sun"}
-    assert run("restore").ok().out == "acme-moon is there.\nacme-sun is there.\n"
+    assert run("restore").ok().out == "acme-moon is installed.\nacme-sun is installed.\n"
 
 
 def test_one_that_fails_stops_no_other_and_is_told(run: Any) -> None:
@@ -116,7 +116,7 @@ def test_nothing_recorded_is_told(run: Any) -> None:
 def test_what_was_uninstalled_by_other_means_is_forgotten_when_uninstalled_here(run: Any) -> None:
     run("install", "acme-sun").ok()
     run.deep.environment.uninstall(SUN)
-    assert "is not recorded any more" in run("uninstall", "acme-sun", "--yes").ok().out
+    assert "its record is removed" in run("uninstall", "acme-sun", "--yes").ok().out
     assert run("restore").code == 1
 
 
