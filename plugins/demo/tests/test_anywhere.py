@@ -51,7 +51,7 @@ async def test_notes_of_someone_else_are_not_overwritten(make_agent: Maker, tmp_
 async def test_in_an_empty_folder_it_says_that_it_found_nothing(make_agent: Maker, tmp_path: Path) -> None:
     result = await make_agent(tmp_path, interrupt_on=False).run("go", deps=create_default_deps())
     assert list(tmp_path.iterdir()) == []
-    assert result.output.startswith("I could do nothing here.")
+    assert result.output.startswith("I could not do anything here.")
 
 
 async def test_tests_that_fail_for_another_reason_are_reported(make_agent: Maker, tmp_path: Path) -> None:

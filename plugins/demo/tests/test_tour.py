@@ -163,8 +163,8 @@ async def test_without_the_filesystem_plugin_it_ends_and_says_what_is_missing(ma
     agent = make_agent(project, without=["filesystem"], interrupt_on=False)
     deps = create_default_deps()
     result = await agent.run(PROMPT, deps=deps)
-    assert result.output.startswith("I could do nothing here.")
-    assert "ls is not offered" in result.output
+    assert result.output.startswith("I could not do anything here.")
+    assert "ls is not available" in result.output
     assert "deep-filesystem" in result.output
     assert {todo.status for todo in deps.todos} == {"blocked"}
 
@@ -194,7 +194,7 @@ async def test_without_any_one_tool_it_ends_cleanly(make_agent: Maker, project: 
     assert tool not in called(result.all_messages())
     assert result.output.startswith("What I did:")
     found_all_the_same = ("grep", "write_todos")
-    assert (f"{tool} is not offered" in result.output) == (tool not in found_all_the_same)
+    assert (f"{tool} is not available" in result.output) == (tool not in found_all_the_same)
 
 
 async def test_a_refused_edit_is_repeated_after_reading_again(make_agent: Maker, project: Path) -> None:

@@ -161,7 +161,7 @@ async def test_what_was_removed_can_be_written_again_and_is_said(session: Any) -
     await session.ok("write_file", "f", "a\n")
     await session.workspace.remove("f")
     assert "no such file" in await session.failed("edit_file", "f", "a", "b")
-    assert "had been removed" in await session.ok("write_file", "f", "b\n")
+    assert "was removed since" in await session.ok("write_file", "f", "b\n")
 
 
 async def test_a_file_seen_in_part_is_not_replaced_but_edited(workspace: Workspace, new_session: Any) -> None:
@@ -179,7 +179,7 @@ async def test_a_file_seen_in_part_is_not_replaced_but_edited(workspace: Workspa
 async def test_a_cut_line_counts_as_seen_when_it_was_read_on(workspace: Workspace, new_session: Any) -> None:
     session = new_session(workspace, line_chars=10)
     await workspace.write_bytes("f", b"a" * 30 + b"\nb\n")
-    assert "aaaaaaaaaa [line goes on: byte=10]\n2\tb" in await session.ok("read_file", "f")
+    assert "aaaaaaaaaa [line continues: byte=10]\n2\tb" in await session.ok("read_file", "f")
     assert "read on from byte=10" in await session.failed("write_file", "f", "x\n")
     await session.ok("read_file", "f", byte=10)
     await session.ok("write_file", "f", "x\n")
@@ -273,7 +273,7 @@ async def test_a_large_file_is_not_replaced_as_a_whole(root: Path, new_session: 
     await _large(root)
     session = new_session(Workspace(local_backend(root)))
     await session.ok("read_file", "big.log")
-    assert "large file of which you saw 1 pages" in await session.failed("write_file", "big.log", "x")
+    assert "is large and you saw only 1 of its pages" in await session.failed("write_file", "big.log", "x")
 
 
 async def test_above_the_limit_a_file_is_read_only(root: Path, new_session: Any) -> None:
@@ -281,7 +281,7 @@ async def test_above_the_limit_a_file_is_read_only(root: Path, new_session: Any)
     session = new_session(Workspace(local_backend(root)), max_bytes=1_000_000)
     await session.ok("read_file", "big.log", offset=50_000)
     for call in (("edit_file", "big.log", "a", "b"), ("write_file", "big.log", "x")):
-        assert "too large for this (4,900,000 bytes, the limit is 1,000,000)" in await session.failed(*call)
+        assert "too large (4,900,000 bytes, the limit is 1,000,000)" in await session.failed(*call)
 
 
 async def test_without_ranges_a_large_file_is_refused_unread(root: Path, new_session: Any) -> None:
@@ -300,7 +300,7 @@ async def test_one_line_of_many_megabytes_is_cut_with_a_way_on(root: Path, new_s
     (root / "f.json").write_bytes(b"[" + b"1," * 5_000_000 + b"1]")
     session = new_session(Workspace(local_backend(root)))
     page = await session.ok("read_file", "f.json")
-    assert "[line goes on: byte=4000]" in page
+    assert "[line continues: byte=4000]" in page
     assert len(page) < 5000
     assert "next byte=6040000" in await session.ok("read_file", "f.json", byte=6_000_000)
 

@@ -124,7 +124,7 @@ async def test_an_answer_does_not_repeat_more_than_a_part(session: Any) -> None:
 async def test_a_link_that_leads_nowhere_is_said_to_be_one(root: Path, new_session: Any) -> None:
     (root / "link").symlink_to("nowhere")
     told = await new_session(Workspace(local_backend(root))).failed("read_file", "link")
-    assert told == "link: no such file or directory. There is a link of this name that leads nowhere."
+    assert told == "link: no such file or directory. It is a broken link."
 
 
 async def test_glob(session: Any) -> None:
@@ -157,7 +157,7 @@ async def test_links_are_listed_and_not_entered(root: Path, new_session: Any) ->
 
 async def test_grep_refuses_what_it_cannot_search(session: Any) -> None:
     assert "invalid regular expression" in await session.failed("grep", "(")
-    assert "one line at a time" in await session.failed("grep", "a\\nb")
+    assert "searches line by line" in await session.failed("grep", "a\\nb")
     assert "pattern is empty" in await session.failed("grep", "")
     assert "without its" in await session.failed("grep", "a", ".", "{a")
     assert await session.ok("grep", "a") == "No matches for 'a' in the working directory."
@@ -169,7 +169,7 @@ async def test_grep_says_what_it_left_out_of_the_one_file_that_was_named(
     session = new_session(workspace)
     await workspace.write_bytes("binary", b"needle\0")
     assert await session.failed("grep", "needle", "binary") == (
-        "binary is a binary file (it has NUL bytes): grep leaves it out. Use a command."
+        "binary is a binary file (it has NUL bytes): grep skips it. Use a command."
     )
     assert "No matches" in await session.ok("grep", "needle")
     os.mkfifo(root / "fifo")
@@ -183,14 +183,14 @@ async def test_grep_says_what_is_written_otherwise(session: Any) -> None:
         r"No matches for 'one\\|two' in the working directory. `\|` is the character |; "
         "between alternatives write | alone."
     )
-    assert "leaves none out" in await session.failed("grep", "two", glob="!f")
+    assert "cannot exclude files" in await session.failed("grep", "two", glob="!f")
 
 
 async def test_grep_shows_part_of_a_wide_line(session: Any) -> None:
     await session.ok("write_file", "f", "x" * 1000 + "\n" + "x" * 5000 + "\n")
     first, second = (await session.ok("grep", "x", output_mode="content")).splitlines()
     assert first == "f:1: " + "x" * 300 + "..."
-    assert second == "f:2: [a line of more than 4,000 bytes]"
+    assert second == "f:2: [line of more than 4,000 bytes]"
 
 
 async def test_execute(root: Path, new_session: Any) -> None:
@@ -202,11 +202,11 @@ async def test_execute(root: Path, new_session: Any) -> None:
     long = await session.ok("execute", "seq 1 1000; echo the error >&2")
     pointer, _, shown = long.partition("\n")
     assert shown.startswith("1\n2\n")
-    assert "characters left out" in shown
+    assert "characters omitted" in shown
     assert shown.endswith("1000\n[stderr]\nthe error")
     assert len(long) < 350
     whole = "".join(f"{n}\n" for n in range(1, 1001)) + "\n[stderr]\nthe error\n"
-    stored = re.fullmatch(r"\[all 3,913 characters of it: (\.deep/results/execute-[0-9a-f]{12}\.txt)\]", pointer)
+    stored = re.fullmatch(r"\[all 3,913 characters: (\.deep/results/execute-[0-9a-f]{12}\.txt)\]", pointer)
     assert stored is not None
     assert (root / stored[1]).read_text() == whole
     message = await session.failed("execute", "echo begun; sleep 30", timeout=3)
@@ -225,7 +225,7 @@ async def test_long_output_is_shown_where_it_cannot_be_kept(root: Path, new_sess
 
 
 async def test_execute_without_commands(new_session: Any) -> None:
-    assert "runs no commands" in await new_session(Workspace(memory_backend())).failed("execute", "true")
+    assert "cannot run commands" in await new_session(Workspace(memory_backend())).failed("execute", "true")
 
 
 async def test_a_workspace_that_is_gone_is_not_the_models_mistake(root: Path, new_session: Any) -> None:

@@ -216,7 +216,7 @@ async def test_precedence_and_what_is_shadowed(
     )
     result = await agent.run("go", deps=create_default_deps())
     listed, loaded = results(result.all_messages())
-    assert "- deploy (project, stands before project " in listed
+    assert "- deploy (project, replaces project " in listed
     assert f"user {theirs}" in listed
     assert "The option's." in listed
     assert "- mine (user): Only the user's." in listed

@@ -87,7 +87,7 @@ async def test_the_toolset_works_in_any_agent(
     assert "From memory." in one
     assert "From a folder." in two
     assert resource == "X"
-    assert "is not there" in missing
+    assert "does not exist" in missing
 
 
 def test_every_public_name_is_exported() -> None:

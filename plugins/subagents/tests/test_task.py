@@ -88,7 +88,7 @@ async def test_a_slip_of_the_model_is_a_result_that_it_can_act_on(
 async def test_a_report_is_bounded_and_says_so(make_agent: MakeAgent, deps: Any) -> None:
     agent = make_agent(delegate("x" * 1000).model, subagents={"max_result_chars": 300})
     result = await agent.run("go", deps=deps)
-    assert result.output == f"success:{'x' * 300}\n[700 more characters of the report were cut]"
+    assert result.output == f"success:{'x' * 300}\n[700 more characters of the report omitted]"
 
 
 async def test_calls_made_together_run_at_the_same_time(make_agent: MakeAgent, deps: Any) -> None:
@@ -174,7 +174,7 @@ def test_a_type_checks_itself(wrong: dict[str, Any]) -> None:
 
 
 def test_two_configured_types_of_one_name_are_refused(kernel: Kernel) -> None:
-    with pytest.raises(ConfigError, match="two types are called 'reviewer'"):
+    with pytest.raises(ConfigError, match="two types are named 'reviewer'"):
         kernel.create_agent("test", subagents={"types": [REVIEWER, REVIEWER]})
 
 
@@ -465,5 +465,5 @@ async def test_a_misspelt_tool_of_a_type_is_told_and_nothing_wider_runs(make_age
 
 async def test_what_is_no_agent_in_the_session_is_the_applications_error(make_agent: MakeAgent, deps: Any) -> None:
     deps.state[SUBAGENTS]["oracle"] = "an oracle"
-    with pytest.raises(Exception, match=r"put a Pydantic AI agent there|no attribute 'description'"):
+    with pytest.raises(Exception, match=r"use a Pydantic AI agent|no attribute 'description'"):
         await make_agent(delegate(subagent_type="oracle").model).run("go", deps=deps)

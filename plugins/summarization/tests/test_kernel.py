@@ -213,5 +213,5 @@ async def test_what_could_not_be_stored_is_said(make_agent: MakeAgent, caplog: p
     deps = create_default_deps(ReadOnlyWorkspace(Workspace(memory_backend())))
     result = await agent.run("go on", deps=deps, message_history=talk(8, chars=900))
     head = str(result.all_messages()[0])
-    assert "were not stored: the workspace could not keep them (WorkspaceReadOnlyError)" in head
+    assert "were not stored: the workspace could not store them (WorkspaceReadOnlyError)" in head
     assert "could not be stored" in caplog.text

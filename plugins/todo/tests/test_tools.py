@@ -51,7 +51,7 @@ async def test_a_list_is_written_read_and_changed(make_agent: Maker, results: Re
             "Summary: 0 completed, 1 in progress, 1 pending",
         ),
         ("success", "Updated 2 todos: 1 completed, 0 in progress, 0 pending, 1 blocked."),
-        ("success", 'The list is empty now. No longer in the list and not completed: "Fix the bug".'),
+        ("success", 'The list is now empty. No longer in the list and not completed: "Fix the bug".'),
     ]
     assert deps.todos == []
 
@@ -92,7 +92,7 @@ async def test_a_mistake_is_explained_and_changes_nothing(
     assert result.output == "done"
     for outcome, text in results(result.all_messages())[1:]:
         assert outcome == "failed"
-        assert all(part in text for part in [*told, "The list stays as it was."])
+        assert all(part in text for part in [*told, "The list is unchanged."])
     assert [t.content for t in deps.state[TODOS]] == ["Keep me"]
 
 

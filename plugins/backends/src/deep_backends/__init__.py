@@ -1,6 +1,6 @@
 """Backends for deep agents: memory, local (confined), composite and docker.
 
-Public names are loaded on first use, so that finding this plugin imports neither pydantic nor Pydantic AI.
+Public names are loaded on first use: discovery imports neither pydantic nor Pydantic AI.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_options() -> type[BackendsOptions]:
-    """The options of `[plugins.backends]`."""
+    """Return the options of `[plugins.backends]`."""
     from .options import BackendsOptions
 
     return BackendsOptions
@@ -101,7 +101,7 @@ def deep_options() -> type[BackendsOptions]:
 
 @hookimpl
 def deep_backends(context: AgentContext) -> Mapping[str, BackendFactory]:
-    """The backends that can be chosen by name."""
+    """Add the backends that can be chosen by name."""
     from .factories import composite_by_name, docker_by_name, local_by_name, memory_by_name
 
     return {

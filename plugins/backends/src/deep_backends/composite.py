@@ -1,4 +1,4 @@
-"""The composite backend: one tree of paths made of several backends, each mounted at a prefix."""
+"""The composite backend: one tree of paths over several backends, each mounted at a prefix."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from pydantic_ai.workspaces import (
     WorkspaceRef,
 )
 
-from .errors import ConfinementError, UnsupportedOperationError, shown
+from .errors import ConfinementError, UnsupportedOperationError, quote_path
 from .protocols import SupportsGuardedWrite, SupportsProtect, SupportsRangeRead, SupportsStreamWrite, check_range
 
 __all__ = ["CommandCompositeBackend", "CompositeBackend"]
 
 SMALL_FILE_BYTES = 1024 * 1024
-"""A file up to this size is read whole for a range where the backend behind the route has no range reads."""
+"""Up to this size, a range is cut from the whole file if the routed backend cannot read ranges."""
 
 
 def _filesystem(backend: WorkspaceBackend) -> SupportsFilesystem:
-    # Pydantic AI's facade derives file operations from commands for a backend that has only those, as docker's.
+    # Pydantic AI's facade derives file operations from commands, for backends such as docker's.
     return backend if isinstance(backend, SupportsFilesystem) else Workspace(backend)
 
 
@@ -43,7 +43,7 @@ def _within(path: str, directory: str) -> bool:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a path of the composite is: the backend, the path as that one knows it, and the mount (None: default)."""
+    """The backend of a path, the path inside that backend, and its mount (None: default)."""
 
     backend: WorkspaceBackend
     files: SupportsFilesystem
@@ -52,7 +52,7 @@ class _Place:
 
 
 class _Named:
-    """Puts the composite's path into an error that names the path of a mounted backend, which nobody here knows."""
+    """Put the composite's path into an error that has a mounted backend's path, which callers do not know."""
 
     __slots__ = ("_path",)
 
@@ -77,16 +77,16 @@ class CompositeBackend(
     SupportsStreamWrite,
     SupportsGuardedWrite,
 ):
-    """A default backend, with other backends mounted at path prefixes in it.
+    """A default backend with other backends mounted at path prefixes.
 
-    The longest prefix wins, by whole names. What follows the prefix is a path relative to the mounted backend's
-    working directory: with `{"/project/": backend}`, `/project/a.txt` is `a.txt` there. Paths are normalised first, so
-    `..` never crosses from one backend into another unseen; each backend enforces its own confinement. Listing
+    The longest prefix wins, by whole names. The rest of the path is relative to the mounted backend's
+    working directory: with `{"/project/": backend}`, `/project/a.txt` is `a.txt` there. Paths are normalized first, so
+    `..` never crosses from one backend into another unnoticed; each backend enforces its own confinement. Listing
     a directory shows the mounts in it; mounts, and directories above one, cannot be removed.
 
-    Commands go to the default backend, which does not see the mounts; with a default that runs none, nor does this.
-    The optional protocols reach whatever the backend at the path supports; where it does not, the operation is refused
-    with `UnsupportedOperationError`, except that a range of a file up to 1 MiB is cut from the whole.
+    Commands go to the default backend, which does not see the mounts; if it cannot run commands, nor can the composite.
+    The optional protocols work if the backend at the path supports them; else the operation raises
+    `UnsupportedOperationError`, except that a range of a file up to 1 MiB is cut from the whole.
 
     Args:
         default: Answers for every other path; its working directory is the composite's.
@@ -97,7 +97,7 @@ class CompositeBackend(
     """
 
     def __new__(cls, default: WorkspaceBackend, routes: Mapping[str, WorkspaceBackend]) -> Self:
-        """Choose the class with `run` for a default that runs commands: the protocols are told by the methods."""
+        """Choose the class with `run` for a default that runs commands: `isinstance` with a protocol checks methods."""
         if cls is CompositeBackend and isinstance(default, SupportsCommands):
             return super().__new__(CommandCompositeBackend)  # pyright: ignore[reportArgumentType]
         return super().__new__(cls)
@@ -117,14 +117,14 @@ class CompositeBackend(
     def _prefix(prefix: str) -> str:
         normal = posixpath.normpath(f"/{prefix.lstrip('/')}") if prefix.startswith("/") else posixpath.normpath(prefix)
         if not prefix or normal in ("/", ".") or normal.split("/")[0] == ".." or "\0" in prefix:
-            raise ValueError(f"routes: {prefix!r} is no prefix: give a path such as '/project/' or 'notes/'")
+            raise ValueError(f"routes: {prefix!r} is not a prefix: give a path such as '/project/' or 'notes/'")
         return normal
 
     @property
     def ref(self) -> WorkspaceRef | None:
-        """`WorkspaceRef("deep-composite", …)` naming the default's ref and the prefixes; `None` while that is.
+        """`WorkspaceRef("deep-composite", …)` with the default's ref and the prefixes; `None` while that is.
 
-        The mounted backends are configuration: the application mounts them again, so their refs are no part of it.
+        The mounted backends are configuration: the application mounts them again, so their refs are not included.
         """
         if self._ref is None and (ref := self._default.ref) is not None:
             prefixes = hashlib.sha256("\0".join(sorted(self._given)).encode("utf-8", "surrogateescape")).hexdigest()
@@ -132,7 +132,7 @@ class CompositeBackend(
         return self._ref
 
     def protect(self, *paths: str | os.PathLike[str]) -> None:
-        """Pass `paths`, of the host, to every backend here that can protect them."""
+        """Pass `paths`, of the host, to every backend that can protect them."""
         for backend in (self._default, *self._given.values()):
             if isinstance(backend, SupportsProtect):
                 backend.protect(*paths)
@@ -142,7 +142,7 @@ class CompositeBackend(
         return await self._default.working_dir()
 
     async def _mounted(self) -> dict[str, _Place]:
-        """The mounts by absolute prefix, longest first, found at the first operation."""
+        """Resolve the mounts by absolute prefix, longest first, at the first operation."""
         if self._mounts is None:
             working_dir = await self._default.working_dir()
             mounts: dict[str, WorkspaceBackend] = {
@@ -172,9 +172,9 @@ class CompositeBackend(
     async def _place(self, path: str) -> _Place:
         mounts = await self._mounted()
         if "\0" in path:
-            raise ValueError(f"a path cannot hold a NUL byte: {shown(path)}")
+            raise ValueError(f"a path cannot hold a NUL byte: {quote_path(path)}")
         if not path.startswith("/"):
-            raise ValueError(f"the path must be absolute, got {shown(path)}")
+            raise ValueError(f"the path must be absolute, got {quote_path(path)}")
         normal = posixpath.normpath(f"/{path.lstrip('/')}")
         for mount, place in mounts.items():
             if _within(normal, mount):
@@ -183,23 +183,23 @@ class CompositeBackend(
         return _Place(self._default, self._default_files, normal, None)
 
     async def route(self, path: str) -> tuple[WorkspaceBackend, str]:
-        """The backend that answers for `path`, and the path as that backend knows it."""
+        """Return the backend for `path`, and the path inside that backend."""
         place = await self._place(path)
         return place.backend, place.path
 
     def _names_above(self, place: _Place) -> set[str] | None:
-        """The names that mounts put into the default's directory at `place`, or `None` where no mount is below it."""
+        """List the names that mounts add to the default's directory at `place`; `None` if no mount is below it."""
         return self._above.get(place.path) if place.mount is None else None
 
     def _unsupported(self, path: str, place: _Place, protocol: str) -> UnsupportedOperationError:
         where = f"the backend mounted at {place.mount!r}" if place.mount else "the default backend"
         return UnsupportedOperationError(
-            f"{shown(path)}: {where} ({type(place.backend).__name__}) has no {protocol}; "
+            f"{quote_path(path)}: {where} ({type(place.backend).__name__}) lacks {protocol}; "
             "use read_bytes or write_bytes there, or mount a backend that has it"
         )
 
     async def read_bytes(self, path: str) -> bytes:
-        """The file's content, from the backend at `path`."""
+        """Read a file through the backend at `path`."""
         place = await self._place(path)
         if self._names_above(place) is not None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -260,7 +260,7 @@ class CompositeBackend(
             return await place.backend.write_if(place.path, data, expected=expected)
 
     async def stat(self, path: str) -> FileEntry:
-        """What is at `path`; a mount, and what is above one, is a directory."""
+        """Describe `path`; a mount, and a directory above one, is a directory."""
         place = await self._place(path)
         name = posixpath.basename(posixpath.normpath(path))
         if self._names_above(place) is not None:
@@ -269,7 +269,7 @@ class CompositeBackend(
             return replace(await place.files.stat(place.path), name=name, path=path)
 
     async def list_dir(self, path: str) -> Sequence[FileEntry]:
-        """The entries of the backend at `path`, with the mounts in that directory, sorted by name."""
+        """List the backend at `path`, with the mounts in that directory, sorted by name."""
         place = await self._place(path)
         names = self._names_above(place)
         try:
@@ -278,7 +278,7 @@ class CompositeBackend(
         except (FileNotFoundError, ConfinementError):
             if names is None:
                 raise
-            found = ()  # a directory that only the mounts below it make, such as `/` over a confined default
+            found = ()  # a directory that exists only for mounts below it, such as `/` over a confined default
         entries = {entry.name: replace(entry, path=posixpath.join(path, entry.name)) for entry in found}
         for name in names or ():
             entries[name] = FileEntry(name=name, path=posixpath.join(path, name), is_dir=True, size=None)
@@ -295,33 +295,33 @@ class CompositeBackend(
         """Remove through the backend at `path`.
 
         Raises:
-            ValueError: The path is a mount, or has one below it, or is what the backend itself refuses.
+            ValueError: The path is a mount, or has one below it, or the backend rejects it.
         """
         place = await self._place(path)
         if self._names_above(place) is not None:
-            raise ValueError(f"cannot remove {shown(path)}: another backend is mounted below it")
+            raise ValueError(f"cannot remove {quote_path(path)}: another backend is mounted below it")
         if place.mount is not None and posixpath.normpath(path) == place.mount:
-            raise ValueError(f"cannot remove {shown(path)}: another backend is mounted there")
+            raise ValueError(f"cannot remove {quote_path(path)}: another backend is mounted there")
         with _Named(path):
             await place.files.remove(place.path)
 
     async def exists(self, path: str) -> bool:
-        """Whether something is at `path`."""
+        """Whether `path` exists."""
         place = await self._place(path)
         return self._names_above(place) is not None or await place.files.exists(place.path)
 
     async def realpath(self, path: str) -> str:
-        """Where `path` leads, as a path of the composite.
+        """Resolve `path`, as a path of the composite.
 
         Raises:
-            ConfinementError: A link in a mounted backend leads out of what is mounted, or a link leads to what a mount
-                hides: that name is another file's here.
+            ConfinementError: A link in a mounted backend leads out of it, or a link leads to a path that a mount
+                hides, where another file has that name.
         """
         place = await self._place(path)
         if self._names_above(place) is not None:
             return place.path
         mounts = await self._mounted()
-        # As it came, where it can be: `link/..` climbs from the link's target, which normalising would not see.
+        # Unchanged, if possible: `link/..` climbs from the link's target, which normalizing would ignore.
         if place.mount is None:
             asked = path
         elif path.startswith(f"{place.mount}/"):
@@ -345,7 +345,7 @@ class CompositeBackend(
 
 
 class CommandCompositeBackend(CompositeBackend, SupportsCommands):
-    """A composite whose default backend runs commands; `CompositeBackend(…)` makes one where it does."""
+    """A composite whose default backend runs commands; `CompositeBackend(…)` chooses this class."""
 
     async def run(
         self,
@@ -355,5 +355,5 @@ class CommandCompositeBackend(CompositeBackend, SupportsCommands):
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the protocol's parameter
     ) -> CommandResult:
-        """Run a command in the default backend; it does not see what is mounted."""
+        """Run a command in the default backend; it does not see the mounts."""
         return await cast("SupportsCommands", self._default).run(command, shell=shell, env=env, timeout=timeout)

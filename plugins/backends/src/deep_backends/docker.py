@@ -1,4 +1,4 @@
-"""The docker backend: pydantic-ai-backend's container workspace, with its two ways to be missing said clearly."""
+"""The docker backend: pydantic-ai-backend's container workspace, with clear errors if docker is missing."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["DockerBackend", "require_docker"]
 
 _NEEDED = ("pydantic_ai_backends", "httpx", "docker")
-"""What the extra brings; pydantic-ai-backend 0.2.37 imports httpx for every workspace, its extra `docker` lacks it."""
+"""The packages of the extra; pydantic-ai-backend 0.2.37 imports httpx, which its extra `docker` lacks."""
 
 
 class DockerBackend(WorkspaceBackend, SupportsCommands):
-    """A container of this machine's Docker engine; what runs in it reaches the host's files only where mounted.
+    """A container of this machine's Docker engine; it reaches the host's files only through mounts.
 
-    Commands only: `ctx.workspace` makes its file operations from them, in the container. The container is made at
-    the first operation, kept after the run, and found again by its ref. Of the host's environment it sees nothing
-    but what was passed.
+    Commands only: `ctx.workspace` derives file operations from them, in the container. The container is created at
+    the first operation, kept after the run, and found again by its ref. It sees only those variables of the host's
+    environment that `env` names.
     """
 
     def __init__(self, workspace: DockerWorkspace, ref: WorkspaceRef | None = None) -> None:
@@ -74,7 +74,7 @@ class DockerBackend(WorkspaceBackend, SupportsCommands):
             raise _unreachable(error) from error
 
     async def dispose(self) -> None:
-        """Remove the container with everything in it that is not mounted. One that is gone, or never was, is fine.
+        """Remove the container with all of its files that are not mounted. A missing container is fine.
 
         Raises:
             WorkspaceUnavailableError: No Docker engine answers.
@@ -89,10 +89,10 @@ class DockerBackend(WorkspaceBackend, SupportsCommands):
 
 
 def _unreachable(error: Exception) -> Exception:
-    """The error to raise for `error`: itself, or what it means where the engine could not be reached at all."""
+    """Return the error to raise: itself, or an explanation if the engine could not be reached."""
     from docker.errors import APIError, DockerException  # pyright: ignore[reportMissingModuleSource] - an extra
 
-    # An APIError is an answer of a running engine. Anything else of docker's is the client that found none.
+    # An APIError is an answer of a running engine. Docker's other errors mean that the client found no engine.
     if not isinstance(error, DockerException) or isinstance(error, APIError):
         return error
     return WorkspaceUnavailableError(
@@ -101,7 +101,7 @@ def _unreachable(error: Exception) -> Exception:
 
 
 def require_docker() -> None:
-    """Look for what the extra brings.
+    """Check that the packages of the extra are installed.
 
     Raises:
         MissingExtra: `deep-backends[docker]` is not installed.

@@ -1,4 +1,4 @@
-"""The errors that our backends add to Pydantic AI's: each says what was refused, where, and what to do."""
+"""The errors that our backends add to Pydantic AI's; each says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ __all__ = ["ConfinementError", "FileTooLargeError", "ProtectedPathError", "Unsup
 _SHOWN = 200
 
 
-def shown(path: str) -> str:
-    """`path` as an error shows it: quoted, and cut where a very long one would bury the message."""
+def quote_path(path: str) -> str:
+    """Quote `path` for an error, truncated if very long."""
     return repr(path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…")
 
 
 class ConfinementError(WorkspaceError, PermissionError, ValueError):
     """A path leads outside the directory that the backend is confined to.
 
-    A `PermissionError` because access is refused, a `ValueError` because the workspace contract asks
-    for one when the root's ancestors are removed, and a `WorkspaceError` because the refusal is deliberate.
+    A `PermissionError` because access is denied, a `ValueError` because the workspace protocol requires
+    one for removing the root's ancestors, and a `WorkspaceError` because it is deliberate.
 
     Attributes:
         path: The path as the caller gave it.
@@ -30,18 +30,18 @@ class ConfinementError(WorkspaceError, PermissionError, ValueError):
 
     @classmethod
     def outside(cls, path: str, root: str) -> ConfinementError:
-        """The error for a `path` that leads outside `root`."""
+        """Build the error for a `path` that leads outside `root`."""
         error = cls(
-            f"{shown(path)} leads outside the workspace {root!r}: use a path below it, or give the backend another root"
+            f"{quote_path(path)} leads outside the workspace {root!r}: use a path below it, or choose another root"
         )
         error.path, error.root = path, root
         return error
 
     @classmethod
     def hidden(cls, path: str, mount: str) -> ConfinementError:
-        """The error for a `path` whose link leads to what `mount` hides."""
+        """Build the error for a `path` whose link leads to a path that `mount` hides."""
         error = cls(
-            f"{shown(path)} leads through a link to what {mount!r} hides, where another backend is mounted: "
+            f"{quote_path(path)} leads through a link to a path hidden by the backend mounted at {mount!r}: "
             "use another path"
         )
         error.path, error.root = path, mount
@@ -49,14 +49,14 @@ class ConfinementError(WorkspaceError, PermissionError, ValueError):
 
 
 class ProtectedPathError(ConfinementError):
-    """A write below the interpreter's packages, or to a config file that was read, was refused; reading is allowed."""
+    """A write to the interpreter's packages or to a config file in use was denied; reading is allowed."""
 
     @classmethod
     def below(cls, path: str, root: str, protected: str) -> ProtectedPathError:
-        """The error for a change of `path`, which is, lies below, or contains `protected`."""
+        """Build the error for a change of `path`, which is, is below, or contains `protected`."""
         error = cls(
-            f"refused to change {shown(path)}: {protected!r} is protected (the running interpreter's packages, "
-            "or a configuration file that was read); write elsewhere, or ask a person to change it"
+            f"cannot change {quote_path(path)}: {protected!r} is protected (the running interpreter's packages, "
+            "or a configuration file in use); write elsewhere, or ask the user to change it"
         )
         error.path, error.root = path, root
         return error
@@ -75,9 +75,9 @@ class FileTooLargeError(WorkspaceError):
 
     @classmethod
     def above(cls, path: str, size: int, limit: int) -> FileTooLargeError:
-        """The error for a file of `size` bytes where `limit` bytes may be read at once."""
+        """Build the error for a file of `size` bytes above `limit`."""
         error = cls(
-            f"{shown(path)} has {size} bytes, more than the {limit} that are read at once: "
+            f"{quote_path(path)} has {size} bytes, more than the limit of {limit}: "
             "read it by range, read_range(path, start, length), or search it with a command"
         )
         error.size, error.limit = size, limit
@@ -85,4 +85,4 @@ class FileTooLargeError(WorkspaceError):
 
 
 class UnsupportedOperationError(WorkspaceError):
-    """The backend behind a route of a composite does not have the optional protocol that was asked of it."""
+    """A composite's routed backend lacks the optional protocol."""

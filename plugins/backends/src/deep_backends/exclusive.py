@@ -1,4 +1,4 @@
-"""One writer at a time for each file of this process, across backends, threads and event loops."""
+"""Lock files for one writer at a time in this process, across backends, threads and event loops."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import anyio
 __all__ = ["Exclusive", "FileKey", "file_key"]
 
 FileKey = tuple[int, int, str]
-"""Device and inode of the real parent directory, and the name in it: equal for every spelling of one path."""
+"""Device and inode of the real parent directory, and the name in it: equal for all spellings of a path."""
 
 
 def file_key(directory: int, name: str) -> FileKey:
-    """The key of the file called `name` in the open real directory with the descriptor `directory`."""
+    """Build the key of the file `name` in the open real directory `directory` (a descriptor)."""
     found = os.fstat(directory)
     return found.st_dev, found.st_ino, name.casefold() if sys.platform == "darwin" else name
 
@@ -28,7 +28,7 @@ _mutex = threading.Lock()
 
 
 def _forget_after_fork() -> None:
-    # The holders stayed behind in the parent process; a child that kept their keys would wait for ever.
+    # The holders are in the parent process; a child that kept their keys would wait for ever.
     global _mutex
     _held.clear()
     _mutex = threading.Lock()
@@ -41,8 +41,8 @@ if hasattr(os, "register_at_fork"):
 class Exclusive:
     """`async with Exclusive(key)`: waits, without blocking the event loop, until no other task or thread holds `key`.
 
-    Waiting polls instead of queueing on a lock: a queue would belong to one event loop, and blocked worker
-    threads could use up the very threads that the holder needs to finish.
+    Waiting polls instead of queueing on a lock: a queue belongs to one event loop, and blocked worker
+    threads could be the ones that the holder needs.
     """
 
     __slots__ = ("_key",)

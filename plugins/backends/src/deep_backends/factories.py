@@ -1,4 +1,4 @@
-"""Backends made in code, and the same ones made by name from the options, one for each session."""
+"""Create backends in code, or by name from the options, one for each session."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def local_backend(
 ) -> LocalBackend:
     """A directory of this machine: files confined to it, commands with a scrubbed environment.
 
-    See `LocalBackend` for the arguments and for what is not confined.
+    See `LocalBackend` for the arguments and for what it does not confine.
     """
     from .local import LocalBackend
 
@@ -63,7 +63,7 @@ def memory_backend(files: Mapping[str, bytes] | None = None) -> MemoryBackend:
 
 
 def composite_backend(default: WorkspaceBackend, routes: Mapping[str, WorkspaceBackend]) -> CompositeBackend:
-    """One tree of paths: `default`, with other backends mounted at the prefixes of `routes`.
+    """Combine backends in one tree of paths: `default`, with others mounted at the prefixes of `routes`.
 
     See `CompositeBackend` for how paths are routed.
     """
@@ -86,13 +86,13 @@ def docker_backend(
     container_name: str | None = None,
     ref: WorkspaceRef | None = None,
 ) -> DockerBackend:
-    """A container of this machine's Docker engine, made at the first operation and kept afterwards.
+    """A container of this machine's Docker engine, created at the first operation and kept afterwards.
 
     Args:
         image: The image of a new container.
         runtime: Instead of `image` and `work_dir`: a runtime, or the name of one in `deep_backends.BUILTIN_RUNTIMES`.
-            Its image is built at the first operation where it names packages. Its variables are set in the container;
-            the model is not told of them.
+            Its image is built at the first operation if it has packages. Its variables are set in the container;
+            the model does not see them.
         env: Names of host variables that commands see, or a mapping of names to values; nothing else of the host.
         work_dir: The directory in the container where commands start.
         network_mode: Docker's network mode; `"none"` keeps the container off the network.
@@ -100,13 +100,13 @@ def docker_backend(
         cpus: The limit in processor cores.
         oci_runtime: Docker's `--runtime`, such as `"runsc"` for a stronger boundary.
         volumes: Host directories to mount, `{"/host/path": "/container/path"}`; the container reaches exactly those.
-        container_name: A container to make on first use and to come back to by this name.
+        container_name: The name of a container to create on first use and to reuse later.
         ref: The container to attach to, from an earlier backend's `ref`.
 
     Raises:
         MissingExtra: `deep-backends[docker]` is not installed.
         ValueError: Both a runtime, and an image or a work_dir, are given.
-        KeyError: No runtime has that name; the message has those there are.
+        KeyError: No runtime has that name; the message lists the names.
     """
     if runtime is not None and (image, work_dir) != (DEFAULT_IMAGE, DEFAULT_WORK_DIR):
         raise ValueError("a runtime brings its own image and work_dir: give the runtime alone, or leave it out")
@@ -140,12 +140,12 @@ def _options(context: AgentContext) -> BackendsOptions:
 
 
 def memory_by_name(context: AgentContext) -> WorkspaceBackend:
-    """The backend `memory`: a new, empty one."""
+    """Create the backend `memory`, empty."""
     return memory_backend()
 
 
 def local_by_name(context: AgentContext) -> WorkspaceBackend:
-    """The backend `local`: the configured root, or the current directory of now; config files that were read stay."""
+    """Create the backend `local`: the configured root, or the present directory; protect config files in use."""
     options = _options(context)
     return local_backend(
         options.root or os.getcwd(),
@@ -157,7 +157,7 @@ def local_by_name(context: AgentContext) -> WorkspaceBackend:
 
 
 def docker_by_name(context: AgentContext) -> WorkspaceBackend:
-    """The backend `docker`: a new container of the configured image."""
+    """Create the backend `docker`: a new container of the configured image."""
     options = _options(context)
     return docker_backend(
         options.docker_image,
@@ -169,7 +169,7 @@ def docker_by_name(context: AgentContext) -> WorkspaceBackend:
 
 
 def composite_by_name(context: AgentContext) -> WorkspaceBackend:
-    """The backend `composite`: the configured default with the configured routes, each a backend of its own."""
+    """Create the backend `composite`: the configured default and routes, each a new backend."""
     makers = {"memory": memory_by_name, "local": local_by_name, "docker": docker_by_name}
 
     def made(name: BackendName) -> WorkspaceBackend:

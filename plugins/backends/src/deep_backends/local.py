@@ -53,14 +53,14 @@ class LocalBackend(
 ):
     """Files and commands in one directory of this machine.
 
-    **File operations are confined** to `root`: `..`, absolute paths and symlinks that lead out are refused with
-    `ConfinementError`, also when a link is swapped in while the operation runs; symlinks that stay inside are
+    **File operations are confined** to `root`: `..`, absolute paths and symlinks that lead out raise
+    `ConfinementError`, even if a link is swapped in during the operation; symlinks that stay inside are
     followed. Nothing is written below the running interpreter's site directories or virtual environment, nor to the
-    `protected` paths; reading there is fine. A hard link, or a directory mounted inside the root, is not told from
+    `protected` paths; reading there is fine. A hard link, or a directory mounted inside the root, looks like
     an ordinary file or directory.
 
     **Commands are not confined**: a shell reaches whatever this process's user can. They start in the root, with only
-    the variables in `deep_backends.environment.INHERITED` and those that `env` gives.
+    the variables in `deep_backends.environment.INHERITED` and those of `env`.
 
     Writes are atomic (a temporary file beside the target, fsync, rename) and keep the mode bits; hard links to
     the old content and extended attributes are not carried over. Content up to 256 KiB is handled in the caller's
@@ -69,11 +69,11 @@ class LocalBackend(
     Building one does no I/O; the directory has to exist at the first operation.
 
     Args:
-        root: The directory; `~` is expanded, and a relative path is taken from the current directory of now.
-        env: Names of host variables that commands see as well, or a mapping of names to values.
-        protected: Files and directories that are never written, such as configuration that was read.
-        max_read_bytes: The largest file in bytes that `read_bytes` returns; larger ones are read by range.
-        max_output_bytes: The most bytes of output that a command may produce, at most 10 MiB.
+        root: The directory; `~` is expanded, and a relative path starts at the present current directory.
+        env: Names of host variables that commands also see, or a mapping of names to values.
+        protected: Files and directories that are never written, such as configuration in use.
+        max_read_bytes: Maximum bytes of a file for `read_bytes`; larger ones are read by range.
+        max_output_bytes: Maximum bytes of output of a command, at most 10 MiB.
 
     Raises:
         NotImplementedError: The platform is not POSIX.
@@ -91,7 +91,7 @@ class LocalBackend(
     ) -> None:
         if os.name != "posix":
             raise NotImplementedError(
-                "the local backend needs a POSIX system: it confines with openat and stops process groups; "
+                "the local backend needs a POSIX system: it uses openat and process groups; "
                 "use the memory or the docker backend here"
             )
         if max_read_bytes < 1:
@@ -100,11 +100,11 @@ class LocalBackend(
             raise ValueError(f"max_output_bytes must be from 1 to {MAX_OUTPUT_BYTES}, got {max_output_bytes}")
         name: str = os.fspath(root)
         given = os.path.expanduser(name)
-        # Not normalised: `link/..` means the parent of the link's target.
+        # Not normalized: `link/..` means the parent of the link's target.
         self._given = given if os.path.isabs(given) else os.path.join(os.getcwd(), given)
-        # A provider of its own: Pydantic AI's unconfined LocalWorkspace answers refs of "local", and a
-        # conversation must not lose its confinement by being continued in an agent that has one.
-        # A name that is not UTF-8 is escaped: messages carry the ref, and would not be JSON otherwise.
+        # Its own provider: Pydantic AI's unconfined LocalWorkspace accepts refs of "local", and a conversation
+        # must not lose its confinement when an agent with that one continues it.
+        # A name that is not UTF-8 is escaped: messages have the ref, and would not be JSON otherwise.
         text = os.path.normpath(self._given).encode("utf-8", "backslashreplace").decode()
         self._ref = WorkspaceRef(provider="deep-local", id=text)
         self._env = check_env(env)
@@ -120,19 +120,19 @@ class LocalBackend(
         return self._ref
 
     def protect(self, *paths: str | os.PathLike[str]) -> None:
-        """Refuse writes to these files, or below these directories, from now on. Repeating a path changes nothing."""
+        """Deny writes to these files, or below these directories, from now on. Repeating a path changes nothing."""
         added = [path for path in _absolute(paths) if path not in self._protected]
         self._protected.extend(added)
         if self._bounds is not None:
             self._bounds.add(added)
 
     def _confined(self) -> ProtectedPaths:
-        """The root without symlinks and what is protected in it, found at the first operation and then fixed."""
+        """Resolve the root and its protected paths at the first operation, then keep them."""
         if self._bounds is None:
             root = os.path.realpath(self._given)
             if not os.path.isdir(root):
                 raise WorkspaceUnavailableError(
-                    f"the workspace directory {self._given!r} does not exist: make it, or give the backend another root"
+                    f"the workspace directory {self._given!r} does not exist: create it, or choose another root"
                 )
             self._bounds = ProtectedPaths(root, self._protected)
         return self._bounds
@@ -150,15 +150,14 @@ class LocalBackend(
         root = self._confined().root
         if not os.path.isdir(root):  # noqa: ASYNC240 - a microsecond, and every relative path asks
             raise WorkspaceUnavailableError(
-                f"the workspace directory {root!r} does not exist any more: make it again, "
-                "or give the backend another root"
+                f"the workspace directory {root!r} no longer exists: create it again, or give the backend another root"
             )
         return root
 
     # Reading
 
     def _open_file(self, path: str) -> tuple[int, int]:
-        """Open a regular file; its descriptor and its size in bytes."""
+        """Open a regular file; return its descriptor and its size in bytes."""
         with Walk(self._confined().root, path) as walk:
             while True:
                 if not walk.name:
@@ -184,7 +183,7 @@ class LocalBackend(
                 return fd, found.st_size
 
     async def read_bytes(self, path: str) -> bytes:
-        """The content of a regular file.
+        """Read a regular file.
 
         Raises:
             FileTooLargeError: It has more than `max_read_bytes`; use `read_range`.
@@ -194,7 +193,7 @@ class LocalBackend(
         try:
             if size > self._max_read_bytes:
                 raise FileTooLargeError.above(path, size, self._max_read_bytes)
-            # One more than allowed, to notice a file that grows while it is read.
+            # One more than allowed, to detect a file that grows meanwhile.
             read = partial(_read_all, fd, size, self._max_read_bytes + 1)
             data = read() if size <= DIRECT_BYTES else await in_thread(read)
             if len(data) > self._max_read_bytes:
@@ -222,14 +221,14 @@ class LocalBackend(
         )
 
     async def stat(self, path: str) -> FileEntry:
-        """What is at `path`, following symlinks inside the root; only a regular file has a size."""
+        """Describe `path`, following symlinks inside the root; only a regular file has a size."""
         return self._entry(path, posixpath.basename(path.rstrip("/")))
 
     async def exists(self, path: str) -> bool:
-        """Whether something is at `path`; False only for what is missing, a path through a file, or a link loop.
+        """Whether `path` exists; False only for a missing path, a path through a file, or a link loop.
 
         Raises:
-            ConfinementError: The path leads outside the root: that is refused, not answered.
+            ConfinementError: The path leads outside the root.
         """
         try:
             self._entry(path, "")
@@ -242,7 +241,7 @@ class LocalBackend(
         return True
 
     async def list_dir(self, path: str) -> Sequence[FileEntry]:
-        """The entries of a directory, sorted by name; a link that leads nowhere or outside is a file without size."""
+        """List a directory, sorted by name; a link that is broken or leads outside is a file without size."""
         with Walk(self._confined().root, path) as walk:
             walk.enter()
             real = walk.real
@@ -270,13 +269,13 @@ class LocalBackend(
                     is_file = child.is_file(follow_symlinks=False)
                     size = child.stat(follow_symlinks=False).st_size if is_file else None
             except OSError:
-                # A dangling or escaping link, or an entry that went meanwhile, is no reason to fail the whole listing.
+                # A broken or escaping link, or a removed entry, must not fail the whole listing.
                 is_dir, size = False, None
             entries.append(FileEntry(name=child.name, path=posixpath.join(path, child.name), is_dir=is_dir, size=size))
         return entries
 
     async def realpath(self, path: str) -> str:
-        """Where `path` leads; the directories above the root are answered too, because the root's own path names them.
+        """Resolve `path`; directories above the root are resolved too, because the root's path has them.
 
         Raises:
             ConfinementError: It leads outside the root.
@@ -286,7 +285,7 @@ class LocalBackend(
             raise ValueError(f"a path cannot hold a NUL byte: {path!r}")
         if not path.startswith("/"):
             raise ValueError(f"the path must be absolute, got {path!r}")
-        real = os.path.realpath(path)  # noqa: ASYNC240 - as cheap as the operation it is asked for
+        real = os.path.realpath(path)  # noqa: ASYNC240 - cheap
         if below(real, root) is None and below(root, real) is None:
             raise ConfinementError.outside(path, root)
         return real
@@ -294,13 +293,13 @@ class LocalBackend(
     # Writing
 
     def _before_check(self, path: str) -> None:
-        """Called just before a guarded write looks at what is there; tests override it to change the file first."""
+        """Called just before a guarded write checks the file; tests override it to change the file first."""
 
     def _before_replace(self, path: str) -> None:
-        """Called between the last check and the rename; what another process does from here on is not noticed."""
+        """Called between the last check and the rename; changes by other processes after this are not detected."""
 
     async def write_bytes(self, path: str, data: bytes) -> None:
-        """Replace a file's content atomically, through symlinks inside the root, making missing parents."""
+        """Replace a file's content atomically, through symlinks inside the root, creating missing parents."""
         with self._stage(path) as staged:
             await in_thread(partial(staged.fill, data))  # it waits for the disk, however little there is
             async with Exclusive(staged.key):
@@ -328,9 +327,9 @@ class LocalBackend(
     async def write_if(self, path: str, data: bytes, *, expected: str | None) -> bool:
         """See `SupportsGuardedWrite.write_if`.
 
-        Writers of this process wait for each other. Against another process the check is the last thing before the
-        rename, and what it writes between the two (microseconds for a small file) is lost; creating, with
-        `expected=None`, has no such moment.
+        Writers of this process wait for each other. Against another process the check comes right before the
+        rename; what that process writes in between (microseconds for a small file) is lost. Creating, with
+        `expected=None`, has no such gap.
 
         Raises:
             IsADirectoryError: `expected` is a hash and the path is a directory.
@@ -364,10 +363,10 @@ class LocalBackend(
         return True
 
     async def make_dir(self, path: str) -> None:
-        """Make a directory and its missing parents; an existing one is fine.
+        """Create a directory and its missing parents; an existing one is fine.
 
         Raises:
-            FileExistsError: A file is there.
+            FileExistsError: It is a file.
         """
         bounds = self._confined()
         with Walk(bounds.root, path, guard=bounds.guard(path), create=True) as walk:
@@ -375,7 +374,7 @@ class LocalBackend(
             try:
                 walk.enter()
             except NotADirectoryError as error:
-                # Only the last name is entered here; a file further up has been NotADirectoryError already.
+                # Only the last name can be a file here; one further up raised NotADirectoryError.
                 if walk.name or not name:
                     raise
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from error
@@ -411,9 +410,9 @@ class LocalBackend(
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the protocol's parameter
     ) -> CommandResult:
-        """Run a command in the root, as `pydantic_ai.workspaces.SupportsCommands.run` says.
+        """Run a command in the root, like `pydantic_ai.workspaces.SupportsCommands.run`.
 
-        A command is not confined to the root. It sees the scrubbed environment, and `env` on top.
+        A command is not confined to the root. It sees the scrubbed environment plus `env`.
 
         Raises:
             WorkspaceTimeoutError: It took longer than `timeout` seconds and its process group was killed.
@@ -438,9 +437,9 @@ def _absolute(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def _read_all(fd: int, size: int, limit: int) -> bytes:
-    """The file's content, at most `limit` bytes; one call to the system for a file that does not change."""
+    """Read a file, at most `limit` bytes; one system call for a file that does not change."""
     data = os.read(fd, min(size + 1, limit))
-    if len(data) != size:  # it grew or shrank meanwhile, or the file system returned less than it has
+    if len(data) != size:  # it changed size meanwhile, or the file system returned less
         while len(data) < limit and (block := os.read(fd, min(DIRECT_BYTES, limit - len(data)))):
             data += block
     return data

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterable, Mapping, Sequence
 
 from pydantic_ai.workspaces import FileEntry, SupportsFilesystem, SupportsRealpath, WorkspaceBackend, WorkspaceRef
 
-from .errors import shown
+from .errors import quote_path
 from .protocols import SupportsGuardedWrite, SupportsRangeRead, SupportsStreamWrite, check_expected, check_range
 
 __all__ = ["MemoryBackend"]
@@ -30,12 +30,12 @@ class MemoryBackend(
 ):
     """Files in memory, byte for byte as written; no commands and no symlinks.
 
-    Any absolute path is a place of its own world, `/workspace` its working directory. Threads and event loops may
-    share one. Its ref is `WorkspaceRef("deep-memory", <random id>)`: it names this object, which no other process
+    Any absolute path is allowed; `/workspace` is the working directory. Threads and event loops may
+    share one. Its ref is `WorkspaceRef("deep-memory", <random id>)` and names this object, which no other process
     can reach; `snapshot()` and `files=` carry the content over.
 
     Args:
-        files: Content to start with, by absolute path or by path relative to `/workspace`.
+        files: Initial content, by absolute path or by path relative to `/workspace`.
     """
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
@@ -43,7 +43,7 @@ class MemoryBackend(
         self._lock = threading.Lock()
         self._files: dict[str, bytes] = {}
         self._children: dict[str, set[str]] = {"/": set()}
-        """The names in each directory: listing a directory costs what it holds, not what the whole backend holds."""
+        """The names in each directory, so that a listing costs only the directory's size."""
         self._make(WORKING_DIR)
         for path, data in (files or {}).items():
             self._put(self._normal(posixpath.join(WORKING_DIR, path)), bytes(data))
@@ -54,7 +54,7 @@ class MemoryBackend(
         return self._ref
 
     def snapshot(self) -> dict[str, bytes]:
-        """A copy of all files by absolute path; `MemoryBackend(files=…)` takes it back."""
+        """Copy all files by absolute path, for `MemoryBackend(files=…)`."""
         with self._lock:
             return dict(self._files)
 
@@ -65,16 +65,16 @@ class MemoryBackend(
     @staticmethod
     def _normal(path: str) -> str:
         if "\0" in path:
-            raise ValueError(f"a path cannot hold a NUL byte: {shown(path)}")
+            raise ValueError(f"a path cannot hold a NUL byte: {quote_path(path)}")
         if not path.startswith("/"):
-            raise ValueError(f"the path must be absolute, got {shown(path)}")
+            raise ValueError(f"the path must be absolute, got {quote_path(path)}")
         return posixpath.normpath("/" + path.lstrip("/"))
 
     def _error(self, code: int, path: str) -> OSError:
         return OSError(code, os.strerror(code), path)  # OSError picks its subclass by the number
 
     def _missing(self, place: str, path: str) -> OSError:
-        """What a system says of a path where nothing is: whether the way to it leads through a file."""
+        """Build the error for a missing path; it depends on whether the path leads through a file."""
         while place not in self._files and place not in self._children:
             place = posixpath.dirname(place)
         return self._error(errno.ENOTDIR if place in self._files else errno.ENOENT, path)
@@ -87,7 +87,7 @@ class MemoryBackend(
         return data
 
     def _make(self, directory: str) -> None:
-        """Make `directory` and its parents.
+        """Create `directory` and its parents.
 
         Raises:
             NotADirectoryError: A parent is a file.
@@ -117,7 +117,7 @@ class MemoryBackend(
         self._files[place] = data
 
     async def read_bytes(self, path: str) -> bytes:
-        """The file's content: the object itself, at no cost however large."""
+        """Read a file: the object itself, at no cost."""
         return self._get(path)
 
     async def read_range(self, path: str, start: int, length: int) -> bytes:
@@ -126,7 +126,7 @@ class MemoryBackend(
         return self._get(path)[start : start + length]
 
     async def write_bytes(self, path: str, data: bytes) -> None:
-        """Replace a file's content, making missing parents."""
+        """Replace a file's content, creating missing parents."""
         place = self._normal(path)
         with self._lock:
             self._put(place, bytes(data))
@@ -142,7 +142,7 @@ class MemoryBackend(
         return len(buffer)
 
     async def write_if(self, path: str, data: bytes, *, expected: str | None) -> bool:
-        """See `SupportsGuardedWrite.write_if`; check and write are one step, with nothing between them.
+        """See `SupportsGuardedWrite.write_if`; check and write are one step.
 
         Raises:
             IsADirectoryError: `expected` is a hash and the path is a directory.
@@ -173,11 +173,11 @@ class MemoryBackend(
         raise self._missing(place, path)
 
     async def stat(self, path: str) -> FileEntry:
-        """What is at `path`."""
+        """Describe `path`."""
         return self._entry(self._normal(path), path)
 
     async def list_dir(self, path: str) -> Sequence[FileEntry]:
-        """The entries of a directory, sorted by name."""
+        """List a directory, sorted by name."""
         place = self._normal(path)
         with self._lock:
             names = self._children.get(place)
@@ -186,7 +186,7 @@ class MemoryBackend(
             return [self._entry(posixpath.join(place, name), posixpath.join(path, name)) for name in sorted(names)]
 
     async def make_dir(self, path: str) -> None:
-        """Make a directory and its missing parents; an existing one is fine."""
+        """Create a directory and its missing parents; an existing one is fine."""
         place = self._normal(path)
         with self._lock:
             self._make(place)
@@ -212,10 +212,10 @@ class MemoryBackend(
                 pending.extend(posixpath.join(gone, child) for child in self._children.pop(gone, ()))
 
     async def exists(self, path: str) -> bool:
-        """Whether a file or directory is at `path`."""
+        """Whether a file or directory exists at `path`."""
         place = self._normal(path)
         return place in self._files or place in self._children
 
     async def realpath(self, path: str) -> str:
-        """`path` normalised: nothing here is a symlink."""
+        """Normalize `path`: there are no symlinks here."""
         return self._normal(path)

@@ -1,6 +1,6 @@
-"""What `[plugins.backends] options` accepts."""
+"""The options of `[plugins.backends]`."""
 
-# No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
+# No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,30 +14,30 @@ __all__ = ["BackendName", "BackendsOptions"]
 
 BackendName = Literal["memory", "local", "docker"]
 
-# Not taken from a project's own file, which the model may have written.
+# Never from a project's file, which the model may have written.
 _TRUSTED: dict[str, JsonValue] = {"trusted": True}
 
 
 class BackendsOptions(PluginOptions):
-    """Options of the backends that are chosen by name: `memory`, `local`, `composite` and `docker`."""
+    """Options of the backends chosen by name: `memory`, `local`, `composite` and `docker`."""
 
     root: Annotated[Path | None, Field(json_schema_extra=_TRUSTED)] = None
-    """The directory of `local`; by default the current one when the session's backend is made."""
+    """The directory of `local`; by default the current one when the session's backend is created."""
 
     env: Annotated[tuple[str, ...], Field(json_schema_extra=_TRUSTED)] = ()
-    """Names of host variables that commands see, in `local` and in `docker`, beside the harmless ones of `local`."""
+    """Names of host variables that commands see, in `local` (besides the harmless ones) and in `docker`."""
 
     protected: tuple[Path, ...] = ()
-    """More files and directories that `local` never writes; reading them is fine."""
+    """Further files and directories that `local` never writes; reading them is fine."""
 
     max_read_bytes: Annotated[int, Field(ge=1)] = MAX_READ_BYTES
-    """The largest file in bytes that `local` reads at once; larger ones are read by range."""
+    """Maximum bytes of a file that `local` reads at once; larger ones are read by range."""
 
     max_output_bytes: Annotated[int, Field(ge=1, le=MAX_OUTPUT_BYTES)] = MAX_OUTPUT_BYTES
-    """The most bytes of output of one command in `local`."""
+    """Maximum bytes of output of one command in `local`."""
 
     composite_default: Annotated[BackendName, Field(json_schema_extra=_TRUSTED)] = "local"
-    """The backend of `composite` for every path that no route takes."""
+    """The backend of `composite` for every path without a route."""
 
     routes: Annotated[
         dict[str, BackendName], Field(default_factory=lambda: {"notes/": "memory"}, json_schema_extra=_TRUSTED)

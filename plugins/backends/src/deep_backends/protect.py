@@ -1,4 +1,4 @@
-"""What file operations never change: the running interpreter's packages and config files that were read."""
+"""Paths that file operations never change: the running interpreter's packages and config files in use."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["ProtectedPaths", "WriteGuard", "interpreter_paths"]
 
 @cache
 def interpreter_paths() -> tuple[str, ...]:
-    """The directories whose content this interpreter imports and runs: site directories and the virtual environment.
+    """List the directories with the code of this interpreter: site directories and the virtual environment.
 
-    A virtual environment is protected as a whole, scripts and `pyvenv.cfg` included. Without one the interpreter's
-    own prefix is not: `/usr` is the operating system's business.
+    A virtual environment is protected as a whole, with scripts and `pyvenv.cfg`. Without one the interpreter's
+    prefix is not: the operating system protects `/usr`.
     """
     paths = {path for key, path in sysconfig.get_paths().items() if key in ("purelib", "platlib")}
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
@@ -33,7 +33,7 @@ def interpreter_paths() -> tuple[str, ...]:
 
 
 def _spellings(path: str) -> set[str]:
-    """Where `path` is and where it leads: replacing a link to a config file replaces the config."""
+    """The path itself and its target: replacing a link to a config file replaces the config."""
     parent, name = os.path.split(os.path.abspath(path))
     return {os.path.join(os.path.realpath(parent), name), os.path.realpath(path)}
 
@@ -42,19 +42,19 @@ def _below(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
-# macOS file systems usually ignore case. Existing files are told by inode as well; this is for those that do not exist.
+# macOS file systems usually ignore case. Existing files are compared by inode as well; this is for missing ones.
 _fold = str.casefold if sys.platform == "darwin" else str
 
 
 class ProtectedPaths:
-    """The protected paths that concern one root.
+    """The protected paths of one root.
 
     Attributes:
         root: The real path of the root.
 
     Args:
         root: The real path of the directory that a backend is confined to.
-        paths: Files and directories to protect, beside `interpreter_paths()`.
+        paths: Files and directories to protect, besides `interpreter_paths()`.
     """
 
     def __init__(self, root: str, paths: Iterable[str]) -> None:
@@ -64,7 +64,7 @@ class ProtectedPaths:
         self.add([*interpreter_paths(), *paths])
 
     def add(self, paths: Iterable[str]) -> None:
-        """Protect `paths` from now on; those that do not concern the root cost nothing later."""
+        """Protect `paths` from now on; those outside the root cost nothing later."""
         for spelling in {found for path in paths for found in _spellings(path)}:
             if _below(_fold(self.root), _fold(spelling)):
                 self._root_below = spelling
@@ -72,10 +72,10 @@ class ProtectedPaths:
                 self._inside |= {spelling}
 
     def guard(self, path: str) -> WriteGuard | None:
-        """What checks one change of `path`, or `None` where nothing under the root is protected.
+        """Return the check for a change of `path`, or `None` if nothing under the root is protected.
 
         Raises:
-            ProtectedPathError: The root itself lies below a protected directory.
+            ProtectedPathError: The root itself is below a protected directory.
         """
         if self._root_below is not None:
             raise ProtectedPathError.below(path, self.root, self._root_below)
@@ -83,9 +83,9 @@ class ProtectedPaths:
 
 
 class WriteGuard:
-    """Checks the steps of one change against the protected paths, by name and by inode.
+    """Check the steps of one change against the protected paths, by name and by inode.
 
-    By inode as well, because a name has many spellings: letter case, Unicode forms, bind mounts.
+    By inode as well, because a name has many spellings: case, Unicode forms, bind mounts.
     """
 
     def __init__(self, path: str, root: str, protected: Iterable[str]) -> None:
@@ -97,19 +97,19 @@ class WriteGuard:
             try:
                 found = os.stat(name)
             except FileNotFoundError:
-                continue  # protected before it exists: its name is all there is to check
+                continue  # it does not exist: only its name can be checked
             self._inodes[found.st_dev, found.st_ino] = name
 
     def refused(self, protected: str) -> ProtectedPathError:
-        """The error for a change that would reach `protected`."""
+        """Build the error for a change of `protected`."""
         return ProtectedPathError.below(self._path, self._root, protected)
 
     def find(self, real: str, found: os.stat_result | None = None) -> str | None:
-        """The protected path that `real` is, or `None`.
+        """Find the protected path equal to `real`, or `None`.
 
         Args:
             real: An absolute path without symlinks.
-            found: What `fstat` or `lstat` says of it, or `None` where it does not exist yet.
+            found: Its `fstat` or `lstat` result, or `None` if it does not exist.
         """
         name = self._names.get(_fold(real))
         if name is None and found is not None:
@@ -117,7 +117,7 @@ class WriteGuard:
         return name
 
     def change(self, real: str, found: os.stat_result | None = None) -> None:
-        """Refuse to make or replace `real` if it is protected; arguments as for `find`.
+        """Raise if `real`, which is about to be created or replaced, is protected; arguments as for `find`.
 
         Raises:
             ProtectedPathError: It is protected.
@@ -126,10 +126,10 @@ class WriteGuard:
             raise self.refused(name)
 
     def remove(self, real: str, found: os.stat_result) -> None:
-        """Refuse to remove `real` if it is protected or contains what is.
+        """Raise if `real`, which is about to be removed, is protected or contains a protected path.
 
         Raises:
-            ProtectedPathError: It is, or it does.
+            ProtectedPathError: It does.
         """
         self.change(real, found)
         for folded, name in self._names.items():

@@ -1,4 +1,4 @@
-"""Runtimes of docker sessions: images with packages in them, by name. They are pydantic-ai-backend's own."""
+"""Runtimes of docker sessions: images with packages, by name, from pydantic-ai-backend."""
 
 from __future__ import annotations
 

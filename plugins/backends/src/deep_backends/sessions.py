@@ -1,4 +1,4 @@
-"""One workspace a session, over any factory: made on first use, kept while it is used, released when it was idle."""
+"""One workspace per session, from any factory: created on first use, kept while in use, released when idle."""
 
 from __future__ import annotations
 
@@ -39,31 +39,29 @@ GRACE_SECONDS = 30.0
 
 
 class SessionLimitError(RuntimeError):
-    """There are as many sessions as there may be; the caller is to try later.
+    """The maximum number of sessions exists; try again later.
 
     Attributes:
-        limit: how many there may be.
+        limit: that number.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        super().__init__(
-            f"there are {limit} sessions, as many as there may be, and none is idle: release one, or try again later"
-        )
+        super().__init__(f"all {limit} sessions are in use: release one, or try again later")
 
 
 class SessionInUseError(RuntimeError):
-    """Somebody works in the session that is to be released."""
+    """The session to release is in use."""
 
 
 @dataclass(frozen=True)
 class SessionPlace:
-    """What a factory is told of the session that it makes a backend for.
+    """The session that a factory makes a backend for.
 
     Attributes:
-        session_id: as the application calls the session: any text, possibly a user's.
-        name: the same as a safe name of a file, a directory or a container; no two ids share one.
-        root: the session's own directory, made before the factory is called; None where the manager has no root.
+        session_id: the application's id: any text, possibly a user's.
+        name: a safe name for a file, a directory or a container; unique to the id.
+        root: the session's directory, which exists; None if the manager has no root.
     """
 
     session_id: str
@@ -72,20 +70,20 @@ class SessionPlace:
 
 
 SessionFactory: TypeAlias = Callable[[SessionPlace], WorkspaceBackend | Awaitable[WorkspaceBackend]]
-"""Makes one session's backend; may be async."""
+"""Create one session's backend; may be async."""
 
 
 @runtime_checkable
 class SupportsDispose(Protocol):
-    """A backend that holds something of the machine, such as a container, until it is told to give it back."""
+    """A backend that holds a resource of the machine, such as a container, until it is disposed of."""
 
     async def dispose(self) -> None:
-        """Give back what the backend holds. Doing it twice is fine."""
+        """Release the backend's resources. Doing it twice is fine."""
         ...
 
 
 def session_directory_name(session_id: str) -> str:
-    """The name of a session's directory or container: safe on every file system, different for different ids.
+    """The name of a session's directory or container: safe on every file system, unique to the id.
 
     Raises:
         ValueError: the id is empty.
@@ -96,9 +94,9 @@ def session_directory_name(session_id: str) -> str:
 
 
 def docker_session(place: SessionPlace) -> WorkspaceBackend:
-    """The factory that a manager uses by default: a container, with the session's directory as its `/workspace`.
+    """The manager's default factory: a container with the session's directory as `/workspace`.
 
-    Without a root the files are in the container only, and go with it.
+    Without a root the files exist only in the container and are removed with it.
     """
     volumes = None if place.root is None else {str(place.root): "/workspace"}
     return docker_backend(volumes=volumes, container_name=f"deep-session-{place.name}")
@@ -106,38 +104,38 @@ def docker_session(place: SessionPlace) -> WorkspaceBackend:
 
 @dataclass(eq=False)
 class _Session:
-    """One session id, from the first request for it until nobody wants it and it holds nothing."""
+    """One session id, from the first request until no task uses it and it holds nothing."""
 
     place: SessionPlace
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     waiting: int = 0
-    """Tasks that hold or wait for the lock: the entry must not be replaced under them."""
+    """Tasks that hold or wait for the lock: the entry must not be replaced meanwhile."""
     users: int = 0
     backend: WorkspaceBackend | None = None
     last_used: float = 0.0
 
 
 class SessionManager:
-    """One workspace a session: made on first use, kept while it is used, released when it was idle for long.
+    """One workspace per session: created on first use, kept while in use, released after a long idle time.
 
         async with SessionManager(lambda session: local_backend(session.root), root="/srv/sessions") as manager:
             async with manager.use("ann") as backend:
                 await agent.run("…", deps=create_default_deps(backend=backend))
 
-    Entering it starts the cleanup loop, leaving it is `shutdown()`. Without `async with` nothing is cleaned up unless
-    `cleanup_idle()` is called. For one event loop, asyncio's or trio's.
+    Entering it starts the cleanup loop, leaving it is `shutdown()`. Without `async with` only
+    `cleanup_idle()` cleans up. For one event loop, asyncio's or trio's.
 
     Releasing a session disposes of its backend (`SupportsDispose`: docker's removes the container). Its directory
-    below `root` stays, and is the session's again when it comes back.
+    below `root` stays and is used again if the session returns.
 
     Args:
-        factory: makes one session's backend; by default a docker container (`docker_session`).
-        root: below it every session has a directory of its own, made with mode 0700. None: sessions have none.
-        max_sessions: how many sessions may have a backend at one time; None means any number.
+        factory: creates one session's backend; by default a docker container (`docker_session`).
+        root: the parent of the sessions' directories, created with mode 0700. None: sessions have no directory.
+        max_sessions: maximum number of sessions with a backend; None means no limit.
         idle_timeout: seconds without use after which a session is released.
         cleanup_interval: seconds between two rounds of the cleanup loop.
-        clock: the seconds now; what idle is measured with.
-        on_release: told the id of each session that was released, after it was.
+        clock: returns the time in seconds.
+        on_release: called with the id of each session after its release.
     """
 
     def __init__(
@@ -169,7 +167,7 @@ class SessionManager:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._loop: anyio.CancelScope | None = None
 
-    # -- a session -----------------------------------------------------------------------------------------------
+    # -- a session -----------------------------------------------------------------------------------------------------
 
     @property
     def session_ids(self) -> tuple[str, ...]:
@@ -182,28 +180,28 @@ class SessionManager:
         return session is not None and session.users > 0
 
     async def get_or_create(self, session_id: str) -> WorkspaceBackend:
-        """The session's backend. However many ask at once, it is made once; if making fails, the next one tries anew.
+        """Return the session's backend. Concurrent calls create it once; if that fails, the next call tries again.
 
-        It counts as used now, and may be released when it was idle for long: whoever works longer than that without
-        asking again wants `use`.
+        It counts as used now, and may be released after the idle time: for longer work use
+        `use`.
 
         Raises:
             ValueError: the id is empty.
-            SessionLimitError: there are as many sessions as there may be, and none of them is idle.
+            SessionLimitError: the maximum number of sessions is in use.
             RuntimeError: the manager was shut down.
-            Exception: whatever the factory raises.
+            Exception: any error of the factory.
         """
-        async with self._locked(session_id) as session:
+        async with self._lock(session_id) as session:
             return await self._backend(session)
 
     @asynccontextmanager
     async def use(self, session_id: str) -> AsyncGenerator[WorkspaceBackend, None]:
-        """The session's backend, which is not released before the block ends. Blocks may overlap.
+        """Yield the session's backend, which is not released before the block ends. Blocks may overlap.
 
         Raises:
             ValueError, SessionLimitError, RuntimeError, Exception: as `get_or_create`.
         """
-        async with self._locked(session_id) as session:
+        async with self._lock(session_id) as session:
             backend = await self._backend(session)
             session.users += 1
         try:
@@ -211,7 +209,7 @@ class SessionManager:
         finally:
             session.users -= 1
             session.last_used = self._clock()
-            if self._unused is not None and not self._used():
+            if self._unused is not None and not self._any_in_use():
                 self._unused.set()
 
     async def release(self, session_id: str) -> bool:
@@ -222,59 +220,59 @@ class SessionManager:
 
         Raises:
             SessionInUseError: it is in a `use` block.
-            Exception: what disposing of it raised; the session is still there then.
+            Exception: from disposing of it; the session then still exists.
         """
-        async with self._locked(session_id) as session:
+        async with self._lock(session_id) as session:
             if session.users:
-                raise SessionInUseError(f"the session {session_id!r} is in use: release it when its run is over")
+                raise SessionInUseError(f"the session {session_id!r} is in use: release it after its run")
             return await self._dispose(session)
 
     async def cleanup_idle(self) -> int:
-        """Release every session that nobody uses and that was idle for `idle_timeout` seconds.
+        """Release every session that is not in use and was idle for `idle_timeout` seconds.
 
-        One that cannot be disposed of is logged, stays, and is tried again in the next round.
+        One that cannot be disposed of is logged, kept, and tried again in the next round.
 
         Returns:
-            How many were released.
+            The number of released sessions.
         """
         released = 0
         for session_id in self.session_ids:
-            async with self._locked(session_id) as session:
-                # Only now: it may have been used while this waited for the others.
+            async with self._lock(session_id) as session:
+                # Check again: it may have been used while this waited for the others.
                 if session.users or self._clock() - session.last_used < self._idle_timeout:
                     continue
-                released += await self._tried(session)
+                released += await self._try_dispose(session)
         return released
 
-    # -- the manager ---------------------------------------------------------------------------------------------
+    # -- the manager ---------------------------------------------------------------------------------------------------
 
     async def shutdown(self, grace: float = GRACE_SECONDS) -> int:
-        """Accept nothing more, wait for the sessions in use, and dispose of all.
+        """Accept no more sessions, wait for those in use, and dispose of all.
 
         Args:
-            grace: seconds to wait for sessions in use; after them they are disposed of all the same, and what still
-                runs in them fails.
+            grace: seconds to wait for sessions in use; then they are disposed of anyway, and work in them
+                fails.
 
         Returns:
-            How many sessions were released.
+            The number of released sessions.
         """
         self._closed = True
         if self._loop is not None:
             self._loop.cancel()
         self._unused = self._unused or anyio.Event()
-        if self._used():
+        if self._any_in_use():
             with anyio.move_on_after(grace):
                 await self._unused.wait()
         released = 0
-        # A creation that was under way holds its lock: the session is disposed of after it.
+        # A creation in progress holds its lock: the session is disposed of after it.
         for session_id in list(self._sessions):
-            async with self._locked(session_id) as session:
-                released += await self._tried(session)
+            async with self._lock(session_id) as session:
+                released += await self._try_dispose(session)
         return released
 
     async def __aenter__(self) -> SessionManager:
         if self._closed or self._tasks is not None:
-            raise RuntimeError("a session manager is entered once; make a new one")
+            raise RuntimeError("a session manager can be entered once; create a new one")
         self._tasks = await anyio.create_task_group().__aenter__()
         self._loop = anyio.CancelScope()
         self._tasks.start_soon(self._clean_up, self._loop)
@@ -284,10 +282,10 @@ class SessionManager:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._tasks is not None  # noqa: S101 - set by __aenter__
-        # Shielded: a server that is told to stop is often cancelled, and its containers would stay.
+        # Shielded: a stopping server is often cancelled, and its containers would remain.
         with anyio.CancelScope(shield=True):
             await self.shutdown()
-        # Without the error of the block, which the group would wrap in a group of its own.
+        # Without the block's error, which the group would wrap in another group.
         await self._tasks.__aexit__(None, None, None)
 
     async def _clean_up(self, loop: anyio.CancelScope) -> None:
@@ -296,11 +294,11 @@ class SessionManager:
                 await anyio.sleep(self._cleanup_interval)
                 await self.cleanup_idle()
 
-    # -- steps ---------------------------------------------------------------------------------------------------
+    # -- steps ---------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _locked(self, session_id: str) -> AsyncGenerator[_Session, None]:
-        """The session's entry, nobody else changing it; forgotten afterwards if it holds nothing."""
+    async def _lock(self, session_id: str) -> AsyncGenerator[_Session, None]:
+        """Lock the session's entry; forget it afterwards if it holds nothing."""
         session = self._sessions.get(session_id)
         if session is None:
             session = _Session(self._place(session_id))
@@ -329,14 +327,14 @@ class SessionManager:
     async def _make(self, session: _Session) -> WorkspaceBackend:
         if self._full():
             await self._make_room()
-        # No await between the check and the count: two that are made at once cannot both be the last.
+        # No await between the check and the count: two concurrent creations cannot both be the last.
         if self._max_sessions is not None and self._full():
             raise SessionLimitError(self._max_sessions)
         self._making += 1
         try:
             with _directory(session.place.root):
                 made = self._factory(session.place)
-                return _checked(await made if inspect.isawaitable(made) else made)
+                return _check_backend(await made if inspect.isawaitable(made) else made)
         finally:
             self._making -= 1
 
@@ -344,21 +342,21 @@ class SessionManager:
         return self._max_sessions is not None and len(self.session_ids) + self._making >= self._max_sessions
 
     async def _make_room(self) -> None:
-        """Release what is idle already, before somebody is refused because the loop has not come round yet."""
+        """Release idle sessions before a new one is rejected."""
         for session_id in self.session_ids:
             session = self._sessions.get(session_id)
-            # None: released by another while this waited for the one before. A lock that is held is a session that is
-            # being used: nothing to wait for while holding one's own.
+            # None: released by another task meanwhile. A held lock means that the session is
+            # in use: do not wait for it while holding another lock.
             if session is None or session.users or session.waiting:
                 continue
             if self._clock() - session.last_used >= self._idle_timeout:
-                async with self._locked(session_id):
-                    await self._tried(session)
+                async with self._lock(session_id):
+                    await self._try_dispose(session)
 
-    def _used(self) -> bool:
+    def _any_in_use(self) -> bool:
         return any(session.users for session in self._sessions.values())
 
-    async def _tried(self, session: _Session) -> bool:
+    async def _try_dispose(self, session: _Session) -> bool:
         try:
             return await self._dispose(session)
         except Exception:
@@ -377,7 +375,7 @@ class SessionManager:
         return True
 
 
-def _checked(backend: object) -> WorkspaceBackend:
+def _check_backend(backend: object) -> WorkspaceBackend:
     if not isinstance(backend, WorkspaceBackend):
         raise TypeError(f"the sessions' factory returned {type(backend).__name__}, not a WorkspaceBackend")
     return backend
@@ -385,7 +383,7 @@ def _checked(backend: object) -> WorkspaceBackend:
 
 @contextmanager
 def _directory(path: Path | None) -> Generator[None, None, None]:
-    """The session's directory, made if it is not there yet; unmade if what is done with it fails."""
+    """The session's directory, created if missing; removed again if the block fails."""
     if path is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Atomic replacement: the new content is written beside the target, made durable, then put in its place."""
+"""Replace files atomically: write the new content beside the target, make it durable, then rename."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _effective = {"effective_ids": True} if os.access in os.supports_effective_ids e
 
 
 class Staged:
-    """New content for one file, in a temporary file beside it, until `replace` or `create` puts it in place.
+    """New content for one file, in a temporary file beside it, until `replace` or `create` moves it.
 
-    A context manager: leaving it without either removes the temporary file, and the directories that were made for it.
-    Symlinks inside the root are followed first, so a write goes through a link and the link stays.
+    A context manager: leaving it without either removes the temporary file, and the directories created for it.
+    Symlinks inside the root are followed first, so a write goes through a link and the link remains.
 
     Args:
         root: The real path of the directory to stay in.
         path: The absolute path of the file.
-        guard: Refuses protected paths.
-        create_parents: Whether missing parent directories are made.
+        guard: Rejects protected paths.
+        create_parents: Whether to create missing parent directories.
 
     Raises:
         ConfinementError: The path leads outside the root.
         IsADirectoryError: The path is a directory.
         PermissionError: The file, or its directory, is not writable.
-        OSError: The path is a FIFO, socket or device, or the file system refuses.
+        OSError: The path is a FIFO, socket or device, or the file system rejects it.
     """
 
     def __init__(self, root: str, path: str, *, guard: WriteGuard | None, create_parents: bool = True) -> None:
@@ -60,7 +60,7 @@ class Staged:
 
     @property
     def key(self) -> FileKey:
-        """What writers of this file exclude each other by."""
+        """The key by which writers of this file exclude each other."""
         return file_key(self._walk.parent, self._walk.name)
 
     def _target(self, guard: WriteGuard | None) -> os.stat_result | None:
@@ -77,7 +77,7 @@ class Staged:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self._path)
         if not stat.S_ISREG(existing.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", self._path)
-        # A rename asks for the directory's permission only; a file that its owner made read-only stays as it is.
+        # A rename needs only the directory's permission; keep a file that its owner made read-only.
         if not os.access(walk.name, os.W_OK, dir_fd=walk.parent, **_effective):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self._path)
         return existing
@@ -90,10 +90,10 @@ class Staged:
             return
         own = os.fstat(self._fd)
         if (own.st_uid, own.st_gid) != (existing.st_uid, existing.st_gid):
-            # Only the superuser may give a file away; anyone else's replacement is theirs, as an editor's is.
+            # Only the superuser may set an owner; other users own the replacement, as with an editor.
             with suppress(PermissionError):
                 os.fchown(self._fd, existing.st_uid, existing.st_gid)
-        # Without set-user-id and the like, which the kernel also drops when a file's content is written.
+        # Without set-user-id and the like, which the kernel also drops on a write.
         os.fchmod(self._fd, existing.st_mode & 0o777)
 
     def write(self, data: bytes | bytearray) -> None:
@@ -114,21 +114,21 @@ class Staged:
         self.sync()
 
     def size(self) -> int:
-        """The size in bytes of what is in the target's place now; 0 where nothing is."""
+        """The size in bytes of the target now; 0 if it does not exist."""
         try:
             return self._walk.lstat().st_size
         except FileNotFoundError:
             return 0
 
     def digest(self) -> str | None:
-        """The SHA-256, in hexadecimal, of the content in place now; `None` where no regular file is."""
+        """The SHA-256, in hexadecimal, of the target's content now; `None` if it is not a regular file."""
         try:
             fd = os.open(self._walk.name, _READ, dir_fd=self._walk.parent)
         except FileNotFoundError:
             return None
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
-                return None  # a symlink or a socket was put there meanwhile
+                return None  # a symlink or a socket appeared meanwhile
             raise
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -141,13 +141,13 @@ class Staged:
             os.close(fd)
 
     def replace(self) -> None:
-        """Put the new content in place of whatever is there."""
+        """Replace the target with the new content."""
         parent = self._walk.parent
         os.rename(self._temporary, self._walk.name, src_dir_fd=parent, dst_dir_fd=parent)
         self._temporary = ""
 
     def create(self) -> bool:
-        """Put the new content in place if nothing is there, and say whether nothing was: without a moment between."""
+        """Move the new content to the target if nothing is there, atomically; return whether it did."""
         parent, name = self._walk.parent, self._walk.name
         try:
             os.link(self._temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
@@ -162,7 +162,7 @@ class Staged:
         return True
 
     def _create_unlinked(self) -> bool:
-        """`create` for file systems without hard links: the name is taken by an empty file, then replaced."""
+        """`create` for file systems without hard links: take the name with an empty file, then replace it."""
         parent, name = self._walk.parent, self._walk.name
         try:
             os.close(os.open(name, _CREATE, 0o600, dir_fd=parent))

@@ -1,11 +1,11 @@
-"""Confinement: a path is walked from the root, one open directory at a time, and no step follows a symlink.
+"""Confinement: walk a path from the root, one open directory at a time, without following symlinks.
 
 Checking a path and then opening it by name leaves a moment in which a link can be swapped in. Here nothing is
-opened by a path: each component is opened relative to the descriptor of the directory before it, with
-`O_NOFOLLOW`. A component that turns out to be a symlink is read and its target walked in the same way, from the
-directory that holds it, or from the root when it is absolute and leads inside; a walk that would leave the root
-ends in an error. So what is reached lies below the root whatever else happens meanwhile. This rests on POSIX
-`openat` alone and holds on Linux and macOS alike.
+opened by path: each component is opened relative to the descriptor of the directory before it, with
+`O_NOFOLLOW`. A component that is a symlink is read and its target walked in the same way, from the
+directory that has it, or from the root if it is absolute and leads inside; a walk that would leave the root
+raises an error. So the result is below the root whatever else happens meanwhile. This needs POSIX
+`openat` alone and works on Linux and macOS alike.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from types import TracebackType
 
 from pydantic_ai.workspaces import WorkspaceUnavailableError
 
-from .errors import ConfinementError, shown
+from .errors import ConfinementError, quote_path
 from .protect import WriteGuard
 
 __all__ = ["Walk", "below"]
 
-# Linux can open a directory for walking only, which asks for search permission and not for read permission.
+# Linux can open a directory for walking only, which needs search permission but no read permission.
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINK_ERRNOS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 _MAX_LINKS = 40
 """As Linux (MAXSYMLINKS); macOS allows 32."""
 _MAX_PATH_BYTES = 4096
-"""PATH_MAX of Linux. Walking by component has no limit of its own, so an absurd path would cost an absurd walk."""
+"""PATH_MAX of Linux. Walking by component has no such limit, so a very long path would cost a very long walk."""
 
 
 def below(path: str, root: str) -> str | None:
-    """The part of `path` below `root` (`""` for the root itself), or `None` where it is elsewhere; both as text."""
+    """The part of `path` below `root` (`""` for the root itself), or `None` if it is elsewhere; both as text."""
     if path == root:
         return ""
     prefix = root if root.endswith("/") else f"{root}/"
@@ -42,21 +42,21 @@ def below(path: str, root: str) -> str | None:
 class Walk:
     """One walk from the root to a path; a context manager, because it holds the last directory open.
 
-    After construction `parent` is the descriptor of the real directory that holds the target and `name` the target's
-    name in it, which may be a symlink or not exist; `name` is empty when the target is the root. `follow()` goes on
+    After construction `parent` is the descriptor of the real directory with the target and `name` the target's
+    name in it, which may be a symlink or not exist; `name` is empty if the target is the root. `follow()` continues
     through a symlink there.
 
     Args:
         root: The real path of the directory to stay in.
         path: The absolute POSIX path to walk.
-        guard: Refuses protected directories, for walks that change something.
-        create: Whether missing directories on the way are made.
+        guard: Rejects protected directories, for walks that change something.
+        create: Whether to create missing directories on the way.
 
     Raises:
         ConfinementError: The path leads outside the root.
         ValueError: The path is relative or holds a NUL byte.
         WorkspaceUnavailableError: The root is gone.
-        OSError: As opening the path would.
+        OSError: As opening the path would raise.
     """
 
     __slots__ = (
@@ -96,15 +96,15 @@ class Walk:
 
     def _parts(self, path: str) -> list[str]:
         if "\0" in path:
-            raise ValueError(f"a path cannot hold a NUL byte: {shown(path)}")
+            raise ValueError(f"a path cannot hold a NUL byte: {quote_path(path)}")
         if len(path) > _MAX_PATH_BYTES or len(os.fsencode(path)) > _MAX_PATH_BYTES:
             raise OSError(errno.ENAMETOOLONG, f"the path is longer than {_MAX_PATH_BYTES} bytes", f"{path[:80]}…")
         inside = below(path, self._root)
         if inside is None:
             if not path.startswith("/"):
-                raise ValueError(f"the path must be absolute, got {shown(path)}")
-            # Perhaps the root by another spelling (`/var` is a link on macOS). The answer may be stale by the time it
-            # is used: it only says which names below the root to walk.
+                raise ValueError(f"the path must be absolute, got {quote_path(path)}")
+            # Maybe another spelling of the root (`/var` is a link on macOS). The answer may be stale when
+            # used: it only gives the names below the root to walk.
             parent, name = os.path.split(path.rstrip("/") or "/")
             last_is_name = name not in ("", ".", "..")
             real = os.path.join(os.path.realpath(parent), name) if last_is_name else os.path.realpath(path)
@@ -115,7 +115,7 @@ class Walk:
 
     @property
     def real(self) -> str:
-        """The target's absolute path, without symlinks on the way to it."""
+        """The target's absolute path, without symlinks before it."""
         return self._real(self.name)
 
     def _real(self, name: str) -> str:
@@ -130,8 +130,7 @@ class Walk:
             if error.errno not in (errno.ENOENT, *_LINK_ERRNOS):
                 raise
             raise WorkspaceUnavailableError(
-                f"the workspace directory {self._root!r} does not exist any more: make it again, "
-                "or give the backend another root"
+                f"the workspace directory {self._root!r} no longer exists: create it again, or choose another root"
             ) from error
         self.close()
         self.parent = root
@@ -145,7 +144,7 @@ class Walk:
             part = self._pending.pop()
             if part == "..":
                 if self._names:
-                    # Names walked are no links, so their parent is the name before; it is walked anew, not trusted.
+                    # Walked names are not links, so their parent is the name before; walk it again, do not trust it.
                     self._restart([*self._names[:-1], *reversed(self._pending)])
                 else:
                     self._outside(["..", *reversed(self._pending)])
@@ -153,7 +152,7 @@ class Walk:
                 self._enter(part)
             else:
                 self.name = part
-        # Only where the walk ends counts: it may pass through a protected directory, as `.venv/../src` does.
+        # Only the end counts: a walk may pass through a protected directory, as `.venv/../src` does.
         if self._guard is not None and self._protected is not None:
             raise self._guard.refused(self._protected)
 
@@ -179,7 +178,7 @@ class Walk:
             self._protected = self._guard.find(self._real(""), os.fstat(directory))
 
     def _make(self, part: str) -> int | None:
-        """Make a directory and open it; `None` where another process was faster and put a link there."""
+        """Create and open a directory; `None` if another process was faster and put a link there."""
         if self._guard is not None:
             if self._protected is not None:
                 raise self._guard.refused(self._protected)
@@ -188,7 +187,7 @@ class Walk:
             os.mkdir(part, dir_fd=self.parent)
             self._created.append(self._real(part))
         except FileExistsError:
-            pass  # made meanwhile by another writer, which is as good
+            pass  # created meanwhile by another writer
         try:
             return os.open(part, _DIRECTORY, dir_fd=self.parent)
         except OSError as error:
@@ -197,7 +196,7 @@ class Walk:
             return None
 
     def _jump(self, name: str) -> bool:
-        """Put the target of the symlink `name` before what is still to walk; False if it is not a symlink."""
+        """Put the target of the symlink `name` before the rest of the path; False if it is not a symlink."""
         try:
             target = os.readlink(name, dir_fd=self.parent)
         except OSError as error:
@@ -219,9 +218,9 @@ class Walk:
         return True
 
     def _outside(self, tail: list[str]) -> None:
-        """Walk on from the root if `tail`, which leaves the root, leads back inside (as `../project/x` does).
+        """Continue from the root if `tail`, which leaves the root, leads back inside (as `../project/x` does).
 
-        Like the other spelling of the root, the real path only says which names to walk.
+        Like another spelling of the root, the real path only gives the names to walk.
         """
         self._links += 1
         if self._links > _MAX_LINKS:
@@ -232,14 +231,14 @@ class Walk:
         self._restart(inside.split("/"))
 
     def follow(self) -> bool:
-        """Go on through the symlink at `name`; False, and nothing changed, if it is not a symlink."""
+        """Follow the symlink at `name`; False, and nothing changed, if it is not a symlink."""
         if not self.name or not self._jump(self.name):
             return False
         self._descend()
         return True
 
     def enter(self) -> None:
-        """Make the target itself, which must be a directory, the open `parent`, and `name` empty."""
+        """Make the target, which must be a directory, the open `parent`, and `name` empty."""
         while self.name:
             name, self.name = self.name, ""
             self._enter(name)
@@ -258,13 +257,13 @@ class Walk:
         return found
 
     def undo(self) -> None:
-        """Remove the directories that this walk made, as far as they are still empty."""
+        """Remove the directories that this walk created, while they are empty."""
         while self._created:
             try:
                 with Walk(self._root, self._created.pop()) as walk:
                     os.rmdir(walk.name, dir_fd=walk.parent)
             except OSError:
-                return  # another writer has put something there, or removed it: then it is theirs
+                return  # another writer uses or removed it
 
     def close(self) -> None:
         """Close the open directory."""
@@ -273,10 +272,10 @@ class Walk:
             os.close(parent)
 
     def _explain(self, error: BaseException | None) -> None:
-        """Name the caller's path in an error of the operating system, which knows only the last component."""
+        """Put the caller's path into an error of the operating system, which has only the last component."""
         if isinstance(error, OSError) and error.errno is not None:
             if error.errno == errno.ENAMETOOLONG:
-                error.strerror = "a name in the path is longer than the file system allows (usually 255 bytes)"
+                error.strerror = "a name in the path is too long for the file system (usually 255 bytes)"
                 error.filename = f"{self._path[:80]}…"
             else:
                 error.filename = self._path

@@ -1,6 +1,6 @@
-"""Scripted models, `demo:tour` and `demo:echo`, and a sample project for them: no key, no network.
+"""Scripted models, `demo:tour` and `demo:echo`, with a sample project: no key, no network.
 
-Importing this module loads neither pydantic nor Pydantic AI: public names come on first use, hooks import inside.
+Importing this module loads neither pydantic nor Pydantic AI: names load on first use, hooks import inside.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_resolve_model(model_id: str) -> Model | None:
-    """`demo:tour` and `demo:echo`."""
+    """Resolve `demo:tour` and `demo:echo`."""
     if not model_id.startswith("demo:"):
         return None
     from .models import demo_model

@@ -1,4 +1,4 @@
-"""`deep demo`: the main job on a copy of the sample project. Only deep-cli imports this, when it was typed."""
+"""`deep demo`: do a task on a copy of the sample project. Only deep-cli imports this, when it was typed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .sample_files import copy_sample_project
 __all__ = ["command"]
 
 MODEL = "demo:tour"
-TASK = "Look around in this project, mend what is wrong with it, and write down what you did."
+TASK = "Look around in this project, fix what is wrong with it, and write down what you did."
 NEEDED = {"demo": "deep-demo", "backends": "deep-backends", "filesystem": "deep-filesystem"}
-"""Plugins that the job cannot be done without, and the distributions that bring them."""
+"""Plugins that the task needs, and their distributions."""
 
 
 @click.command("demo")
@@ -32,9 +32,9 @@ NEEDED = {"demo": "deep-demo", "backends": "deep-backends", "filesystem": "deep-
 )
 @click.pass_context
 def command(ctx: click.Context, directory: Path | None) -> None:
-    """Show the main job without a key: a scripted model, and everything else real.
+    """Show a task without a key: a scripted model, and everything else real.
 
-    A sample project is copied, and the agent works on the copy as `deep run` would: real tools, real files, real
+    The agent works on a copy of a sample project as `deep run` would: real tools, real files, real
     commands. Calls that need approval are approved, and shown.
     """
     _check_plugins()
@@ -42,7 +42,7 @@ def command(ctx: click.Context, directory: Path | None) -> None:
     click.echo(
         f"A copy of a small Python project is in {folder}.\n"
         f"The model is a script ({MODEL}: no key, no network); tools, files and commands are real. Calls that need\n"
-        "your approval are approved here, and shown. The same with a model of yours:\n"
+        "your approval are approved here, and shown. The same with your model:\n"
         f'  cd {folder} && deep run "{TASK}" --model openai:gpt-5.2\n',
         err=True,
     )

@@ -1,4 +1,4 @@
-"""The models `demo:*`: Pydantic AI's FunctionModel over a script."""
+"""The models `demo:*`: Pydantic AI's FunctionModel with a script."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Item: TypeAlias = "str | DeltaToolCalls | DeltaThinkingCalls"
 
 
 def echo(transcript: Transcript) -> Steps:
-    """Says the prompt back."""
+    """Repeat the prompt."""
     yield from ()
     return transcript.prompt or "(an empty prompt)"
 
@@ -42,10 +42,10 @@ DEMO_MODELS: dict[str, Script] = {"demo:echo": echo, "demo:tour": tour}
 
 
 def demo_model(model_id: str) -> DemoModel:
-    """The model of an id that begins with `demo:`.
+    """Create the model of an id that begins with `demo:`.
 
-    An unknown one is a model too, whose first request says which there are: the kernel passes over a plugin that
-    raises here, and the user would only read that Pydantic AI does not know the id either.
+    An unknown one is a model too, whose first request lists the known ones: the kernel skips a plugin that
+    raises here, and the user would only read that Pydantic AI does not know the id.
     """
     return DemoModel(model_id, DEMO_MODELS.get(model_id) or _unknown(model_id))
 
@@ -58,7 +58,7 @@ def _unknown(model_id: str) -> Script:
 
 
 class DemoModel(FunctionModel):
-    """A scripted model, streamed or not. It keeps nothing between requests."""
+    """A scripted model, streamed or not. It stores nothing between requests."""
 
     def __init__(self, model_id: str, script: Script) -> None:
         self.script = script
@@ -69,7 +69,7 @@ class DemoModel(FunctionModel):
         answer = play(self.script, Transcript.of(messages, info))
         if answer.text and not info.allow_text_output:
             raise UserError(
-                f"the model demo:{self.model_name} only answers with text, and this agent's output_type takes none: "
+                f"the model demo:{self.model_name} answers with text, which this agent's output_type excludes: "
                 "add str to it, as in output_type=[str, …]"
             )
         said = len(answer.text) + len(answer.thought)
@@ -81,7 +81,7 @@ class DemoModel(FunctionModel):
         answer, usage = self._answer(messages, info)
         if answer.text:
             return ModelResponse(parts=[TextPart(answer.text)], usage=usage, finish_reason="stop")
-        # A thought, and not a text: text before a call would be the final answer of agent.run_stream().
+        # A thought, because text before a call would be the final answer of agent.run_stream().
         calls = [ToolCallPart(call.tool, dict(call.call.args), tool_call_id=call.id) for call in answer.calls]
         thoughts = [ThinkingPart(answer.thought)] if answer.thought else []
         return ModelResponse(parts=[*thoughts, *calls], usage=usage, finish_reason="tool_call")
@@ -94,7 +94,7 @@ class DemoModel(FunctionModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """As the base class, with this model's own count of usage instead of its guess."""
+        """Stream as the base class does, with this model's usage instead of an estimate."""
         stream = _Counted(self)
         inner = FunctionModel(stream_function=stream, model_name=self.model_name, profile=self.profile)
         async with inner.request_stream(messages, model_settings, model_request_parameters, run_context) as response:
@@ -107,7 +107,7 @@ class DemoModel(FunctionModel):
 
 
 class _Counted:
-    """One streamed answer, which puts its usage on the response when it ends."""
+    """One streamed answer, which sets its usage on the response when it ends."""
 
     def __init__(self, model: DemoModel) -> None:
         self.model = model
@@ -119,7 +119,7 @@ class _Counted:
             yield item
         if self.response is not None:
             self.response.finish_reason = "tool_call" if answer.calls else "stop"
-            # StreamedResponse has no public way to say what was used; its own subclasses set this field.
+            # StreamedResponse has no public way to set the usage; its subclasses set this field.
             self.response._usage = usage  # pyright: ignore[reportPrivateUsage]
 
 

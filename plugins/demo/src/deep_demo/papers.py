@@ -19,15 +19,15 @@ _UNRELEASED = re.compile(r"^#+ \[?unreleased\]?$", re.I)
 
 @dataclass(frozen=True)
 class Readme:
-    """What a README says.
+    """The content of a README.
 
     Attributes:
         name: of the file.
         title: its first heading.
-        intro: the first paragraph below it.
+        intro: the first paragraph after it.
         command: the first line of its first block of code.
-        open_items: of its list, `- [ ] …`.
-        pages: Markdown files that the open items name.
+        open_items: the items `- [ ] …` of its list.
+        pages: Markdown files named in the open items.
     """
 
     name: str = ""
@@ -39,7 +39,7 @@ class Readme:
 
 
 def read_readme(name: str, lines: Sequence[str]) -> Readme:
-    """Read the lines of a README."""
+    """Parse the lines of a README."""
     title = next((line.lstrip("# ").strip() for line in lines if line.startswith("#")), "")
     prose = (line for line in lines if line.strip() and not line.startswith(("#", "-", "```", "[", "!", "<")))
     fences = [number for number, line in enumerate(lines) if line.startswith("```")]
@@ -50,21 +50,21 @@ def read_readme(name: str, lines: Sequence[str]) -> Readme:
 
 
 def runnable(command: str, names: Sequence[str]) -> bool:
-    """Whether a command is one that this project's own README may name: a package of the folder, plain arguments.
+    """Whether the script may run a command of the README: a package of the folder with plain arguments.
 
-    What a file says is not an order; a line with anything for the shell in it is not run.
+    A file's text is not an order; a line with shell syntax is not run.
     """
     match = _COMMAND.fullmatch(command)
     return match is not None and f"{match[1]}/" in names
 
 
 def ticked(item: str) -> tuple[str, str]:
-    """What to replace, and by what, to tick off an item."""
+    """The edit that ticks off an item: old and new text."""
     return f"- [ ] {item}", f"- [x] {item}"
 
 
 def changelog_edit(lines: Sequence[str], entry: str) -> tuple[str, str] | None:
-    """What to replace, and by what, to add an entry under what is unreleased; None where there is no such section."""
+    """The edit that adds an entry to the unreleased section: old and new text; None without such a section."""
     at = next((number for number, line in enumerate(lines) if _UNRELEASED.match(line.strip())), None)
     if at is None:
         return None
@@ -76,19 +76,19 @@ def changelog_edit(lines: Sequence[str], entry: str) -> tuple[str, str] | None:
 
 
 def usage_page(readme: Readme, output: str) -> str:
-    """A page that shows the README's command and what it printed."""
+    """A page that shows the README's command and its output."""
     shown = [f"$ {readme.command}", *output.splitlines()]
     return "\n".join([f"# Using {readme.title or 'it'}", "", readme.intro, "", "```", *shown, "```", ""])
 
 
 def free_name(names: Sequence[str]) -> str | None:
-    """A name for notes that is not taken."""
+    """A free name for the notes."""
     taken = {name.lower() for name in names}
     return next((name for name in ("NOTES.md", "NOTES-demo.md") if name.lower() not in taken), None)
 
 
 def notes_page(prompt: str, names: Sequence[str], paths: Sequence[str], readme: Readme, tests: TestRun | None) -> str:
-    """What was seen in a folder."""
+    """Notes about a folder."""
     kinds = Counter(name.rsplit(".", 1)[-1] if "." in name else "other" for name in names if not name.endswith("/"))
     files = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
     lines = ["# Notes", "", f"Asked: {' '.join(prompt.split())[:200] or '(nothing)'}", ""]

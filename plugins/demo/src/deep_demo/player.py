@@ -1,8 +1,8 @@
-"""Plays a script: a generator that asks for tool calls and is sent what came of them.
+"""Play a script: a generator that yields tool calls and receives their results.
 
-The model keeps nothing. On each request the script starts again from the top and is fed the results that the
-conversation holds, up to the first call that has none. So one model serves any number of sessions, and a session
-goes on where it was after an approval, a restart or a dump.
+The model stores nothing. At each request the script starts from the top and receives the results in the
+conversation, up to the first call without one. So one model serves any number of sessions, and a session
+continues after an approval, a restart or a dump.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["Answer", "IdCall", "Script", "Step", "Steps", "play"]
 
 @dataclass(frozen=True)
 class Step:
-    """What a script wants next.
+    """The script's next step.
 
     Attributes:
-        thought: why, in a few words.
-        calls: at least one, of tools that are offered.
+        thought: why, in few words.
+        calls: at least one, of available tools.
     """
 
     thought: str
@@ -36,7 +36,7 @@ Script: TypeAlias = Callable[[Transcript], Steps]
 
 @dataclass(frozen=True)
 class IdCall:
-    """A call as it goes out: the tool's final name, the arguments, the call's id."""
+    """A call to send: the tool's final name, the arguments, the call's id."""
 
     tool: str
     call: Call
@@ -45,7 +45,7 @@ class IdCall:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model answers: a final text, or a thought and calls."""
+    """The model's answer: a final text, or a thought and calls."""
 
     text: str = ""
     thought: str = ""
@@ -53,7 +53,7 @@ class Answer:
 
 
 def play(script: Script, transcript: Transcript) -> Answer:
-    """The script's next answer in this conversation."""
+    """Compute the script's next answer in this conversation."""
     steps = script(transcript)
     number = 0
     try:
@@ -63,7 +63,7 @@ def play(script: Script, transcript: Transcript) -> Answer:
                 IdCall(transcript.tools.get(call.tool, call.tool), call, transcript.call_id(number, index))
                 for index, call in enumerate(step.calls)
             )
-            # A later step in the conversation means that this one is over, even if its results were cut away.
+            # A later step in the conversation means that this one is over, even if its results were removed.
             if not transcript.went_past(number) and not any(call.id in transcript.results for call in calls):
                 return Answer(thought=step.thought, calls=calls)
             step = steps.send([_result(transcript, call) for call in calls])
@@ -74,5 +74,5 @@ def play(script: Script, transcript: Transcript) -> Answer:
 
 def _result(transcript: Transcript, call: IdCall) -> Result:
     if transcript.calls.get(call.id, call.tool) != call.tool:
-        return Result("lost")  # the offered tools have changed since, and with them the steps
+        return Result("lost")  # the tools have changed since, and the steps with them
     return transcript.results.get(call.id, Result("lost"))

@@ -1,4 +1,4 @@
-"""Reads what the file tools answered: listings, numbered lines, matches, and the output of a test run."""
+"""Parse the answers of the file tools: listings, numbered lines, matches, and the output of a test run."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Match:
 
 @dataclass(frozen=True)
 class TestRun:
-    """What `python3 -m unittest` said.
+    """The result of `python3 -m unittest`.
 
     Attributes:
-        ran: how many tests; None where the output is not unittest's.
-        wrong: how many failed.
-        names: of the failed ones, in order.
-        detail: the first line that tells what went wrong.
+        ran: number of tests; None if the output is not unittest's.
+        wrong: number of failed tests.
+        names: the failed tests, in order.
+        detail: the first line of the error.
     """
 
     ran: int | None
@@ -56,42 +56,42 @@ class TestRun:
 
     @property
     def passed(self) -> bool:
-        """Whether there were tests, and all passed."""
+        """Whether there were tests and all passed."""
         return bool(self.ran) and not self.wrong
 
     def __str__(self) -> str:
         if self.ran == 0:
             return "unittest finds no tests"
         if self.ran is None:
-            return f"the test run gave no result ({self.detail or 'no output'})"
+            return f"the test run has no result ({self.detail or 'no output'})"
         if not self.wrong:
             return f"all {self.ran} tests pass"
         return f"{self.wrong} of {self.ran} tests fail: {', '.join(self.names) or 'unnamed'}"
 
 
 def listed_names(result: Result) -> list[str]:
-    """The names that `ls` told; directories end with `/`."""
+    """The names listed by `ls`; directories end with `/`."""
     if not result.ok or result.text.endswith(" is empty."):
         return []
     return [_SIZE.sub("", line) for line in result.text.splitlines() if line and not _MORE.match(line)]
 
 
 def listed_paths(result: Result) -> list[str]:
-    """The paths that `glob` told."""
+    """The paths listed by `glob`."""
     if not result.ok or result.text.startswith("No files match "):
         return []
     return [line for line in result.text.splitlines() if line and not _MORE.match(line)]
 
 
 def file_lines(result: Result) -> list[str] | None:
-    """The lines that `read_file` told, without their numbers; None if it told none."""
+    """The lines shown by `read_file`, without their numbers; None for none."""
     if not result.ok:
         return None
     return [match[2] for line in result.text.split("\n") if (match := _NUMBERED.match(line))]
 
 
 def matches(result: Result) -> list[Match]:
-    """The lines that `grep` told in the mode `content`."""
+    """The lines found by `grep` in the mode `content`."""
     if not result.ok or result.text.startswith("No matches for "):
         return []
     found = (_MATCH.match(line) for line in result.text.splitlines())
@@ -99,7 +99,7 @@ def matches(result: Result) -> list[Match]:
 
 
 def read_test_run(result: Result) -> TestRun:
-    """The result of a test run, from the output of the command."""
+    """Parse a test run from the command's output."""
     ran = _RAN.search(result.text)
     if not result.ok or ran is None:
         return TestRun(None, detail=first_error_line(result.text))
@@ -110,7 +110,7 @@ def read_test_run(result: Result) -> TestRun:
 
 
 def first_error_line(text: str) -> str:
-    """The most telling line of a failed command: the last one of a traceback, else the first that is not empty."""
+    """The most useful line of a failed command: the last one of a traceback, else the first that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return _last_error(lines) or (lines[0] if lines else "")
 

@@ -1,4 +1,4 @@
-"""The one mistake that the tour knows how to find and mend: money read through a float, and cut instead of rounded."""
+"""The one bug that the tour can find and fix: money read through a float, and truncated instead of rounded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 __all__ = ["PATTERN", "WHAT", "Repair", "find_repair"]
 
 PATTERN = r"int\(float\(\w+\) \* 100\)"
-"""For `grep`, and for a file that was read."""
-WHAT = "Amounts such as 19.99 were read as a cent less: cents were cut off, and are rounded now."
+"""A pattern for `grep`, and for file contents."""
+WHAT = "Amounts such as 19.99 lost a cent: cents were truncated and are now rounded."
 _FOUND = re.compile(r"int\(float\((\w+)\) \* 100\)")
 
 
@@ -20,8 +20,8 @@ class Repair:
 
     Attributes:
         line: its number, from 1.
-        old: the line as it is; unique in the file.
-        new: the line as it should be.
+        old: the present line; unique in the file.
+        new: the fixed line.
     """
 
     line: int
@@ -30,12 +30,12 @@ class Repair:
 
 
 def find_repair(lines: Sequence[str]) -> Repair | None:
-    """The edit for a file, or None where the mistake is not in it or stands there more than once."""
+    """Find the edit for a file; None if the bug is not in it, or occurs more than once."""
     found = [(number, line) for number, line in enumerate(lines, 1) if _FOUND.search(line)]
     if len(found) != 1:
         return None
     number, line = found[0]
-    # With the project's own exact rounding where it has one; else the nearest cent.
+    # Use the project's exact rounding if it has one; else the nearest cent.
     exact = any(text.startswith("def round_cents(amount: Decimal)") for text in lines)
     new = _FOUND.sub(r"round_cents(Decimal(\1) * 100)" if exact else r"round(float(\1) * 100)", line)
     return Repair(number, line, new)

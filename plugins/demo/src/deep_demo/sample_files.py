@@ -1,4 +1,4 @@
-"""The small real project that the demo works on, wherever this distribution was installed."""
+"""The small real project of the demo, in a wheel or in a checkout."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 __all__ = ["copy_sample_project", "sample_project"]
 
 SKIPPED = frozenset(["__pycache__", ".ruff_cache", ".pytest_cache"])
-"""What running its tests in place leaves behind."""
+"""Files that its tests create."""
 
 
 def sample_project() -> Traversable:
-    """The directory of the sample project; read it, and work on a copy.
+    """Return the directory of the sample project; work on a copy.
 
-    In a wheel it is package data (`sample/`, put there by hatch_build.py). In a checkout there is only the original,
+    A wheel has it as package data (`sample/`, added by hatch_build.py). A checkout has only the original,
     `examples/sample-project`.
 
     Raises:
-        FileNotFoundError: it is in neither place, so the installation is not complete.
+        FileNotFoundError: it is in neither place, so the installation is incomplete.
     """
     packaged = files("deep_demo").joinpath("sample")
     if packaged.joinpath("README.md").is_file():
@@ -31,7 +31,7 @@ def sample_project() -> Traversable:
         return original
     raise FileNotFoundError(
         f"deep-demo's sample project is neither at {packaged} nor at {original}; "
-        "mend it with: pip install --force-reinstall --no-deps deep-demo"
+        "reinstall deep-demo: pip install --force-reinstall --no-deps deep-demo"
     )
 
 
@@ -39,19 +39,19 @@ def copy_sample_project(destination: str | os.PathLike[str]) -> Path:
     """Copy the sample project's files, byte for byte, into a directory.
 
     Args:
-        destination: made if it is not there; nothing may be in it.
+        destination: created if missing; must be empty.
 
     Returns:
         The directory, resolved.
 
     Raises:
-        FileExistsError: there is something in it.
+        FileExistsError: it is not empty.
         FileNotFoundError: see `sample_project`.
     """
     target = Path(destination).resolve()
     target.mkdir(parents=True, exist_ok=True)
     if any(target.iterdir()):
-        raise FileExistsError(f"{target} is not empty; the sample project is copied into a new or empty directory")
+        raise FileExistsError(f"{target} is not empty; choose a new or empty directory")
     _copy(sample_project(), target)
     return target
 

@@ -1,7 +1,7 @@
-"""The script of `demo:tour`: looks around, finds out what is wrong, mends it, writes it down, checks, and reports.
+"""The script of `demo:tour`: look around, find the bug, fix it, document it, check, and report.
 
-It works on any folder with whatever tools are offered, decides from what they answer, and says in its report what it
-could not do and why.
+It works on any folder with any tools, decides by their answers, and reports what it could not
+do and why.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ __all__ = ["tour"]
 T = TypeVar("T")
 Part: TypeAlias = Generator[Step, list[Result], T]
 LOOK = "Look around"
-FIX = "Find what is wrong and mend it"
+FIX = "Find what is wrong and fix it"
 WRITE = "Write down what was done"
 CHECK = "Check the result"
 PLAN = {
     LOOK: "Looking around",
-    FIX: "Mending what is wrong",
+    FIX: "Fixing what is wrong",
     WRITE: "Writing down what was done",
     CHECK: "Checking the result",
 }
 TEST_COMMAND = "python3 -m unittest"
 TEST_SECONDS = 60
 READ_AT_MOST = 8
-"""Files that are read one by one where there is no `grep`."""
+"""Maximum files to read if there is no `grep`."""
 FILE_TOOLS = {"ls", "glob", "grep", "read_file", "write_file", "edit_file"}
 WHY = {
-    "missing": "is not offered",
+    "missing": "is not available",
     "denied": "was denied",
     "lost": "left no result in the conversation",
 }
 
 
 def tour(transcript: Transcript) -> Steps:
-    """The whole tour; returns the report."""
+    """Run the whole tour; return the report."""
     return _Tour(transcript).run()
 
 
@@ -63,7 +63,7 @@ class _Tour:
     plan_changed: bool = False
     plan_refused: bool = False
 
-    # -- the tour ------------------------------------------------------------------------------------------------
+    # -- the tour ------------------------------------------------------------------------------------------------------
 
     def run(self) -> Steps:
         self._phase(LOOK)
@@ -82,7 +82,7 @@ class _Tour:
 
     def _look(self) -> Part[None]:
         listing, found = yield from self._ask(
-            "First I look at what is here.",
+            "First I look around.",
             Call("ls", {"path": "."}),
             Call("glob", {"pattern": "**/*.py"}),
         )
@@ -91,7 +91,7 @@ class _Tour:
         self._note(found, "glob", "find Python files")
         name = next((name for name in self.names if name.lower() in ("readme.md", "readme", "readme.txt")), None)
         if name is not None:
-            lines = yield from self._read(name, "The README should say what this is and what is to be done.")
+            lines = yield from self._read(name, "The README should say what this is and what to do.")
             self.readme = read_readme(name, lines or [])
         if self.names or self.paths:
             what = f"{_many(len(self.names), 'entry', 'entries')} here, {_many(len(self.paths), 'Python file')} below"
@@ -108,22 +108,22 @@ class _Tour:
         searched, path = yield from self._suspect()
         if path is None:
             if self.before is not None and self.before.wrong:
-                self.not_done.append("The tests fail for a reason that this script does not know.")
+                self.not_done.append("The tests fail for a reason unknown to this script.")
                 return False
             return searched
         lines = yield from self._read(path, f"{path} looks wrong; I read it before I change it.")
         repair = find_repair(lines) if lines else None
         if repair is None:
-            self.not_done.append(f"{path} was not mended: the line could not be read, or is there more than once.")
+            self.not_done.append(f"{path} was not fixed: the line could not be read, or occurs more than once.")
             return False
         return (yield from self._apply(path, repair))
 
     def _apply(self, path: str, repair: Repair) -> Part[bool]:
-        thought = f"Line {repair.line} cuts the cents off. It should round."
+        thought = f"Line {repair.line} truncates the cents. It should round."
         result = yield from self._edit(path, repair.old, repair.new, thought)
         if result.ok:
             self.mended = path
-            self.done.append(f"Mended {path}, line {repair.line}: {repair.old.strip()} -> {repair.new.strip()}")
+            self.done.append(f"Fixed {path}, line {repair.line}: {repair.old.strip()} -> {repair.new.strip()}")
         else:
             self._note(result, "edit_file", f"mend {path}")
         return result.ok
@@ -141,12 +141,12 @@ class _Tour:
         name = next((name for name in self.names if name.lower().startswith("changelog")), None)
         if name is None:
             return
-        lines = yield from self._read(name, "What was mended belongs in the changelog.")
+        lines = yield from self._read(name, "The fix belongs in the changelog.")
         edit = changelog_edit(lines or [], WHAT)
         if edit is None:
-            self.not_done.append(f"{name} has no section for what is unreleased, so nothing was added.")
+            self.not_done.append(f"{name} has no unreleased section, so nothing was added.")
             return
-        result = yield from self._edit(name, *edit, "A line under what is unreleased.")
+        result = yield from self._edit(name, *edit, "A line in the unreleased section.")
         if result.ok:
             self.written.append(name)
             self.done.append(f"Added a line to {name}.")
@@ -157,7 +157,7 @@ class _Tour:
         output = ""
         if runnable(self.readme.command, self.names):
             (result,) = yield from self._ask(
-                "I run the command of the README, to show what it really prints.",
+                "I run the command of the README, to show its real output.",
                 Call("execute", {"command": self.readme.command, "timeout": TEST_SECONDS}),
             )
             self._note(result, "execute", f"run {self.readme.command}")
@@ -171,13 +171,13 @@ class _Tour:
             return
         name = free_name(self.names)
         if name is None:
-            self.not_done.append("No notes were written: NOTES.md and NOTES-demo.md are there already.")
+            self.not_done.append("No notes were written: NOTES.md and NOTES-demo.md exist.")
             return
         content = notes_page(self.transcript.prompt, self.names, self.paths, self.readme, self.before)
-        yield from self._create(name, content, "What I saw goes into a file of its own.")
+        yield from self._create(name, content, "What I saw goes into a new file.")
 
     def _tick(self) -> Part[None]:
-        """Tick off in the README what was done and checked, and nothing else."""
+        """Tick off what was done and checked in the README, and nothing else."""
         for item in self.readme.open_items:
             if not self._settled(item):
                 continue
@@ -191,7 +191,7 @@ class _Tour:
     def _settled(self, item: str) -> bool:
         if "`" in item:
             return any(f"`{path}`" in item for path in self.written)
-        # The item that names no file is the one about the mistake itself; only the tests can tell that it is gone.
+        # The item without a file is about the bug itself; only the tests show that it is fixed.
         return "cent" in item and bool(self.mended) and self.after is not None and self.after.passed
 
     def _check(self) -> Part[bool]:
@@ -208,7 +208,7 @@ class _Tour:
             well = well and lines is not None
         return well
 
-    # -- single moves --------------------------------------------------------------------------------------------
+    # -- single moves --------------------------------------------------------------------------------------------------
 
     def _has_tests(self) -> bool:
         return any(path.split("/")[-1].startswith("test_") for path in self.paths) or "tests/" in self.names
@@ -219,7 +219,7 @@ class _Tour:
         return read_test_run(result) if result.ok else None
 
     def _suspect(self) -> Part[tuple[bool, str | None]]:
-        """Whether the files could be searched, and the one with the mistake that this script knows."""
+        """Whether the files could be searched, and the file with the known bug."""
         (result,) = yield from self._ask(
             "I look for the line behind it.",
             Call("grep", {"pattern": PATTERN, "glob": "*.py", "output_mode": "content"}),
@@ -230,7 +230,7 @@ class _Tour:
         sources = [path for path in self.paths if not path.split("/")[-1].startswith("test_")]
         searched = False
         for path in sources[:READ_AT_MOST]:
-            lines = yield from self._read(path, "Without grep I read the files one by one.")
+            lines = yield from self._read(path, "Without grep I read each file.")
             searched = searched or lines is not None
             if lines and find_repair(lines) is not None:
                 return True, path
@@ -245,7 +245,7 @@ class _Tour:
         call = Call("edit_file", {"path": path, "old_string": old, "new_string": new})
         (result,) = yield from self._ask(thought, call)
         if result.outcome == "failed":
-            # Never read, or changed since: both are mended by reading it again.
+            # Not read, or changed since: reading it again fixes both.
             lines = yield from self._read(path, f"The edit was refused ({_short(result.text)}), so I read it again.")
             if lines is not None:
                 (result,) = yield from self._ask("And once more.", call)
@@ -257,11 +257,11 @@ class _Tour:
             self.written.append(path)
             self.done.append(f"Wrote {path}.")
         elif result.ok:
-            self.done.append(f"Wrote {path}, without the output that it should show.")
+            self.done.append(f"Wrote {path}, without the command's output.")
         self._note(result, "write_file", f"write {path}")
 
     def _ask(self, thought: str, *calls: Call) -> Part[list[Result]]:
-        """Make those of the calls whose tools are offered, and bring the plan up to date on the way."""
+        """Make the calls whose tools are available, and update the plan."""
         offered = [call for call in calls if call.tool in self.transcript.tools]
         plan = self._plan_call()
         sent = [*([plan] if plan is not None else []), *offered]
@@ -273,7 +273,7 @@ class _Tour:
         answers = iter(results)
         return [next(answers) if call in offered else Result("missing") for call in calls]
 
-    # -- the plan and the report ---------------------------------------------------------------------------------
+    # -- the plan and the report ---------------------------------------------------------------------------------------
 
     def _phase(self, name: str, *, over: str = "", well: bool = True) -> None:
         if over:
@@ -296,7 +296,7 @@ class _Tour:
             self._note(result, "write_todos", "keep the plan")
 
     def _note(self, result: Result, tool: str, purpose: str) -> None:
-        """Keep for the report what did not work."""
+        """Record a failure for the report."""
         if result.ok:
             return
         why = WHY.get(result.outcome) or f"answered: {_short(result.text)}"
@@ -307,14 +307,14 @@ class _Tour:
             self.not_done.append(line)
 
     def _report(self) -> str:
-        parts = [_bullets("What I did", self.done)] if self.done else ["I could do nothing here."]
+        parts = [_bullets("What I did", self.done)] if self.done else ["I could not do anything here."]
         if self.not_done:
             parts.append(_bullets("What I could not do", self.not_done))
         if not FILE_TOOLS & self.transcript.tools.keys():
-            offered = ", ".join(sorted(self.transcript.tools)) or "none at all"
+            offered = ", ".join(sorted(self.transcript.tools)) or "none"
             parts.append(
-                f"There are no file tools (offered: {offered}). The plugin deep-filesystem brings them; "
-                "`deep plugins list` tells what is installed and active."
+                f"There are no file tools (available: {offered}). The plugin deep-filesystem has them; "
+                "`deep plugins list` shows the installed plugins."
             )
         return "\n\n".join([*parts, "(demo:tour is a script; the tools and the files are real.)"])
 

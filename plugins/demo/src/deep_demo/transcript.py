@@ -1,4 +1,4 @@
-"""What a scripted model reads off the conversation: the prompt, the tools, and what came of its earlier calls."""
+"""A conversation as a scripted model sees it: the prompt, the tools, and the results of its earlier calls."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["CHARS_PER_TOKEN", "Call", "Result", "Transcript", "chars_sent"]
 
 CHARS_PER_TOKEN = 4
-"""The project's estimate where no tokenizer is at hand (pydantic-deep's `chars // 4`)."""
+"""Characters per token without a tokenizer (pydantic-deep's `chars // 4`)."""
 _ID = re.compile(r"demo-(\d+)-(\d+)-\d+$")
 
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call that a script wants to make, under the tool's original name."""
+    """A tool call of a script, by the tool's original name."""
 
     tool: str
     args: Mapping[str, Any]
@@ -38,12 +38,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a call.
+    """The result of a call.
 
     Attributes:
         outcome: Pydantic AI's (`success`, `failed`, `denied`, `retried`, `interrupted`), or `missing` (the tool is
-            not offered, nothing was called), or `lost` (the result is no longer in the conversation).
-        text: what the tool answered.
+            not available, nothing was called), or `lost` (the result is no longer in the conversation).
+        text: the tool's answer.
     """
 
     outcome: str
@@ -51,20 +51,20 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """Whether the call did what it was to do."""
+        """Whether the call succeeded."""
         return self.outcome == "success"
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """One request as a script sees it.
+    """One request for a script.
 
     Attributes:
-        prompt: the last thing the user said.
-        turn: which of the user's prompts this is; part of the call ids, so that no turn repeats those of another.
-        tools: original name -> the name to call it by.
-        calls: call id -> name of the tool called, of the whole conversation.
-        results: call id -> what came of it.
+        prompt: the user's last message.
+        turn: the number of the user's prompt; part of the call ids, so that no turn repeats those of another.
+        tools: original name -> final name.
+        calls: call id -> name of the tool, in the whole conversation.
+        results: call id -> its result.
     """
 
     prompt: str
@@ -75,7 +75,7 @@ class Transcript:
 
     @classmethod
     def of(cls, messages: Sequence[ModelMessage], info: AgentInfo) -> Transcript:
-        """Read it off what the model is sent."""
+        """Build it from the model's messages."""
         prompt = ""
         before = since = 0  # turns in call ids, before and since the last prompt: they outlive a compacted history
         calls: dict[str, str] = {}
@@ -95,7 +95,7 @@ class Transcript:
         return cls(prompt, since or before + 1, tools, calls, results)
 
     def call_id(self, step: int, index: int) -> str:
-        """The id of a call of this turn."""
+        """Build the id of a call of this turn."""
         return f"demo-{self.turn}-{step}-{index}"
 
     def went_past(self, step: int) -> bool:
@@ -105,7 +105,7 @@ class Transcript:
 
 
 def chars_sent(messages: Sequence[ModelMessage], info: AgentInfo) -> int:
-    """Characters of a request: instructions, tools, and the whole conversation."""
+    """Count the characters of a request: instructions, tools, and the whole conversation."""
     size = len(info.instructions or "")
     for tool in (*info.function_tools, *info.output_tools):
         size += len(tool.name) + len(tool.description or "") + len(json.dumps(tool.parameters_json_schema))
@@ -116,7 +116,7 @@ def chars_sent(messages: Sequence[ModelMessage], info: AgentInfo) -> int:
             elif isinstance(part, ToolCallPart):
                 size += len(part.tool_name) + len(part.args_as_json_str())
             else:
-                # Kinds of parts are added in any minor release; nearly all of them carry their text as `content`.
+                # Minor releases add kinds of parts; nearly all of them have their text in `content`.
                 size += len(_text(getattr(part, "content", None)))
     return size
 

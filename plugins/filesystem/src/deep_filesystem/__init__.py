@@ -1,6 +1,6 @@
 """File tools for deep agents: ls, read_file, write_file, edit_file, glob, grep, execute.
 
-Importing this module loads neither pydantic nor Pydantic AI: public names come on first use, hooks import inside.
+Importing this module loads neither pydantic nor Pydantic AI: names load on first use, hooks import inside.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_options() -> type[FilesystemOptions]:
-    """The options model of this plugin."""
+    """Return the options of this plugin."""
     from .options import FilesystemOptions
 
     return FilesystemOptions
@@ -51,7 +51,7 @@ def deep_options() -> type[FilesystemOptions]:
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """The slot with what the agent last saw of each file."""
+    """Add the slot that records what the agent saw of each file."""
     from .slot import FILES
 
     return [FILES]
@@ -59,7 +59,7 @@ def deep_state() -> list[StateSlot[Any]]:
 
 @hookimpl
 def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
-    """The file tools, with the options of this agent."""
+    """Add the file tools, with the options of this agent."""
     from .options import FilesystemOptions
     from .toolset import build_toolset
 

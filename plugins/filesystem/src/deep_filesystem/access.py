@@ -1,4 +1,4 @@
-"""Files of the workspace: found, read whole or by range, written only over what is expected to be there."""
+"""Find files of the workspace, read them whole or by range, and write only over the expected content."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ __all__ = [
 FIRST_READ = 256 * 1024
 """Bytes of the first read: most files end within it and cost one call, which deep-backends serves without a thread."""
 _HOST = ("local", "deep-local")
-"""Providers whose paths are this machine's own."""
+"""Providers whose paths are paths of this machine."""
 WHOLE = 4 * 1024 * 1024
-"""A file up to this size is read whole, so that what was seen is known by one hash; larger ones by page."""
+"""A file up to this size is read whole and remembered by one hash; larger files are read by page."""
 
 
 @runtime_checkable
 class SupportsRangeRead(Protocol):
-    """A backend that reads part of a file."""
+    """A backend that can read part of a file."""
 
     async def read_range(self, path: str, start: int, length: int) -> bytes:
-        """`length` bytes from `start`; fewer only where the file ends."""
+        """Read `length` bytes from `start`; fewer only at the end of the file."""
         ...
 
 
 @runtime_checkable
 class SupportsGuardedWrite(Protocol):
-    """A backend that writes a file only over the content that the caller has seen."""
+    """A backend that can write a file only over the content that the caller saw."""
 
     async def write_if(self, path: str, data: bytes, *, expected: str | None) -> bool:
-        """Write if the content's sha256 is `expected` (None: if there is no file); else write nothing, return False."""
+        """Write if the content's sha256 is `expected` (None: if there is no file), else return False."""
         ...
 
 
 @runtime_checkable
 class SupportsRoute(Protocol):
-    """A backend made of several. What it can do depends on the path, and its commands do not see all of it."""
+    """A backend that combines several. Its abilities depend on the path, and its commands see only part of it."""
 
     async def route(self, path: str) -> tuple[WorkspaceBackend, str]:
-        """The backend that answers for a path, and the path as that one knows it."""
+        """Return the backend for a path, and the path inside that backend."""
         ...
 
 
 class TooLarge(ValueError):
-    """The file is larger than may be read at once.
+    """The file is too large to read at once.
 
     Attributes:
-        size: in bytes; None where the backend does not say.
+        size: in bytes; None if the backend does not report it.
     """
 
     def __init__(self, size: int | None, limit: int) -> None:
@@ -76,13 +76,13 @@ class TooLarge(ValueError):
 
 @dataclass(frozen=True)
 class Place:
-    """A path that the model gave.
+    """A path from the model.
 
     Attributes:
-        shown: as it is named to the model: relative to the working directory where inside it.
-        absolute: absolute and normalised, links not followed; what the backend is given.
-        real: links followed; what the session's record is kept under.
-        lock: the key that all names of this file have in common, in this process.
+        shown: the path shown to the model: relative to the working directory if inside it.
+        absolute: absolute and normalized, links not followed; the backend gets this one.
+        real: links followed; the key of the session's record.
+        lock: a key shared by all names of this file, in this process.
     """
 
     shown: str
@@ -104,7 +104,7 @@ class _RangeSource:
 
 
 def shown_path(path: str, root: str) -> str:
-    """An absolute path relative to the working directory, if it is inside it."""
+    """Make an absolute path relative to the working directory, if it is inside it."""
     if path == root:
         return "."
     prefix = root.rstrip("/") + "/"
@@ -112,10 +112,10 @@ def shown_path(path: str, root: str) -> str:
 
 
 async def locate(workspace: Workspace, path: str) -> Place:
-    """What a path means in this workspace.
+    """Resolve a path in this workspace.
 
     Raises:
-        ValueError: a NUL byte in it, or what a confined backend raises for a path that leads outside.
+        ValueError: it has a NUL byte, or a confined backend rejects it because it leads outside.
     """
     if "\0" in path:
         raise ValueError("a path cannot have a NUL byte")
@@ -126,25 +126,25 @@ async def locate(workspace: Workspace, path: str) -> Place:
 
 
 def is_of_this_machine(workspace: Workspace) -> bool:
-    """Whether the files are in a directory of this machine, so that asking for one takes microseconds."""
+    """Whether the files are in a directory of this machine, so that a call takes microseconds."""
     return workspace.ref is not None and workspace.ref.provider in _HOST
 
 
 def _lock_key(workspace: Workspace, real: str) -> Hashable:
-    # Two backend objects over one host directory are one file system. One key too many would lose an edit, one too
-    # few only makes someone wait: hence the path alone for all that are directories of this machine.
+    # Two backend objects over one host directory are one file system. Too fine a key would lose an edit, too coarse a
+    # key only causes a wait: so the key is the path alone for all directories of this machine.
     ref = workspace.ref
     if ref is None:
         return id(workspace.backend), real
     return real if ref.provider in _HOST else (ref.provider, ref.id, real)
 
 
-def _offered(workspace: Workspace, ability: str, methods: tuple[str, ...]) -> object | None:
-    """The outermost layer that has an optional method, unless a policy wrapper stands before it.
+def _find_layer(workspace: Workspace, ability: str, methods: tuple[str, ...]) -> object | None:
+    """Find the outermost layer that has an optional method, unless a policy wrapper is in front of it.
 
-    A wrapper that overrides one of `methods` has a say in that operation, and calling the backend beneath it would
-    go around it; then the ability is treated as absent. The attribute is looked for because `isinstance` with a
-    protocol, which does the same, takes 15 microseconds, and every call of every tool asks.
+    A wrapper that overrides one of `methods` controls that operation, and calling the backend below it would bypass
+    the wrapper; so the ability counts as absent. Attribute lookup, because `isinstance` with a protocol does the same
+    in 15 microseconds, at every call of every tool.
     """
     layer: object = workspace
     while not hasattr(layer, ability):
@@ -152,13 +152,13 @@ def _offered(workspace: Workspace, ability: str, methods: tuple[str, ...]) -> ob
             getattr(type(layer), name) is not getattr(Workspace, name) for name in methods
         ):
             return None
-        # No public way leads one layer down from a plain Workspace; `backend` leaps over the wrappers.
+        # Pydantic AI has no public way one layer down from a plain Workspace; `backend` skips the wrappers.
         layer = cast("Any", layer)._backend
     return layer
 
 
 async def _reaches(layer: object, ability: str, path: str) -> bool:
-    """Whether a layer that has the ability has it at this path."""
+    """Whether a layer with the ability has it at this path."""
     if not hasattr(layer, "route"):
         return True
     backend, _ = await cast("SupportsRoute", layer).route(path)
@@ -166,29 +166,29 @@ async def _reaches(layer: object, ability: str, path: str) -> bool:
 
 
 async def range_reader(workspace: Workspace, path: str) -> SupportsRangeRead | None:
-    """The workspace's way to read part of the file at an absolute path, if it has one."""
-    reader = _offered(workspace, "read_range", ("read_bytes", "resolve"))
+    """Return the workspace's function to read part of a file, if it has one."""
+    reader = _find_layer(workspace, "read_range", ("read_bytes", "resolve"))
     if reader is None or not await _reaches(reader, "read_range", path):
         return None
     return cast("SupportsRangeRead", reader)
 
 
 async def _guarded_writer(workspace: Workspace, path: str) -> SupportsGuardedWrite | None:
-    writer = _offered(workspace, "write_if", ("write_bytes", "resolve"))
+    writer = _find_layer(workspace, "write_if", ("write_bytes", "resolve"))
     if writer is None or not await _reaches(writer, "write_if", path):
         return None
     return cast("SupportsGuardedWrite", writer)
 
 
 async def open_source(workspace: Workspace, path: str, limit: int) -> tuple[Source, bytes, int]:
-    """A file for reading.
+    """Open a file for reading.
 
     Returns:
-        Where to read, its first bytes (all of them if it is up to `WHOLE` or the backend has no ranges), its size.
+        The source, its first bytes (all of them up to `WHOLE` or without range reads), its size.
 
     Raises:
-        TooLarge: the backend reads no ranges and the file has more than `limit` bytes.
-        OSError: as the backend raises it.
+        TooLarge: the backend cannot read ranges and the file has more than `limit` bytes.
+        OSError: from the backend.
     """
     reader = await range_reader(workspace, path)
     if reader is None:
@@ -207,15 +207,15 @@ async def open_source(workspace: Workspace, path: str, limit: int) -> tuple[Sour
 
 
 async def read_whole(workspace: Workspace, path: str, limit: int) -> bytes:
-    """All of a file.
+    """Read a whole file.
 
     Raises:
         TooLarge: it has more than `limit` bytes; nothing beyond was read.
-        OSError: as the backend raises it.
+        OSError: from the backend.
     """
     reader = await range_reader(workspace, path)
     if reader is not None:
-        # Asked for at once, such a length would be allocated; files beyond the first read are rare.
+        # In one request, such a length would be allocated; files beyond the first read are rare.
         data = await reader.read_range(path, 0, min(FIRST_READ, limit + 1))
         if len(data) == FIRST_READ:
             data += await reader.read_range(path, FIRST_READ, limit + 1 - FIRST_READ)
@@ -231,14 +231,14 @@ async def read_whole(workspace: Workspace, path: str, limit: int) -> bytes:
 
 
 async def write_over(workspace: Workspace, place: Place, data: bytes, *, expected: str | None) -> bool:
-    """Write a file if its content is the expected one. The caller holds the lock of `place`.
+    """Write a file if it has the expected content. The caller holds the lock of `place`.
 
-    A backend with `write_if` compares right before it puts the new file in place. For others the content is read and
-    compared once more right before `write_bytes`: what someone else writes between the two is lost, and only that.
+    A backend with `write_if` compares right before it replaces the file. For others, compare right before
+    `write_bytes`: only a write by another process between the two is lost.
 
     Returns:
-        False, and nothing was written, if the content's sha256 is not `expected` or, where that is None, if there is
-        a file.
+        False if the content's sha256 is not `expected` or, for None, if the file exists; then nothing
+        was written.
     """
     writer = await _guarded_writer(workspace, place.absolute)
     if writer is not None:

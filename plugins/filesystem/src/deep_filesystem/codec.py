@@ -1,4 +1,4 @@
-"""Bytes to text and back: which encoding a file is in, without ever changing a byte that was not edited."""
+"""Decode and encode files without changing a byte that was not edited."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 __all__ = ["Codec", "NotText", "Unencodable", "detect"]
 
 SAMPLE = 64 * 1024
-"""Bytes looked at to tell UTF-16 without a byte order mark, and what a NUL byte means."""
+"""Bytes to examine for UTF-16 without a byte order mark, and for NUL bytes."""
 
 # UTF-32 first: its little-endian mark begins with UTF-16's.
 _MARKS = (
@@ -26,21 +26,21 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 class NotText(ValueError):
-    """The bytes are not text in any encoding that is recognised."""
+    """The bytes are not text in any known encoding."""
 
 
 class Unencodable(ValueError):
-    """A character that the file's encoding does not have."""
+    """The file's encoding lacks a character."""
 
 
 @dataclass(frozen=True)
 class Codec:
-    """How a file's bytes are text. `encode(decode(data)) == data` for the bytes it was detected from.
+    """A file's encoding. `encode(decode(data)) == data` for the bytes it was detected from.
 
     Attributes:
         name: Python's name of the encoding.
         mark: the byte order mark the file begins with, or nothing.
-        errors: `surrogateescape` for UTF-8 with a few stray bytes, which are kept as they are.
+        errors: `surrogateescape` for UTF-8 with a few invalid bytes, which are preserved.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Codec:
 
     @property
     def unit(self) -> int:
-        """Bytes in a code unit: 1, 2 or 4. Offsets into the text are multiples of it."""
+        """Bytes per code unit: 1, 2 or 4. Offsets into the text are multiples of it."""
         return {"utf-16": 2, "utf-32": 4}.get(self.name[:6], 1)
 
     @property
@@ -59,11 +59,11 @@ class Codec:
 
     @property
     def label(self) -> str:
-        """The encoding as a person would say it."""
+        """The encoding's name for messages."""
         return f"{self.name} with BOM" if self.mark else self.name
 
     def decode(self, data: bytes) -> str:
-        """The text of a whole file, without its mark, line endings as they are.
+        """Decode a whole file without its mark, with its line endings.
 
         Raises:
             NotText: the bytes are not valid in this encoding.
@@ -74,10 +74,10 @@ class Codec:
             raise NotText(f"not valid {self.label} at byte {error.start + len(self.mark)}") from error
 
     def encode(self, text: str) -> bytes:
-        """The bytes of a whole file.
+        """Encode a whole file.
 
         Raises:
-            Unencodable: the encoding lacks a character; says which and in which line.
+            Unencodable: the encoding lacks a character; the message has the character and its line.
         """
         try:
             return self.mark + text.encode(self.name, self.errors)
@@ -89,13 +89,13 @@ class Codec:
             ) from error
 
     def show(self, data: bytes) -> str:
-        """Part of a file, for reading: what does not decode becomes U+FFFD."""
+        """Decode part of a file for reading; invalid bytes become U+FFFD."""
         return data.decode(self.name, "replace")
 
     def take(self, data: bytes, chars: int) -> tuple[str, int]:
-        """The first characters of part of a file, for reading, and the bytes they are.
+        """Decode the first characters of part of a file for reading; return them and their bytes.
 
-        The part begins at a character. So that none is cut at its end it should have `4 * chars + 4` bytes, or reach
+        The part begins at a character. To avoid cutting one at its end, pass `4 * chars + 4` bytes, or up to
         the end of the file.
         """
         if self.unit == 1 and self.name != "utf-8":
@@ -112,17 +112,17 @@ class Codec:
 
 
 def detect(data: bytes, *, complete: bool = True) -> Codec:
-    """The encoding of a file: its byte order mark, else UTF-8, UTF-16 by its zero bytes, cp1252 or latin-1.
+    """Detect a file's encoding: by byte order mark, else UTF-8, UTF-16 by its zero bytes, cp1252 or latin-1.
 
-    cp1252 only where a byte of 0x80-0x9F says so: the two are equal elsewhere, and an edit must not bring a
-    character into a latin-1 file that only cp1252 has. Text that is UTF-8 but for a few stray bytes stays UTF-8.
+    cp1252 only if a byte of 0x80-0x9F requires it: elsewhere the two are equal, and an edit must not write a
+    character into a latin-1 file that only cp1252 has. UTF-8 with a few invalid bytes stays UTF-8.
 
     Args:
-        data: the file's bytes, or its first ones.
-        complete: False when more follow, so that a character cut at the end does not count.
+        data: the file's bytes, or the first ones.
+        complete: False if more bytes follow, so that a character cut at the end is ignored.
 
     Raises:
-        NotText: there are NUL bytes that are not UTF-16's.
+        NotText: it has NUL bytes that are not UTF-16's.
     """
     for mark, name in _MARKS:
         if data.startswith(mark):
@@ -137,7 +137,7 @@ def detect(data: bytes, *, complete: bool = True) -> Codec:
 
 
 def _zero_bytes(sample: bytes) -> Codec:
-    """UTF-16 of mostly Latin text has every other byte zero; anything else with zeros is binary."""
+    """Detect UTF-16 of mostly Latin text, where every other byte is zero; other zeros mean a binary file."""
     pairs = len(sample) // 2
     high, low = sample[1 : 2 * pairs : 2].count(0), sample[0 : 2 * pairs : 2].count(0)
     for name, zeros, others in (("utf-16-le", high, low), ("utf-16-be", low, high)):
@@ -145,7 +145,7 @@ def _zero_bytes(sample: bytes) -> Codec:
             try:
                 text = sample[: 2 * pairs].decode(name)
             except UnicodeDecodeError:
-                # A pair cut by the end of the sample is the one thing forgiven.
+                # Only a pair cut by the end of the sample is allowed.
                 text = sample[: 2 * pairs - 2].decode(name, "ignore")
             if "\0" not in text:
                 return Codec(name)

@@ -1,4 +1,4 @@
-"""The output of a command as text of a bounded size; what is left out of it can be read from a file."""
+"""Limit the output of a command; store all of it in a file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pydantic_ai.workspaces import CommandResult, Workspace, WorkspaceError
 __all__ = ["render_output", "render_result"]
 
 RESULTS = ".deep/results"
-"""Where deep-summarization keeps the large results of other tools. Not part of a project: out of version control."""
+"""The folder in which deep-summarization keeps large results of other tools. Not part of a project: ignored by git."""
 ROOM = 300
-"""Characters for the exit code, the pointer, and what stands between the parts."""
+"""Characters for the exit code, the pointer and the separators."""
 
 
 async def render_result(workspace: Workspace, result: CommandResult, limit: int) -> str:
-    """The exit code unless it is 0, standard output, standard error; see `render_output`."""
+    """Render the exit code unless it is 0, standard output and standard error; see `render_output`."""
     output = await render_output(workspace, result.stdout, result.stderr, limit)
     if result.exit_code:
         return f"Exit code {result.exit_code}\n{output}" if output else f"Exit code {result.exit_code}, no output"
@@ -23,21 +23,21 @@ async def render_result(workspace: Workspace, result: CommandResult, limit: int)
 
 
 async def render_output(workspace: Workspace, stdout: str, stderr: str, limit: int) -> str:
-    """Both streams.
+    """Render both streams.
 
-    Where they have more than `limit` characters together, each is cut in the middle, what is shown has no more than
-    that in all (a limit below 600 is exceeded a little), and its first line says where all of it is.
+    Above `limit` characters together, cut each in the middle to fit (a limit below 600 is slightly exceeded); the
+    first line then has the path of the full output.
     """
     if len(stdout) + len(stderr) <= limit:
         return "\n".join(_parts(stdout, stderr))
     whole = f"{stdout}\n[stderr]\n{stderr}" if stderr.strip() else stdout
     limit = max(limit - ROOM, limit // 2)
-    # An error is seldom long: it has its half, and what it leaves is standard output's.
+    # Errors are seldom long: standard error gets half, standard output the rest.
     for_stderr = min(len(stderr), max(limit // 2, limit - len(stdout)))
     parts = _parts(_cut(stdout, limit - for_stderr), _cut(stderr, for_stderr))
-    path = await _stored(workspace, whole)
+    path = await _store(workspace, whole)
     if path is not None:
-        parts.insert(0, f"[all {len(whole):,} characters of it: {path}]")
+        parts.insert(0, f"[all {len(whole):,} characters: {path}]")
     return "\n".join(parts)
 
 
@@ -52,17 +52,17 @@ def _cut(text: str, limit: int) -> str:
     half = limit // 2
     left_out = len(text) - 2 * half
     tail = text[len(text) - half :]
-    return f"{text[:half]}\n[... {left_out:,} characters left out; the end follows ...]\n{tail}"
+    return f"{text[:half]}\n[... {left_out:,} characters omitted; the end follows ...]\n{tail}"
 
 
-async def _stored(workspace: Workspace, text: str) -> str | None:
-    """Where a text now is; None where the workspace does not take it: what is shown then is all there is."""
+async def _store(workspace: Workspace, text: str) -> str | None:
+    """Store a text and return its path; None if the workspace does not accept it."""
     data = text.encode("utf-8", "backslashreplace")
     path = f"{RESULTS}/execute-{hashlib.sha256(data).hexdigest()[:12]}.txt"
     try:
         if not await workspace.exists(f"{RESULTS}/.gitignore"):
             await workspace.write_bytes(f"{RESULTS}/.gitignore", b"*\n")
         await workspace.write_bytes(path, data)
-    except (OSError, WorkspaceError):  # read-only, full, or without files: no reason to lose what the command said
+    except (OSError, WorkspaceError):  # read-only, full, or without files: keep the command's output
         return None
     return path

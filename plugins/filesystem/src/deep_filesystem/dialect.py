@@ -1,10 +1,10 @@
-"""The regular expressions of grep: Python's, with a part that ripgrep is given in a form that means the same there.
+"""The regular expressions of grep: Python's, with a subset that ripgrep reads in an equivalent form.
 
-The two engines differ in what `\\w` is in Unicode, in case folding, in what `$` does before a carriage return, in
-bytes that are not UTF-8. So a pattern of the common part is taken apart and written again for each, with such
-things spelled out: `\\w`, `\\d`, `\\s`, `\\b` are ASCII, `(?i)` folds letter by letter, `$` also stands before the
-carriage return of a CRLF. A pattern with anything else (look-around, back references, flags in the middle) is
-searched by Python everywhere.
+The two engines differ in `\\w` for Unicode, in case folding, in `$` before a carriage return, and in bytes that are
+not UTF-8. So a pattern of the common subset is parsed and written for each engine with these
+spelled out: `\\w`, `\\d`, `\\s`, `\\b` are ASCII, `(?i)` folds letter by letter, `$` also matches before the
+carriage return of a CRLF. A pattern outside the subset (look-around, back references, flags in the middle) is
+always searched by Python.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 __all__ = ["BadPattern", "Dialect", "read_pattern"]
 
 MAX_REPEAT = 100
-"""A larger counted repetition is Python's alone: ripgrep refuses automata above a size."""
+"""Maximum counted repetition for ripgrep, which rejects automata above a size."""
 MAX_WAYS = 64
-"""Ways to match at one place, from optional parts and alternatives, up to which a pattern is `simple`."""
+"""Maximum ways to match at one position, from optional parts and alternatives, for a `simple` pattern."""
 _RUST_SPECIAL = frozenset(r"\.+*?()|[]{}^$#&-~")
 _SHORTHAND = {"w": "0-9A-Za-z_", "d": "0-9", "s": r"\t\v\f\r\x20"}
 _CONTROL = {"t": "\t", "r": "\r", "f": "\f", "v": "\v"}
@@ -33,20 +33,20 @@ class BadPattern(ValueError):
 
 
 class _NotCommon(Exception):
-    """Something outside of the common part."""
+    """Not part of the common subset."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """A pattern, ready for each engine.
+    """A pattern for each engine.
 
     Attributes:
         lines: for Python, on one line without its line feed.
-        text: for Python with `re.MULTILINE`, on a whole text: no match crosses a line feed. None outside the common
-            part.
-        ripgrep: for ripgrep; None outside the common part.
-        simple: matching takes at most the square of a line's length, so it may share the process.
-        linear: matching takes time in proportion to the line's length.
+        text: for Python with `re.MULTILINE`, on a whole text: no match crosses a line feed. None outside the
+            subset.
+        ripgrep: for ripgrep; None outside the subset.
+        simple: matching takes at most quadratic time in a line's length, so it may run in this process.
+        linear: matching takes linear time in a line's length.
     """
 
     lines: str
@@ -57,21 +57,21 @@ class Dialect:
 
 
 def read_pattern(pattern: str) -> Dialect:
-    """Take a pattern apart.
+    """Parse a pattern.
 
     Raises:
-        BadPattern: Python does not compile it, or it asks for a line feed, which no line has, or for a POSIX class,
-            which Python takes for the letters of its name.
+        BadPattern: Python cannot compile it, or it asks for a line feed, which no line has, or for a POSIX class,
+            which Python reads as the letters of its name.
     """
     if posix := _POSIX_CLASS.search(pattern):
-        raise BadPattern(f"{posix[0]} is no class here. Write \\s, \\d, \\w or a range such as [A-Za-z].")
+        raise BadPattern(f"{posix[0]} is not supported. Write \\s, \\d, \\w or a range such as [A-Za-z].")
     try:
         dialect = _Reader(pattern).read()
     except _NotCommon:
         dialect = Dialect(pattern, None, None, simple=False, linear=False)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # FutureWarning of sets in classes: Python's meaning of today is meant
+            warnings.simplefilter("ignore")  # FutureWarning of sets in classes: Python's present meaning is intended
             re.compile(dialect.lines, re.ASCII if dialect.text is not None else 0)
     except (re.error, OverflowError, RecursionError) as error:
         raise BadPattern(f"invalid regular expression: {error}") from error
@@ -79,9 +79,9 @@ def read_pattern(pattern: str) -> Dialect:
 
 
 class _Anchors:
-    """Holds `^` to the beginning and `$` to the end of the pattern or of an alternative.
+    """Restrict `^` to the beginning and `$` to the end of the pattern or of an alternative.
 
-    Elsewhere they are of little use, and ripgrep 13 finds nothing for `$a*^` in an empty line.
+    Elsewhere they are rarely useful, and ripgrep 13 does not find `$a*^` in an empty line.
     """
 
     def __init__(self) -> None:
@@ -91,10 +91,10 @@ class _Anchors:
         self.group_begins, self.group_anchored, self.group_ended = True, False, False
 
     def before(self, char: str) -> None:
-        """Look at the first character of the next token.
+        """Check the first character of the next token.
 
         Raises:
-            _NotCommon: an anchor is, or has been, where it should not.
+            _NotCommon: an anchor is in the wrong place.
         """
         closed, self.closed_anchored = self.closed_anchored, False
         if char == ")" and self.groups:
@@ -119,7 +119,7 @@ class _Anchors:
 
 
 class _Reader:
-    """One pass over the pattern that writes it three times."""
+    """Parse the pattern once and write it for each engine."""
 
     def __init__(self, pattern: str) -> None:
         self.fold = pattern.startswith("(?i)")
@@ -133,7 +133,7 @@ class _Reader:
         self.nested = False
 
     def read(self) -> Dialect:
-        # For each open group: whether anything in it makes a quantifier around it expensive.
+        # For each open group: whether a quantifier around it would be expensive.
         busy = [False]
         closed = False
         repeatable = False
@@ -237,7 +237,7 @@ class _Reader:
             self._write(r"\b", r"(?-u:\b)")
             return False
         elif char == "n":
-            raise BadPattern("grep looks at one line at a time: \\n never matches. Search for one of the lines.")
+            raise BadPattern("grep searches line by line: \\n never matches. Search for one of the lines.")
         elif char in _CONTROL:
             self._literal(_CONTROL[char])
         elif char.isalnum() or not char.isascii():
@@ -248,7 +248,7 @@ class _Reader:
 
     def _literal(self, char: str) -> None:
         if char == "\n":
-            raise BadPattern("grep looks at one line at a time: the pattern has a line feed. Search for one line.")
+            raise BadPattern("grep searches line by line, and the pattern has a line feed. Search for one line.")
         if char == "\0" or "\ud800" <= char <= "\udfff":
             raise _NotCommon
         both = self._cases(char)
@@ -262,7 +262,7 @@ class _Reader:
         return sorted(form for form in forms if len(form) == 1)
 
     def _set(self, body: str, *, negated: bool) -> None:
-        # A line feed stands in for bytes that are not UTF-8 (see linematch); nothing may match it.
+        # A line feed replaces bytes that are not UTF-8 (see linematch); nothing may match it.
         self._write(f"[^{body}\\n]" if negated else f"[{body}]", f"[^{body}]" if negated else f"[{body}]")
 
     def _class(self) -> None:
@@ -299,7 +299,7 @@ class _Reader:
         return parts
 
     def _item(self, body: list[str], *, first: bool) -> str | None:
-        """One character of a class; None if it was a shorthand, which is then in `body`."""
+        """Read one character of a class; None for a shorthand, which is then in `body`."""
         if self.at >= len(self.rest):
             raise _NotCommon
         char = self.rest[self.at]
@@ -324,5 +324,5 @@ class _Reader:
 
 
 def _in_class(char: str) -> str:
-    """A character in a class of either engine: ASCII punctuation and white space by number, so none is special."""
+    """Write a class character for either engine: ASCII punctuation and white space as numbers, so none is special."""
     return f"\\x{ord(char):02x}" if char.isascii() and not char.isalnum() else char

@@ -1,4 +1,4 @@
-"""The edit engine: replace a text in a file's bytes and nothing else."""
+"""The edit engine: replace text in a file's bytes and change nothing else."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .newlines import Folded, fold, restyle, styles
 __all__ = ["Edited", "Refused", "Span", "edit_bytes"]
 
 MAX_NAMED = 10
-"""Occurrences whose line numbers are told."""
+"""Maximum occurrences whose line numbers a message lists."""
 
 
 class Refused(ValueError):
-    """The edit cannot be made; the message tells the model why and what to do. Nothing was changed."""
+    """The edit is impossible; the message tells the model why and what to do. Nothing was changed."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A replaced stretch: bytes `start` to `end` of the old content became `length` bytes."""
+    """A replaced range: bytes `start` to `end` of the old content became `length` bytes."""
 
     start: int
     end: int
@@ -29,12 +29,12 @@ class Span:
 
 @dataclass(frozen=True)
 class Edited:
-    """What an edit makes of a file.
+    """The result of an edit.
 
     Attributes:
         data: the new content.
         lines: the 1-based line of each replacement, in the old content.
-        spans: what was replaced, ascending; all other bytes are as they were.
+        spans: the replaced ranges, ascending; all other bytes are unchanged.
     """
 
     data: bytes
@@ -45,8 +45,8 @@ class Edited:
 def edit_bytes(data: bytes, codec: Codec, old: str, new: str, *, replace_all: bool = False) -> Edited:
     """Replace `old` by `new` in a file's content.
 
-    Both are given with LF. Where the file has CRLF the replacement gets the endings of the lines it replaces, and
-    beyond those the ending used at that place.
+    Both texts use LF. In a file with CRLF, the replacement takes the line endings of the lines it replaces, then the
+    ending used there.
 
     Raises:
         Refused: `old` is empty, equal to `new`, absent, or not unique without `replace_all`.
@@ -69,7 +69,7 @@ def edit_bytes(data: bytes, codec: Codec, old: str, new: str, *, replace_all: bo
         named = _line_numbers(folded.text, starts[:MAX_NAMED])
         more = f" and {len(starts) - MAX_NAMED} more" if len(starts) > MAX_NAMED else ""
         raise Refused(
-            f"old_string is there {len(starts)} times, in lines {', '.join(map(str, named))}{more}. "
+            f"old_string occurs {len(starts)} times, in lines {', '.join(map(str, named))}{more}. "
             "Add the lines around the one you mean, or set replace_all."
         )
     return _replace(folded, codec, starts, len(old), new)
@@ -86,7 +86,7 @@ def _replace(folded: Folded, codec: Codec, starts: list[int], length: int, new: 
         taken = styles(raw[first:last])
         tail = taken[-1] if taken else folded.style_at(start)
         text = restyle(new, taken, tail)
-        # What stands before a place tells the byte it begins at; only these pieces are ever encoded again.
+        # The text before a match gives its first byte; only these pieces are encoded again.
         before = raw[done:first]
         at += _size(codec, before)
         end = at + _size(codec, raw[first:last])
@@ -99,7 +99,7 @@ def _replace(folded: Folded, codec: Codec, starts: list[int], length: int, new: 
 
 def _size(codec: Codec, text: str, *, new_text: bool = False, before: str = "") -> int:
     if new_text:
-        # Encoded behind what precedes it, so that an error names the line of the result.
+        # Encode it with the text before, so that an error names the line of the result.
         try:
             return len(text.encode(codec.name, codec.errors))
         except UnicodeEncodeError:
@@ -109,7 +109,7 @@ def _size(codec: Codec, text: str, *, new_text: bool = False, before: str = "") 
 
 
 def _find(text: str, old: str) -> list[int]:
-    """Every place, overlapping ones too: "aa" in "aaa" is as unclear as two separate ones."""
+    """Find every match, overlapping ones too: "aa" in "aaa" is as ambiguous as two separate ones."""
     starts: list[int] = []
     at = text.find(old)
     while at >= 0:

@@ -1,4 +1,4 @@
-"""A model's mistakes, and a file's, as messages it can act on: the tool call failed, the run goes on."""
+"""Report errors of the model and of files as failed tool calls that the model can fix; the run continues."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .codec import NotText, Unencodable
 from .edit import Refused
 from .quoting import quoted
 
-__all__ = ["explained"]
+__all__ = ["tool_failures"]
 
 
 @asynccontextmanager
-async def explained(workspace: Workspace, path: str) -> AsyncGenerator[None]:
-    """Turns what goes wrong with `path` into `ToolFailed`, which spends no retry.
+async def tool_failures(workspace: Workspace, path: str) -> AsyncGenerator[None]:
+    """Turn an error about `path` into `ToolFailed`, which costs no retry.
 
-    A workspace that is gone is nobody's mistake that another call could mend: that error stays as it is.
+    A workspace that is gone cannot be fixed by another call: that error is raised unchanged.
     """
     given, path = path, quoted(path) or "''"
     try:
@@ -36,9 +36,7 @@ async def explained(workspace: Workspace, path: str) -> AsyncGenerator[None]:
             f"{path}: {error}{' Nothing was written.' if isinstance(error, Unencodable) else ''}"
         ) from error
     except NotText as error:
-        raise ToolFailed(
-            f"{path}: {error}; it cannot be handled as text. Use a command that knows its format, or another file."
-        ) from error
+        raise ToolFailed(f"{path}: {error}; it is not text. Use a command for its format, or another file.") from error
     except FileNotFoundError as error:
         raise ToolFailed(f"{path}: no such file or directory.{await _similar(workspace, given)}") from error
     except IsADirectoryError as error:
@@ -55,8 +53,8 @@ async def explained(workspace: Workspace, path: str) -> AsyncGenerator[None]:
 def _too_large(path: str, error: TooLarge) -> str:
     size = "of unknown size" if error.size is None else f"{error.size:,} bytes"
     return (
-        f"{path} is too large for this ({size}, the limit is {error.limit:,}). Nothing was changed. "
-        "Work on a part of it with a command, or on a smaller file."
+        f"{path} is too large ({size}, the limit is {error.limit:,}). Nothing was changed. "
+        "Use a command on part of it, or a smaller file."
     )
 
 
@@ -69,8 +67,8 @@ async def _similar(workspace: Workspace, path: str) -> str:
     except NotADirectoryError:
         return f" {quoted(parent)} is a file, not a directory."
     except (OSError, ValueError, WorkspaceError):
-        return ""  # the directory cannot be looked at; that the file is missing has been said
+        return ""  # the directory cannot be listed; the message already says that the file is missing
     if any(entry.name == name for entry in entries):
-        return " There is a link of this name that leads nowhere."
+        return " It is a broken link."
     close = get_close_matches(name, [entry.name for entry in entries[:5000]], n=3)
     return f" Did you mean {', '.join(posixpath.join(parent, each) for each in close)}?" if close else ""

@@ -1,4 +1,4 @@
-"""Glob patterns over paths with slashes, the same on every backend."""
+"""Glob patterns for paths with slashes, the same on every backend."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .quoting import quoted
 __all__ = ["BadGlob", "Glob", "basename_or_path"]
 
 MAX_ALTERNATIVES = 256
-"""What the braces of one pattern may expand to."""
+"""Maximum number of patterns that the braces expand to."""
 _SPECIAL = re.compile(r"[*?\[{]")
 
 
 class BadGlob(ValueError):
-    """The pattern is malformed; the message says how."""
+    """The pattern is malformed; the message says why."""
 
     def __init__(self, pattern: str, why: str) -> None:
         super().__init__(f"{quoted(pattern)!r}: {why}")
@@ -23,11 +23,11 @@ class BadGlob(ValueError):
 class Glob:
     """A compiled pattern: `*` and `?` within a name, `**` over any number of directories, `[a-z]`, `[!a]`, `{a,b}`.
 
-    A leading dot is matched like any character.
+    Wildcards match a leading dot too.
 
     Attributes:
-        prefix: the directories in front of the first special character, "" or ending in "/".
-        depth: how many directories below `prefix` a match can lie at most; None with `**`.
+        prefix: the directories before the first special character, "" or ending in "/".
+        depth: maximum directories below `prefix` in a match; None with `**`.
 
     Raises:
         BadGlob: unbalanced braces or brackets, too many alternatives.
@@ -50,13 +50,13 @@ class Glob:
 
 
 def basename_or_path(pattern: str) -> Glob:
-    """A filter as ripgrep's `-g`: without a slash it is for the name, at any depth; with one for the path.
+    """A filter like ripgrep's `-g`: without a slash it matches the name at any depth, with one the path.
 
     Raises:
-        BadGlob: as `Glob`; and for a leading `!`, which would leave files out there.
+        BadGlob: as `Glob`; also for a leading `!`, which excludes files in ripgrep.
     """
     if pattern.startswith("!"):
-        raise BadGlob(pattern, "a glob names the files to search, and leaves none out: give one such as *.py")
+        raise BadGlob(pattern, "a glob cannot exclude files: name those to search, such as *.py")
     return Glob(pattern.lstrip("/") if "/" in pattern else f"**/{pattern}")
 
 
@@ -77,7 +77,7 @@ def _expand(pattern: str) -> list[str]:
 
 
 def _braces(text: str, pattern: str) -> tuple[int, int, list[str]] | None:
-    """The first outermost `{a,b}`: where it begins, the position behind it, its alternatives."""
+    """Find the first outermost `{a,b}`: its start, the position after it, its alternatives."""
     depth, start, mark, at = 0, -1, -1, 0
     parts: list[str] = []
     while at < len(text):
@@ -97,7 +97,7 @@ def _braces(text: str, pattern: str) -> tuple[int, int, list[str]] | None:
                 return start, at + 1, [*parts, text[mark:at]]
         at += 1
     if depth:
-        raise BadGlob(pattern, "a { without its }")
+        raise BadGlob(pattern, "a { without }")
     return None
 
 
@@ -107,7 +107,7 @@ def _class_end(text: str, start: int, pattern: str) -> int:
         at += 1
     end = text.find("]", at + 1)
     if end < 0:
-        raise BadGlob(pattern, "a [ without its ]")
+        raise BadGlob(pattern, "a [ without ]")
     return end
 
 
@@ -126,7 +126,7 @@ def _translate(pattern: str) -> str:
 
 
 def _split(pattern: str) -> list[str]:
-    """At slashes that are not in a class."""
+    """Split at slashes outside of classes."""
     names: list[str] = []
     start = at = 0
     while at < len(pattern):
@@ -169,7 +169,7 @@ def _class(body: str, pattern: str) -> str:
         if rest[at + 1 : at + 2] == "-" and at + 2 < len(rest):
             high = rest[at + 2]
             if high < low:
-                raise BadGlob(pattern, f"the range {low}-{high} is the wrong way round")
+                raise BadGlob(pattern, f"the range {low}-{high} is reversed")
             items.append(f"{re.escape(low)}-{re.escape(high)}")
             at += 3
         else:

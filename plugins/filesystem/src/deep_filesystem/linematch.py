@@ -1,8 +1,8 @@
-"""Which lines of a file match: the part of grep that may run in a process of its own.
+"""Match the lines of a file: the part of grep that may run in its own process.
 
-Only the standard library, and no import from this package: as a script it is started by path, reads a request and
+Uses only the standard library and nothing of this package: as a script it is started by path, reads a request and
 files from standard input and answers on standard output. A regular expression holds the interpreter's lock while it
-matches; only a process can be stopped.
+matches, so only a process can be stopped.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import BinaryIO
 __all__ = ["LineMatcher", "Lines", "longest_line", "shown_line", "text_of"]
 
 LONG_LINE = 4000
-"""Bytes of UTF-8 above which a matching line is not shown, by either engine (ripgrep's --max-columns)."""
+"""Maximum bytes of UTF-8 in a matching line that is shown, by either engine (ripgrep's --max-columns)."""
 _STRAY = re.compile("[\udc80-\udcff]+")
 
 
 @dataclass(frozen=True)
 class Lines:
-    """What was found in a file.
+    """The matches in a file.
 
     Attributes:
         count: matching lines.
-        shown: the first of them: 1-based number, text without its ending; None for a line that is too long.
+        shown: the first of them: 1-based number, text without its line ending; None for a line that is too long.
     """
 
     count: int
@@ -36,7 +36,7 @@ class Lines:
 
 
 def text_of(data: bytes) -> str | None:
-    """The text of a file as ripgrep sees it, bytes that are not UTF-8 as surrogates; None for a binary file.
+    """Decode a file as ripgrep does, with bytes that are not UTF-8 as surrogates; None for a binary file.
 
     UTF-16 only with its byte order mark; a file with a NUL byte is binary.
     """
@@ -54,7 +54,7 @@ def longest_line(text: str) -> int:
 
 
 class LineMatcher:
-    """A pattern to match lines with. The two forms are those of `dialect.Dialect`."""
+    """Match lines with a pattern. The two forms are those of `dialect.Dialect`."""
 
     def __init__(self, lines: str, text: str | None) -> None:
         with warnings.catch_warnings():
@@ -64,12 +64,12 @@ class LineMatcher:
             self._text = re.compile(text, re.ASCII | re.MULTILINE) if text is not None else None
 
     def match(self, text: str, most: int, offset: int = 0) -> Lines:
-        """The lines of a text that match.
+        """Find the lines of a text that match.
 
         Args:
             text: with its line endings.
-            most: lines to show.
-            offset: lines before the text, for the numbers.
+            most: maximum lines to show.
+            offset: lines before the text, added to the numbers.
         """
         if self._text is not None and not _STRAY.search(text):
             return self._in_text(self._text, text, most, offset)
@@ -84,14 +84,14 @@ class LineMatcher:
                 break
             start = text.rfind("\n", 0, match.start()) + 1
             if start == len(text):
-                break  # behind the last line feed there is no line
+                break  # there is no line after the last line feed
             end = text.find("\n", start)
             end = len(text) if end < 0 else end
             count += 1
             if len(shown) < most:
                 number += text.count("\n", counted, start)
                 counted = start
-                shown.append((number, _shown(text[start:end])))
+                shown.append((number, _format(text[start:end])))
             at = end + 1
         return Lines(count, shown)
 
@@ -102,17 +102,17 @@ class LineMatcher:
         if not lines[-1]:
             lines.pop()
         for number, line in enumerate(lines, offset + 1):
-            # Outside the common part a carriage return before the line feed is no part of the line.
+            # Outside the subset a carriage return before the line feed does not belong to the line.
             subject = _STRAY.sub("\n", line) if self._common else line.removesuffix("\r")
             if self._lines.search(subject):
                 count += 1
                 if len(shown) < most:
-                    shown.append((number, _shown(line)))
+                    shown.append((number, _format(line)))
         return Lines(count, shown)
 
 
-def _shown(line: str) -> str | None:
-    # A line of more than four bytes a character is too long either way; the copy is for the others.
+def _format(line: str) -> str | None:
+    # A line with more than four bytes per character is too long anyway; only the others need the copy.
     return (
         None
         if len(line) > LONG_LINE
@@ -121,12 +121,12 @@ def _shown(line: str) -> str | None:
 
 
 def shown_line(line: str) -> str | None:
-    """A matching line, stray bytes as U+FFFD, as it is shown: without its carriage return; None if it is too long."""
+    """Format a matching line: without its carriage return, invalid bytes as U+FFFD; None if it is too long."""
     return None if len(line.replace("\ufffd", "?").encode()) > LONG_LINE else line.removesuffix("\r")
 
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """A line of JSON with the pattern; then for each text a line of JSON and the text, answered by a line of JSON."""
+    """Read a JSON line with the pattern, then for each text a JSON line and the text; answer each with a JSON line."""
     setup = json.loads(requests.readline())
     matcher = LineMatcher(setup["lines"], setup["text"])
     while header := requests.readline():

@@ -1,4 +1,4 @@
-"""One writer at a time for a file, across sessions, threads and event loops of this process."""
+"""Lock files for one writer at a time, across sessions, threads and event loops of this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 __all__ = ["holding"]
 
 FIRST_WAIT, LONGEST_WAIT = 0.001, 0.05
-"""Seconds between two tries. Doubled each time: a holder needs about a millisecond for a small file."""
+"""Seconds between two tries, doubled each time: a holder needs about a millisecond for a small file."""
 
 
 class _Entry:
@@ -24,10 +24,10 @@ _entries: dict[Hashable, _Entry] = {}
 
 @asynccontextmanager
 async def holding(key: Hashable) -> AsyncGenerator[None]:
-    """Hold the lock of a file. Waiting neither blocks the event loop nor takes a thread, and can be cancelled.
+    """Hold the lock of a file. Waiting blocks neither the event loop nor a thread, and can be cancelled.
 
-    An `asyncio.Lock` belongs to one loop, and waiting for a `threading.Lock` in the pool of threads could use up the
-    threads that its holder needs; so it is tried and slept on.
+    An `asyncio.Lock` belongs to one loop, and threads of the pool that wait for a `threading.Lock` could be the
+    ones that its holder needs; so poll it.
     """
     with _guard:
         entry = _entries.setdefault(key, _Entry())

@@ -1,4 +1,4 @@
-"""Runs `linematch` where it may: in the event loop's threads if the cost is bounded, else in a process of its own."""
+"""Run `linematch` in the event loop's threads if the cost is bounded, else in its own process."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .linematch import LineMatcher, Lines, longest_line
 __all__ = ["Matching"]
 
 INLINE = 16 * 1024
-"""Characters that are matched without a change of thread, which costs about 100 microseconds."""
+"""Maximum characters to match without a change of thread, which costs about 100 microseconds."""
 MAX_STEPS = 100_000_000
-"""Longest line times length of the text: what a pattern with one unbounded repetition may take in this process.
+"""Maximum product of longest line and text length for a pattern with one unbounded repetition in this process.
 
-A regular expression holds the interpreter's lock while it matches, in a thread as well: this is about a second. What
-may take longer gets a process, which can be stopped."""
+A regular expression holds the interpreter's lock while it matches, even in a thread: this is about a second. Longer
+searches get a process, which can be stopped."""
 MAX_ANSWER = 32 * 1024 * 1024
 
 
@@ -37,7 +37,7 @@ class _Child:
 
 
 class Matching:
-    """One search: a pattern, and, once a text needs it, its process. Leaving the context ends the process."""
+    """One search: a pattern and, once a text needs it, a process. Leaving the context ends the process."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -56,14 +56,14 @@ class Matching:
             await self._child.process.aclose()
 
     async def match(self, text: str, most: int, offset: int = 0) -> Lines:
-        """As `LineMatcher.match`. Cancelling it stops a process that is still matching."""
-        if not self._bounded(text):
+        """Like `LineMatcher.match`. Cancelling it stops a process that is still matching."""
+        if not self._is_bounded(text):
             return await self._ask(text, most, offset)
         if len(text) <= INLINE:
             return self._matcher.match(text, most, offset)
         return await to_thread.run_sync(self._matcher.match, text, most, offset)
 
-    def _bounded(self, text: str) -> bool:
+    def _is_bounded(self, text: str) -> bool:
         dialect = self._dialect
         if dialect.linear:
             return True
@@ -82,10 +82,10 @@ class Matching:
 
 async def _start(dialect: Dialect) -> _Child:
     script = str(Path(__file__).with_name("linematch.py"))
-    # -I: neither the environment nor the working directory has a say in what the child imports.
+    # -I: neither the environment nor the working directory affects the child's imports.
     process = await open_process([sys.executable, "-I", "-S", "-X", "utf8", script], stderr=subprocess.DEVNULL)
     if process.stdin is None or process.stdout is None:
-        raise OSError("the process for a pattern of this kind was started without its pipes")
+        raise OSError("the matching process was started without pipes")
     setup = {"lines": dialect.lines, "text": dialect.text}
     await process.stdin.send(json.dumps(setup).encode() + b"\n")
     return _Child(process, process.stdin, BufferedByteReceiveStream(process.stdout))

@@ -1,4 +1,4 @@
-"""Where a text that is not in a file almost is: for the message that sends the model to the right place."""
+"""Find the text of a file nearest to a text that is not in it, for the error message."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from difflib import SequenceMatcher
 __all__ = ["describe_nearest"]
 
 MAX_LINES = 20_000
-"""Lines of the file that are compared, from the start; a file is rarely edited by hand beyond."""
+"""Maximum lines of the file to compare, from its start."""
 MAX_CANDIDATES = 40
-"""Places that are compared character by character: SequenceMatcher is quadratic."""
+"""Maximum places to compare character by character: SequenceMatcher is quadratic."""
 MAX_CHARS = 2_000
-"""Characters of either side that are compared in one place."""
+"""Maximum characters of either side to compare in one place."""
 MAX_COMPOSED = 1_000_000
-"""Characters of the file that are compared with accents and letters composed."""
+"""Maximum characters of the file to compare with accents and letters composed."""
 SHOWN_LINES, SHOWN_CHARS = 6, 200
 _NUMBERED = re.compile(r"^\s*\d+\t", re.M)
 
 
 def describe_nearest(text: str, wanted: str) -> str:
-    """One or more sentences: why `wanted` may not be found in `text` and what comes nearest. Empty if nothing does.
+    """Explain why `wanted` is not in `text` and what comes nearest, in one or more sentences; "" for nothing.
 
-    Cost is bounded by the constants of this module, whatever the sizes.
+    The constants of this module bound its cost.
     """
     hints: list[str] = []
     stripped = _NUMBERED.sub("", wanted)
     if stripped != wanted and stripped and stripped in text:
-        return "It has the line numbers of read_file in it: leave out the number and the tab."
+        return "It includes the line numbers of read_file: remove the number and the tab."
     if same := _in_another_form(text[:MAX_COMPOSED], wanted):
         return same
     lines = text.split("\n")[:MAX_LINES]
@@ -50,11 +50,11 @@ def describe_nearest(text: str, wanted: str) -> str:
             best, where = ratio, start
     if where < 0 or best < 0.5:
         return ""
-    return f"The nearest is line {where + 1}:" + _quote(lines, where, len(target))
+    return f"Nearest: line {where + 1}:" + _quote(lines, where, len(target))
 
 
 def _in_another_form(text: str, wanted: str) -> str:
-    """Text that looks the same: a letter with an accent can be one character or two, as macOS writes it."""
+    """Find text that looks the same: an accented letter can be one character or two, as on macOS."""
     if text.isascii():
         return ""
     composed = unicodedata.normalize("NFC", text)
@@ -63,14 +63,14 @@ def _in_another_form(text: str, wanted: str) -> str:
         return ""
     number = composed.count("\n", 0, at)
     return (
-        f"Line {number + 1} looks the same, but its letters and accents are other characters: "
+        f"Line {number + 1} looks the same but has other characters for its accents: "
         f"{text.split(chr(10), number + 1)[number][:SHOWN_CHARS]!a}. "
-        "Write them as there, or choose a text without accents."
+        "Copy them, or choose a text without accents."
     )
 
 
 def _starts(lines: list[str], target: list[str]) -> list[int]:
-    """Lines where `target` could begin, likeliest first: by the words its lines share with the file's."""
+    """Rank the lines where `target` could begin, by words its lines share with the file's."""
     words = [set(re.findall(r"\w+", line)) for line in target[:SHOWN_LINES]]
     scores: dict[int, float] = {}
     for number, line in enumerate(lines):

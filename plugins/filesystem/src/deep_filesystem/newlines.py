@@ -1,4 +1,4 @@
-"""Line endings: the model reads and writes LF; the file keeps what it has, line by line."""
+"""Line endings: the model uses LF; the file keeps its own, line by line."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Literal
 __all__ = ["Folded", "Newline", "dominant", "fold", "restyle", "styles"]
 
 Newline = Literal["\n", "\r\n"]
-# A carriage return that no line feed follows is a character like any other, as in ripgrep and git.
+# A carriage return without a line feed is an ordinary character, as in ripgrep and git.
 _ENDING = re.compile(r"\r?\n")
 
 
 @dataclass(frozen=True)
 class Folded:
-    """A text with CRLF as LF, and the way back.
+    """A text with CRLF folded to LF, and the way back.
 
     Attributes:
-        text: what the model sees.
-        raw: what the file has.
-        pairs: positions in `text` of the line feeds that are CRLF in `raw`, ascending.
+        text: as the model sees it.
+        raw: as in the file.
+        pairs: ascending positions in `text` of line feeds that are CRLF in `raw`.
     """
 
     text: str
@@ -29,11 +29,11 @@ class Folded:
     pairs: tuple[int, ...]
 
     def to_raw(self, position: int) -> int:
-        """The position in `raw` of a position in `text`."""
+        """Map a position in `text` to `raw`."""
         return position + bisect_left(self.pairs, position)
 
     def style_at(self, position: int) -> Newline:
-        """The ending of the line that `position` of `text` is in: its own, else the one before, else LF."""
+        """The ending of the line at `position` of `text`: its own, else the one before, else LF."""
         at = self.text.find("\n", position)
         if at < 0:
             at = self.text.rfind("\n", 0, position)
@@ -44,7 +44,7 @@ class Folded:
 
 
 def fold(raw: str) -> Folded:
-    """A file's text as the model sees it."""
+    """Fold a file's text to LF."""
     if "\r\n" not in raw:
         return Folded(raw, raw, ())
     pairs = tuple(match.start() - index for index, match in enumerate(re.finditer("\r\n", raw)))
@@ -52,18 +52,18 @@ def fold(raw: str) -> Folded:
 
 
 def styles(text: str) -> list[Newline]:
-    """The ending of every line that has one, in order."""
+    """List the ending of every line that has one."""
     return ["\r\n" if len(match.group()) == 2 else "\n" for match in _ENDING.finditer(text)]
 
 
 def dominant(text: str) -> Newline:
-    """The more frequent ending; LF where they are equal or there is none."""
+    """The more frequent ending; LF if equal or none."""
     pairs = text.count("\r\n")
     return "\r\n" if pairs > text.count("\n") - pairs else "\n"
 
 
 def restyle(text: str, endings: list[Newline], last: Newline) -> str:
-    """`text` with its first line endings as listed and the rest as `last`."""
+    """Give `text` the listed line endings first, then `last`."""
     lines = text.replace("\r\n", "\n").split("\n")
     if not endings:
         return last.join(lines)

@@ -1,4 +1,4 @@
-"""What the seven tools do. Imported with the first call of one, so that an agent that calls none starts sooner."""
+"""The work of the seven tools. Imported at the first call, so that other agents start sooner."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pydantic_ai.workspaces import (
 from .access import Place, locate, open_source, range_reader, shown_path
 from .commands import render_output, render_result
 from .dialect import BadPattern, read_pattern
-from .failures import explained
+from .failures import tool_failures
 from .globs import BadGlob, Glob, basename_or_path
 from .linematch import text_of
 from .locks import holding
@@ -36,13 +36,13 @@ from .writing import edit_in_place, write_in_place
 __all__ = ["Operations"]
 
 LINE_SHOWN = 300
-"""Characters of a matching line that `grep` shows."""
+"""Maximum characters of a matching line in `grep`."""
 
 
 class Operations:
-    """The tools over `ctx.workspace`. Holds options only: what a session saw is in its own state.
+    """The tools over `ctx.workspace`. Holds options only; each session's record is in its state.
 
-    A changed signature is changed in `schemas.py` too.
+    Change `schemas.py` with every signature.
     """
 
     def __init__(self, options: FilesystemOptions) -> None:
@@ -51,7 +51,7 @@ class Operations:
     async def ls(self, ctx: RunContext[Any], path: str = ".") -> str:
         """List a directory: directories first, then files with their size."""
         workspace = ctx.workspace
-        async with explained(workspace, path):
+        async with tool_failures(workspace, path):
             place = await locate(workspace, path)
             try:
                 found = await workspace.list_dir(place.absolute)
@@ -63,15 +63,15 @@ class Operations:
             _plain(f"{entry.name}/" if entry.is_dir else f"{entry.name} ({_size(entry.size)})")
             for entry in entries[:limit]
         ]
-        return _listed(lines, len(entries) - limit, "entries") or f"{_named(place.shown)} is empty."
+        return _list_text(lines, len(entries) - limit, "entries") or f"{_directory_name(place.shown)} is empty."
 
     async def read_file(
         self, ctx: RunContext[Any], path: str, offset: int = 0, limit: int = 2000, byte: int = 0
     ) -> str:
         """Read a page of a file."""
         workspace = ctx.workspace
-        files = _seen_files(ctx)
-        async with explained(workspace, path):
+        files = _get_seen_files(ctx)
+        async with tool_failures(workspace, path):
             place = await locate(workspace, path)
             async with holding(place.lock):
                 return await read_page(workspace, place, files, self.options, offset=offset, limit=limit, byte=byte)
@@ -79,8 +79,8 @@ class Operations:
     async def write_file(self, ctx: RunContext[Any], path: str, content: str) -> str:
         """Create or replace a file."""
         workspace = ctx.workspace
-        files = _seen_files(ctx)
-        async with explained(workspace, path):
+        files = _get_seen_files(ctx)
+        async with tool_failures(workspace, path):
             place = await locate(workspace, path)
             async with holding(place.lock):
                 return await write_in_place(workspace, place, files, content, max_bytes=self.options.max_bytes)
@@ -90,8 +90,8 @@ class Operations:
     ) -> str:
         """Replace a text in a file."""
         workspace = ctx.workspace
-        files = _seen_files(ctx)
-        async with explained(workspace, path):
+        files = _get_seen_files(ctx)
+        async with tool_failures(workspace, path):
             place = await locate(workspace, path)
             async with holding(place.lock):
                 return await edit_in_place(
@@ -112,7 +112,7 @@ class Operations:
         except BadGlob as error:
             raise ToolFailed(f"Bad pattern {error}") from error
         start = posixpath.join(base, glob.prefix) if glob.prefix else base
-        async with explained(workspace, start):
+        async with tool_failures(workspace, start):
             place = await locate(workspace, start)
             if not (await workspace.stat(place.absolute)).is_dir:
                 raise NotADirectoryError(start)
@@ -130,10 +130,10 @@ class Operations:
         if not found:
             named = quoted(pattern)
             hint = f" For all directories below: **/{named}" if "/" not in pattern and "**" not in pattern else ""
-            return f"No files match {named} in {_named(place.shown)}.{hint}"
+            return f"No files match {named} in {_directory_name(place.shown)}.{hint}"
         root = "" if place.shown == "." else place.shown.rstrip("/") + "/"
         limit = self.options.list_limit
-        return _listed([_plain(root + path) for path in sorted(found)[:limit]], len(found) - limit, "files")
+        return _list_text([_plain(root + path) for path in sorted(found)[:limit]], len(found) - limit, "files")
 
     async def grep(
         self,
@@ -152,7 +152,7 @@ class Operations:
             raise ToolFailed(str(error)) from error
         if not pattern:
             raise ToolFailed("The pattern is empty: it would match every line. Use ls, glob or read_file.")
-        async with explained(workspace, path):
+        async with tool_failures(workspace, path):
             place = await locate(workspace, path)
             entry = await workspace.stat(place.absolute)
             ranged = await range_reader(workspace, place.absolute) is not None
@@ -165,24 +165,24 @@ class Operations:
                 most=self.options.grep_limit if output_mode == "content" else 0,
             )
             if request.is_file and entry.size is not None and entry.size > request.max_bytes:
-                raise ToolFailed(f"{place.shown} has {entry.size:,} bytes; up to {request.max_bytes:,} are searched.")
+                raise ToolFailed(f"{place.shown} has {entry.size:,} bytes; grep searches up to {request.max_bytes:,}.")
             found = await self._search(workspace, request)
             if request.is_file and not found:
                 await _searchable(workspace, place, self.options.max_bytes)
         total = sum(matches.count for matches in found)
         if not total:
             hint = " `\\|` is the character |; between alternatives write | alone." if "\\|" in pattern else ""
-            return f"No matches for {quoted(pattern)!r} in {_named(place.shown)}.{hint}"
+            return f"No matches for {quoted(pattern)!r} in {_directory_name(place.shown)}.{hint}"
         root = await workspace.working_dir()
-        names = [_renamed(matches.path, place.real, place.absolute, root) for matches in found]
+        names = [_rename(matches.path, place.real, place.absolute, root) for matches in found]
         limit = self.options.grep_limit
         if output_mode == "files_with_matches":
-            return _listed(names[:limit], len(names) - limit, "files")
+            return _list_text(names[:limit], len(names) - limit, "files")
         if output_mode == "count":
             lines = [f"{name}: {matches.count}" for name, matches in zip(names, found, strict=True)]
             summary = f"{total} matching lines in {len(found)} files"
-            return f"{summary}\n{_listed(lines[:limit], len(lines) - limit, 'files')}"
-        return _listed(_content(names, found)[:limit], total - limit, "matching lines")
+            return f"{summary}\n{_list_text(lines[:limit], len(lines) - limit, 'files')}"
+        return _list_text(_content(names, found)[:limit], total - limit, "matching lines")
 
     async def _search(self, workspace: Workspace, request: SearchRequest) -> list[FileMatches]:
         seconds = self.options.grep_seconds
@@ -202,41 +202,41 @@ class Operations:
     def _too_slow(self) -> ToolFailed:
         return ToolFailed(
             f"The search was stopped after {self.options.grep_seconds:g} s. Search in a smaller directory, or with a "
-            "simpler pattern (nested repetitions such as (a+)+ can take for ever)."
+            "simpler pattern (nested repetitions such as (a+)+ may never end)."
         )
 
     async def execute(self, ctx: RunContext[Any], command: str, timeout: int = 120) -> str:  # noqa: ASYNC109
         """Run a shell command."""
         workspace = ctx.workspace
         if not isinstance(workspace.backend, SupportsCommands):
-            raise ToolFailed("This workspace runs no commands.")
+            raise ToolFailed("This workspace cannot run commands.")
         if timeout < 1:
             raise ToolFailed("timeout is in seconds, at least 1.")
         seconds = min(timeout, self.options.execute_seconds)
         limit = self.options.execute_chars
-        async with explained(workspace, "command"):
+        async with tool_failures(workspace, "command"):
             try:
                 result = await workspace.run(command, shell=True, timeout=seconds)  # noqa: S604
             except WorkspaceTimeoutError as error:
                 output = await render_output(workspace, error.stdout, error.stderr, limit)
                 raise ToolFailed(
-                    f"Stopped after {seconds} s (the longest is {self.options.execute_seconds}). "
+                    f"Stopped after {seconds} s (the maximum is {self.options.execute_seconds}). "
                     f"{f'Output so far:{chr(10)}{output}' if output else 'No output so far.'}"
                 ) from error
             except WorkspaceOutputLimitError as error:
                 raise ToolFailed(
-                    f"Stopped: more than {error.limit:,} bytes of output. Send it to a file and read that. It began:\n"
+                    f"Stopped: more than {error.limit:,} bytes of output. Redirect it to a file and read that. Start:\n"
                     f"{await render_output(workspace, error.stdout, error.stderr, limit)}"
                 ) from error
         return await render_result(workspace, result, limit)
 
 
-def _seen_files(ctx: RunContext[Any]) -> dict[str, Seen]:
+def _get_seen_files(ctx: RunContext[Any]) -> dict[str, Seen]:
     state = getattr(ctx.deps, "state", None)
     if state is None:
         raise UserError(
-            "The file tools keep what the agent has seen of each file in `deps.state`, and this run's deps have none. "
-            "Pass `deps=deep_core.create_default_deps()`, with your own object as `app=...`."
+            "The file tools record what the agent saw in `deps.state`, and this run's deps have none. "
+            "Pass `deps=deep_core.create_default_deps()`, with your object as `app=...`."
         )
     return cast("dict[str, Seen]", state[FILES])
 
@@ -252,18 +252,18 @@ def _read_glob(pattern: str, path: str) -> tuple[Glob, str]:
 
 
 async def _searchable(workspace: Workspace, place: Place, limit: int) -> None:
-    """Nothing was found in the one file that was named: it may be because a search leaves such a file out."""
+    """Explain an empty result for a single file: grep may skip such a file."""
     _, head, _ = await open_source(workspace, place.absolute, limit)
     if text_of(head) is None:
-        raise ToolFailed(f"{place.shown} is a binary file (it has NUL bytes): grep leaves it out. Use a command.")
+        raise ToolFailed(f"{place.shown} is a binary file (it has NUL bytes): grep skips it. Use a command.")
 
 
 def _any(path: str) -> bool:
     return True
 
 
-def _renamed(path: str, real: str, absolute: str, root: str) -> str:
-    """A found path, under the name that the search began at."""
+def _rename(path: str, real: str, absolute: str, root: str) -> str:
+    """Rename a found path to begin like the search path."""
     return _plain(shown_path(absolute + path.removeprefix(real), root))
 
 
@@ -271,21 +271,21 @@ def _content(names: list[str], found: list[FileMatches]) -> list[str]:
     lines: list[str] = []
     for name, matches in zip(names, found, strict=True):
         for number, text in matches.shown:
-            shown = "[a line of more than 4,000 bytes]" if text is None else text
+            shown = "[line of more than 4,000 bytes]" if text is None else text
             lines.append(f"{name}:{number}: {shown[:LINE_SHOWN]}{'...' if len(shown) > LINE_SHOWN else ''}")
     return lines
 
 
-def _listed(lines: list[str], more: int, what: str) -> str:
+def _list_text(lines: list[str], more: int, what: str) -> str:
     return "\n".join([*lines, f"... and {more} more {what}"] if more > 0 else lines)
 
 
-def _named(directory: str) -> str:
+def _directory_name(directory: str) -> str:
     return "the working directory" if directory == "." else directory
 
 
 def _plain(name: str) -> str:
-    """A file name on one line, and without bytes that no request can carry."""
+    """Format a file name on one line, without bytes that a request cannot carry."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", "\\n")
 
 

@@ -1,6 +1,6 @@
-"""What can be set for the file tools."""
+"""The options of the file tools."""
 
-# No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
+# No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from pydantic import Field
 
 from deep_core import PluginOptions
@@ -12,30 +12,30 @@ class FilesystemOptions(PluginOptions):
     """Options of the plugin `filesystem`."""
 
     include_execute: bool = True
-    """Offer `execute` where the workspace runs commands."""
+    """Add `execute` if the workspace runs commands."""
     require_write_approval: bool = Field(default=False, json_schema_extra={"trusted": True})
-    """`write_file` and `edit_file` ask first."""
+    """`write_file` and `edit_file` need approval."""
     require_execute_approval: bool = Field(default=True, json_schema_extra={"trusted": True})
-    """`execute` asks first."""
+    """`execute` needs approval."""
     read_lines: int = Field(default=2000, ge=1)
-    """Lines of one `read_file`, at most."""
+    """Maximum lines of one `read_file`."""
     read_chars: int = Field(default=40_000, ge=100, le=1_000_000)
-    """Characters of one `read_file`, at most; a page ends before the line that would exceed it."""
+    """Maximum characters of one `read_file`; a page ends before the line that would exceed it."""
     line_chars: int = Field(default=4_000, ge=10, le=100_000)
-    """Characters of one line that `read_file` shows; the rest is read by byte."""
+    """Maximum characters of one line in `read_file`; the rest is read by byte."""
     list_limit: int = Field(default=100, ge=1)
-    """Entries that `ls` and `glob` name; the others are counted."""
+    """Maximum entries that `ls` and `glob` list; the others are counted."""
     grep_limit: int = Field(default=50, ge=1)
-    """Files or lines that `grep` names; the others are counted."""
+    """Maximum files or lines that `grep` lists; the others are counted."""
     grep_seconds: float = Field(default=20, gt=0)
-    """Seconds that a `grep` or `glob` may take."""
+    """Time limit of a `grep` or `glob`, in seconds."""
     grep_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
-    """Files of more bytes are not searched by `grep` (nor those above `max_bytes` on a backend without ranges)."""
+    """Maximum bytes of a file that `grep` searches (at most `max_bytes` on a backend without range reads)."""
     max_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
-    """Bytes of a file that is edited, overwritten, or read on a backend that reads no ranges; larger is refused."""
+    """Maximum bytes of a file to edit, overwrite, or read on a backend without range reads."""
     execute_chars: int = Field(default=20_000, ge=100)
-    """Characters of a command's output that are shown: its beginning, its end, and where all of it is kept."""
+    """Maximum characters shown of a command's output: beginning, end, and the path of all of it."""
     execute_seconds: int = Field(default=600, ge=1)
-    """The longest `timeout` that `execute` accepts, in seconds."""
+    """Maximum `timeout` of `execute`, in seconds."""
     ripgrep: bool = True
-    """Use `rg` where the workspace has it. The answer is the same without."""
+    """Use `rg` if the workspace has it. The result is the same without."""

@@ -1,4 +1,4 @@
-"""New content for a file that exists: in its encoding, with its mark and its line endings."""
+"""Encode new content for an existing file with its encoding, mark and line endings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["overwrite_bytes"]
 
 
 def overwrite_bytes(old: bytes, codec: Codec, content: str) -> bytes:
-    """The bytes that `content` becomes in place of `old`.
+    """Encode `content` to replace `old`.
 
-    A file of one line ending keeps it. In a mixed file the lines that stay at the beginning and at the end keep
-    theirs, what is between gets the more frequent one. The final newline is as given.
+    A file with one kind of line ending keeps it. In a mixed file, unchanged lines at the beginning and end keep
+    theirs, and those between get the more frequent one. The final newline is as given.
 
     Raises:
         NotText: `old` is not valid in `codec`.
@@ -38,7 +38,7 @@ def _mixed(text: str, wanted: str, kept: list[Newline], main: Newline) -> list[N
     tail = 0
     while tail < limit - head and before[-1 - tail] == after[-1 - tail]:
         tail += 1
-    # A line's ending belongs to the line before it: the last line has none.
+    # A line ending belongs to the line before it: the last line has none.
     first = kept[: min(head, len(after) - 1)]
     last = kept[len(before) - tail :] if tail > 1 else []
     middle: list[Newline] = [main] * (len(after) - 1 - len(first) - len(last))

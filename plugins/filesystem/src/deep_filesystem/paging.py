@@ -1,4 +1,4 @@
-"""Pages of a file, by line or by byte, in memory that does not grow with the file."""
+"""Read pages of a file, by line or by byte, in constant memory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .codec import Codec
 __all__ = ["BytesSource", "Line", "Page", "PastEnd", "Source", "Stretch", "read_lines", "read_stretch"]
 
 CHUNK = 1024 * 1024
-"""Bytes of one read. Measured on 186 MB: 256 KiB to 4 MiB scan equally fast; this keeps the peak below 4 MB."""
+"""Bytes per read. Measured on 186 MB: 256 KiB to 4 MiB scan equally fast; this keeps the peak below 4 MB."""
 
 
 class Source(Protocol):
-    """Where the bytes come from."""
+    """A source of bytes."""
 
     async def read(self, start: int, length: int) -> bytes:
-        """The bytes from `start`; fewer than `length` only at the end of the file."""
+        """Read from `start`; fewer than `length` bytes only at the end of the file."""
         ...
 
 
@@ -28,15 +28,15 @@ class BytesSource:
     data: bytes
 
     async def read(self, start: int, length: int) -> bytes:
-        """As `Source.read`."""
+        """Read from memory."""
         return self.data[start : start + length]
 
 
 class PastEnd(ValueError):
-    """The page begins behind the last line.
+    """The page begins after the last line.
 
     Attributes:
-        lines: how many the file has.
+        lines: the number of lines in the file.
     """
 
     def __init__(self, lines: int) -> None:
@@ -48,9 +48,9 @@ class Line(NamedTuple):
     """A line to show.
 
     Attributes:
-        number: counted from 1.
+        text: without its line ending.
         text: without its ending.
-        cut: the byte of the file to read on at, where the line is too long to be shown whole.
+        cut: the byte of the file at which to continue, if the line is too long.
     """
 
     number: int
@@ -63,10 +63,10 @@ class Page(NamedTuple):
 
     Attributes:
         lines: the lines, in order.
-        ranges: the bytes they are, ends exclusive; more than one where a long line was cut.
-        end: the byte behind the last line shown, or behind what is shown of it.
-        complete: the last line of the page is the last of the file.
-        final_newline: the last line shown has a line feed.
+        ranges: their bytes, ends exclusive; several if a long line was cut.
+        end: the byte after the last line shown, or after its shown part.
+        complete: whether the page ends with the file's last line.
+        final_newline: whether the last line shown has a line feed.
     """
 
     lines: tuple[Line, ...]
@@ -81,8 +81,8 @@ class Stretch(NamedTuple):
 
     Attributes:
         text: the characters.
-        start: the byte they begin at, which is the one asked for unless that was inside a character.
-        end: the byte behind them, where the next stretch begins.
+        start: their first byte, which is the one requested unless that is inside a character.
+        end: the byte after them, where the next stretch begins.
     """
 
     text: str
@@ -91,18 +91,18 @@ class Stretch(NamedTuple):
 
 
 async def read_lines(source: Source, codec: Codec, offset: int, *, limit: int, max_chars: int, line_chars: int) -> Page:
-    """A page of lines. The next page begins at `offset + len(page.lines)`: no line is skipped, none repeated.
+    """Read a page of lines. The next page begins at `offset + len(page.lines)`: none is skipped or repeated.
 
     Args:
         source: the file.
         codec: its encoding.
         offset: lines to skip.
-        limit: lines to read at most, at least 1.
-        max_chars: ends the page before a line that would bring it above; the first line is shown regardless.
-        line_chars: characters of one line that are shown.
+        limit: maximum lines, at least 1.
+        max_chars: ends the page before a line that would exceed it; the first line is always shown.
+        line_chars: maximum characters of one line.
 
     Raises:
-        PastEnd: there is no such line. An empty file has an empty first page instead.
+        PastEnd: the line does not exist. An empty file has an empty first page instead.
     """
     start = await _seek(source, codec, offset)
     if codec.unit == 1:
@@ -131,7 +131,7 @@ async def read_lines(source: Source, codec: Codec, offset: int, *, limit: int, m
             ranges.append((first, line.cut))
             first = following
             if found is None:
-                # Its end is not in sight; the next page looks for it. This one stays cheap.
+                # Its end is far away; the next page looks for it, so that this one stays cheap.
                 return Page(tuple(lines), tuple(ranges), line.cut, complete=False, final_newline=False)
         at = following
     if complete and not lines:
@@ -147,7 +147,7 @@ async def read_lines(source: Source, codec: Codec, offset: int, *, limit: int, m
 async def _plain_page(
     source: Source, codec: Codec, offset: int, start: int, limit: int, max_chars: int, line_chars: int
 ) -> Page | None:
-    """The usual page, ten times as fast: within one chunk, below all limits, decoded at once. None for any other."""
+    """Read the usual page, ten times as fast: within one chunk, below all limits, decoded at once. None for others."""
     chunk = await source.read(start, CHUNK)
     lines = chunk.split(b"\n", limit)
     rest = lines.pop()
@@ -168,7 +168,7 @@ async def _plain_page(
 
 
 async def read_stretch(source: Source, codec: Codec, byte: int, *, max_chars: int) -> Stretch:
-    """Characters from a byte on: the way through a line that is too long.
+    """Read characters from a byte on, to page through a line that is too long.
 
     Raises:
         PastEnd: the file ends before `byte`; `lines` is then its size in bytes.
@@ -195,7 +195,7 @@ async def _line(window: _Window, codec: Codec, start: int, end: int, line_chars:
 
 
 class _Window:
-    """The part of the file around the line that is being read."""
+    """The part of the file around the current line."""
 
     def __init__(self, source: Source, codec: Codec) -> None:
         self._source = source
@@ -206,7 +206,7 @@ class _Window:
         self._last = False
 
     async def ending(self, start: int) -> tuple[int, int] | None:
-        """Where the line that begins at `start` ends, and where the next begins; None beyond a chunk."""
+        """Find the end of the line that begins at `start` and the start of the next; None beyond a chunk."""
         at = self._find(start)
         if at is None and not self._last:
             await self._load(start)
@@ -219,7 +219,7 @@ class _Window:
         return end, end
 
     async def bytes(self, start: int, end: int) -> bytes:
-        """The bytes from `start`, where `ending` was just asked for."""
+        """Return the bytes from `start`, after `ending`."""
         return self._data[start - self._base : end - self._base]
 
     async def ends_at(self, at: int) -> bool:
@@ -243,7 +243,7 @@ class _Window:
 
 
 async def _seek(source: Source, codec: Codec, line: int) -> int:
-    """The byte at which a line begins, counted from 0. Counts line feeds by chunk, not line by line."""
+    """Find the byte at which a line begins, counted from 0. Counts line feeds by chunk, not line by line."""
     start = len(codec.mark)
     left = line
     ended = True
@@ -267,7 +267,7 @@ def _count(chunk: bytes, codec: Codec) -> int:
 
 
 def _behind(chunk: bytes, codec: Codec, count: int) -> int:
-    """The offset behind the `count`-th line feed of a chunk that has so many."""
+    """The offset after the `count`-th line feed of a chunk."""
     if codec.unit == 1:
         return len(chunk) - len(chunk.split(b"\n", count)[-1])
     at = -codec.unit

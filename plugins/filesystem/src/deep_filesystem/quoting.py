@@ -1,13 +1,13 @@
-"""What the model gave, as a message repeats it."""
+"""Quote input of the model in messages."""
 
 from __future__ import annotations
 
 __all__ = ["quoted"]
 
 QUOTED = 200
-"""Characters of a path or a pattern that a message repeats: whoever sent a longer one knows it."""
+"""Maximum characters of a path or a pattern in a message."""
 
 
 def quoted(text: str) -> str:
-    """A path or a pattern, cut where it would bury the message."""
+    """Truncate a path or a pattern for a message."""
     return text if len(text) <= QUOTED else f"{text[:QUOTED]}..."

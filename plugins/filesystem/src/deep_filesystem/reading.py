@@ -1,4 +1,4 @@
-"""What `read_file` does: a page of a file for the model, and in the session's record what of it was shown."""
+"""`read_file`: show a page of a file, and record in the session what was shown."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ async def read_page(
     limit: int,
     byte: int,
 ) -> str:
-    """A page of lines, or from `byte` on of characters. The caller holds the lock of `place`.
+    """Read a page of lines, or of characters from `byte` on. The caller holds the lock of `place`.
 
     Raises:
-        ToolFailed: there is no such line or byte; `offset`, `limit` or `byte` is out of its range.
-        NotText, TooLarge, OSError: what the file is.
+        ToolFailed: no such line or byte; `offset`, `limit` or `byte` is out of range.
+        NotText, TooLarge, OSError: about the file.
     """
     if offset < 0 or byte < 0 or limit < 1:
         raise ToolFailed("offset and byte count from 0, limit from 1.")
@@ -81,7 +81,7 @@ async def _record(
         files[place.real] = known.show(digest(source.data), size, ranges)
         return
     if known.sha256:
-        known = Seen()  # it was smaller, or edited: from here on its pages count
+        known = Seen()  # it was smaller, or edited: now its pages count
     for start, end in ranges:
         known = known.show_page(start, await source.read(start, end - start), size)
     files[place.real] = known
@@ -90,7 +90,7 @@ async def _record(
 def _render(page: Page, source: Source, codec: Codec, offset: int, size: int) -> str:
     out: list[str] = []
     for line in page.lines:
-        cut = f" [line goes on: byte={line.cut}]" if line.cut is not None else ""
+        cut = f" [line continues: byte={line.cut}]" if line.cut is not None else ""
         out.append(f"{line.number}\t{line.text}{cut}")
     notes: list[str] = []
     if not page.lines:

@@ -1,4 +1,4 @@
-"""grep with ripgrep, where the workspace runs commands and has it."""
+"""grep with ripgrep, if the workspace runs commands and has it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .walk import SKIPPED
 
 __all__ = ["can_try", "search_by_ripgrep"]
 
-# Every file of the walk of `search`, whatever ignore files, configuration and terminal say. Without --no-mmap a NUL
-# byte is found in the first buffer only.
+# Search every file of the walk in `search`, whatever ignore files, configuration and terminal say. Without
+# --no-mmap, ripgrep finds a NUL byte in the first buffer only.
 _COMMON = (
     "rg", "--no-config", "--no-ignore", "--hidden", "--no-messages", "--no-mmap", "--color=never", "--no-heading",
     "--with-filename", "--null",
@@ -28,41 +28,41 @@ _OMITTED = re.compile(r"\[Omitted long (?:matching )?line.*\]")
 NOT_FOUND = 127
 """The exit code of a backend for a program that does not exist."""
 ASKED = 1_000
-"""Files with matches whose sizes are asked one by one, about 0.1 ms each. Of more, ripgrep asks."""
+"""Maximum files with matches to check one by one, about 0.1 ms each. For more, ripgrep checks the sizes."""
 
-# Backends on which ripgrep was not found, so that it is asked for once.
+# Backends without ripgrep, so that each is asked once.
 _without: WeakSet[WorkspaceBackend] = WeakSet()
 
 
 def can_try(workspace: Workspace, request: SearchRequest) -> bool:
-    """Whether ripgrep may be asked: the workspace runs commands, may write, and the pattern means the same there."""
+    """Whether ripgrep can be used: the workspace runs commands, may write, and the pattern is in the subset."""
     backend = workspace.backend
     return (
         request.dialect.ripgrep is not None
         and isinstance(backend, SupportsCommands)
-        and not isinstance(backend, SupportsRoute)  # its commands do not see all of its files
+        and not isinstance(backend, SupportsRoute)  # its commands see only some of its files
         and not workspace.read_only
         and not _known_without(backend)
     )
 
 
 async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, seconds: float) -> list[FileMatches] | None:
-    """Search with ripgrep: one run to count, and one over the first files for their lines.
+    """Search with ripgrep: one run to count, one over the first files for their lines.
 
     Returns:
-        The files with matches, sorted by path; None if ripgrep is not there or cannot do it.
+        The files with matches, sorted by path; None if ripgrep is missing or fails.
 
     Raises:
-        WorkspaceTimeoutError: it took longer than `seconds`.
+        WorkspaceTimeoutError: it exceeded `seconds`.
     """
     root = request.root
     arguments = ["--count"]
     if request.is_file:
-        # A file named on the command line is searched even if it is binary; found in its directory it is not.
+        # ripgrep searches a file of the command line even if it is binary, but not one found in a directory.
         root, name = posixpath.split(request.root)
         arguments += ["--max-depth=1", f"--glob={_escape(name)}"]
     arguments += [f"--glob=!**/{name}/" for name in sorted(SKIPPED)]
-    counted = await _counted(workspace, arguments, request, root or "/", seconds)
+    counted = await _count_matches(workspace, arguments, request, root or "/", seconds)
     if counted is None:
         return None
     found: list[FileMatches] = []
@@ -75,13 +75,13 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
     return await _with_lines(workspace, request, found, seconds)
 
 
-async def _counted(
+async def _count_matches(
     workspace: Workspace, arguments: list[str], request: SearchRequest, root: str, seconds: float
 ) -> list[tuple[str, str]] | None:
     """Paths and counts of the files with matches that are not too large; None as in `search_by_ripgrep`."""
     if is_of_this_machine(workspace):
-        # --max-filesize asks for the size of every file, which is a third of the time in a tree of small files.
-        with contextlib.suppress(TimeoutError):  # a huge text, perhaps: without it, then
+        # --max-filesize reads the size of every file, a third of the time in a tree of small files.
+        with contextlib.suppress(TimeoutError):  # maybe a huge text: then without it
             printed = await _run(workspace, arguments, request, [root], seconds / 2)
             if printed is None:
                 return None
@@ -112,7 +112,7 @@ async def _with_lines(
         lines += matches.count
     if not first:
         return found
-    # One more, because ripgrep counts the line feed; `shown_line` has the say.
+    # One more, because ripgrep counts the line feed; `shown_line` decides.
     arguments = ["--line-number", f"--max-count={request.most}", f"--max-columns={LONG_LINE + 1}"]
     printed = await _run(workspace, arguments, request, first, seconds)
     if printed is None:
@@ -127,18 +127,18 @@ async def _with_lines(
 async def _run(
     workspace: Workspace, arguments: list[str], request: SearchRequest, paths: list[str], seconds: float
 ) -> str | None:
-    # The pattern and the paths come from the model: no shell, and nothing of theirs can be taken for an option.
+    # The pattern and the paths come from the model: no shell, and no text of theirs can be an option.
     command = [*_COMMON, *arguments, f"--regexp={request.dialect.ripgrep}", "--", *paths]
     try:
         result = await workspace.run(command, timeout=seconds)
     except (WorkspaceError, OSError) as error:
         if isinstance(error, TimeoutError):
             raise
-        return None  # refused, or more output than the backend holds: the walk answers
+        return None  # denied, or too much output: fall back to the walk
     if result.exit_code == NOT_FOUND:
         _remember_without(workspace.backend)
         return None
-    # 2 without a message: files that could not be read were left out, as --no-messages asks.
+    # 2 without a message: unreadable files were skipped, as --no-messages asks.
     if result.exit_code not in (0, 1) and not (result.exit_code == 2 and not result.stderr):
         return None
     return result.stdout
@@ -147,7 +147,7 @@ async def _run(
 def _known_without(backend: WorkspaceBackend) -> bool:
     try:
         return backend in _without
-    except TypeError:  # a backend that cannot be hashed or referred to weakly is asked each time
+    except TypeError:  # a backend that is unhashable or has no weak references is asked each time
         return False
 
 

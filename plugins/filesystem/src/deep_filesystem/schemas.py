@@ -1,6 +1,6 @@
-"""The tools' arguments: the JSON schemas that the model sees, and what validates by them.
+"""The tools' arguments: JSON schemas for the model, and their validators.
 
-Pydantic AI would make the same of the signatures in `operations.py`, in 1 to 3 ms a tool; a test compares the two.
+Pydantic AI would derive the same from the signatures in `operations.py`, in 1 to 3 ms a tool; a test compares them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["RESULT", "SCHEMAS", "validator"]
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 PATH = {"default": ".", **TEXT}
 RESULT = {"type": "string"}
-"""The schema of what every tool returns."""
+"""The schema of every tool's result."""
 
 
 def _schema(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    own = {name: {**about} for name, about in properties.items()}  # each a dict of its own: others may adapt them
+    own = {name: {**about} for name, about in properties.items()}  # separate dicts, because others may adapt them
     schema: dict[str, Any] = {"additionalProperties": False, "properties": own}
     return {**schema, **({"required": [*required]} if required else {}), "type": "object"}
 
@@ -57,18 +57,18 @@ _TYPES = {"string": core_schema.str_schema, "integer": core_schema.int_schema, "
 
 
 def validator(tool: str) -> SchemaValidator:
-    """What checks a tool's arguments, and fills in the defaults."""
+    """Build the validator of a tool's arguments, with their defaults."""
     schema = SCHEMAS[tool]
     required = schema.get("required", ())
     fields = {
-        name: core_schema.typed_dict_field(_checked(about), required=name in required)
+        name: core_schema.typed_dict_field(_with_checks(about), required=name in required)
         for name, about in schema["properties"].items()
     }
     made = core_schema.typed_dict_schema(fields, extra_behavior="forbid")
     return SchemaValidator(made, CoreConfig(title=tool))
 
 
-def _checked(about: Mapping[str, Any]) -> CoreSchema:
+def _with_checks(about: Mapping[str, Any]) -> CoreSchema:
     made: CoreSchema = core_schema.literal_schema(about["enum"]) if "enum" in about else _TYPES[about["type"]]()
     if "default" not in about:
         return made

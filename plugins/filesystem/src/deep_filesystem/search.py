@@ -1,4 +1,4 @@
-"""grep without ripgrep: every file below a directory, read through the workspace, with the same answer."""
+"""grep without ripgrep: read every file below a directory through the workspace; same result."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from .walk import Found, walk
 __all__ = ["FileMatches", "SearchRequest", "search_by_walk"]
 
 PIECE = 4 * 1024 * 1024
-"""Bytes of a large file that are searched at a time."""
+"""Bytes of a large file to search at a time."""
 
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What to look for, and where.
+    """A search.
 
     Attributes:
         root: the absolute real path of a directory or a file.
-        is_file: which of the two.
+        is_file: whether it is a file.
         dialect: the pattern.
         wanted: whether to search a file, by its path relative to `root`.
         max_bytes: larger files are not searched.
-        most: lines to show in all; 0 to count only.
+        most: maximum lines to show; 0 to count only.
     """
 
     root: str
@@ -49,7 +49,7 @@ class FileMatches:
     Attributes:
         path: absolute.
         count: matching lines.
-        shown: number and text of lines, None for one that is too long; of the first files only.
+        shown: number and text of lines, None for a line that is too long; for the first files only.
     """
 
     path: str
@@ -58,7 +58,7 @@ class FileMatches:
 
 
 async def search_by_walk(workspace: Workspace, request: SearchRequest) -> list[FileMatches]:
-    """Search in Python. Files that cannot be read, are too large, binary, or links are left out, as by ripgrep.
+    """Search in Python. Skip unreadable, too large and binary files and links, as ripgrep does.
 
     Returns:
         The files with matches, sorted by path.
@@ -100,14 +100,14 @@ async def _match_file(
         count += matches.count
         shown += matches.shown
         lines += text.count("\n")
-    # Only now: of the files without a match it does not matter whether they are links.
+    # Check for links only now: for files without a match it does not matter.
     if not count or (not request.is_file and await workspace.realpath(file.absolute) != file.absolute):
         return None
     return FileMatches(file.absolute, count, shown)
 
 
 async def _pieces(workspace: Workspace, file: Found, limit: int) -> AsyncIterator[bytes]:
-    """The file in pieces that end with a line; each with the byte order mark of UTF-16, if there is one."""
+    """Yield the file in pieces that end with a line, each with the byte order mark of UTF-16, if any."""
     reader = await range_reader(workspace, file.absolute)
     if reader is None:
         yield await workspace.read_bytes(file.absolute)

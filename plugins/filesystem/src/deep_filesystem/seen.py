@@ -1,4 +1,4 @@
-"""What a session's agent last saw of each file: the state that no lost edit rests on."""
+"""Record what a session's agent last saw of each file, so that no edit is lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Seen", "digest"]
 
 MAX_PAGES = 64
-"""Pages of a large file that are remembered; older ones are no longer compared."""
+"""Maximum pages of a large file to remember; older ones are no longer compared."""
 
 
 @dataclass
@@ -21,10 +21,10 @@ class Seen:
     """One file as the agent last saw it.
 
     Attributes:
-        sha256: of the whole content; empty for a file so large that only pages of it were read.
-        size: of the content, in bytes.
-        ranges: the bytes that were shown, merged, ends exclusive.
-        pages: of a large file, each page that was shown: its first byte, the byte behind it, its sha256.
+        sha256: of the whole content; empty for a large file that was read by page.
+        size: bytes of the content.
+        ranges: the bytes shown, merged, ends exclusive.
+        pages: for a large file, each page shown: its first byte, the byte after it, its sha256.
     """
 
     sha256: str = ""
@@ -34,12 +34,12 @@ class Seen:
 
     @classmethod
     def whole(cls, data: bytes) -> Seen:
-        """All of a content was seen, or written."""
+        """Whether the agent saw or wrote all of the content."""
         return cls(digest(data), len(data), [(0, len(data))] if data else [])
 
     @property
     def gap(self) -> int | None:
-        """The first byte that was not shown; None when all of it was."""
+        """The first byte not shown; None if all were."""
         if not self.size:
             return None
         if not self.ranges or self.ranges[0][0] > 0:
@@ -48,25 +48,25 @@ class Seen:
         return None if end >= self.size else end
 
     def show(self, sha256: str, size: int, ranges: Iterable[tuple[int, int]]) -> Seen:
-        """After a page of a file that was read whole: adds to what was seen if the content is still that one."""
+        """Record a page of a file that was read whole, if the content is still the same."""
         known = self.ranges if sha256 == self.sha256 else []
         return Seen(sha256, size, _merge([*known, *ranges]))
 
     def show_page(self, start: int, data: bytes, size: int) -> Seen:
-        """After a page of a file that is only read in pages."""
+        """Record a page of a file that is only read by page."""
         page = (start, start + len(data), digest(data))
         others = [other for other in self.pages if other[:2] != page[:2]]
         return Seen("", size, [], [*others, page][-MAX_PAGES:])
 
     def edited(self, data: bytes, spans: Sequence[Span]) -> Seen:
-        """After an edit of the agent's own: what was seen moves with the text, what was written is seen."""
-        moved = [(_moved(start, spans), _moved(end, spans)) for start, end in self.ranges]
-        return Seen(digest(data), len(data), _merge([*moved, *_written(spans)]))
+        """Record the agent's edit: seen ranges move with the text, and the new text counts as seen."""
+        moved = [(_move(start, spans), _move(end, spans)) for start, end in self.ranges]
+        return Seen(digest(data), len(data), _merge([*moved, *_text_written(spans)]))
 
     def differs(self, data: bytes) -> bool:
-        """Whether the content is no longer what was seen. The time of a file plays no part.
+        """Whether the content changed since the agent saw it. Times of files are ignored.
 
-        Of a file that was read in pages only these count: what stands elsewhere may have changed, an edit keeps it.
+        For a file read by page, only its pages count: other parts may change, and an edit keeps them.
         """
         if self.sha256:
             return digest(data) != self.sha256
@@ -74,7 +74,7 @@ class Seen:
 
 
 def digest(data: bytes) -> str:
-    """The sha256 of a content, in hexadecimal."""
+    """Compute the sha256 of a content, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -90,7 +90,7 @@ def _merge(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _moved(position: int, spans: Sequence[Span]) -> int:
+def _move(position: int, spans: Sequence[Span]) -> int:
     delta = 0
     for span in spans:
         if position >= span.end:
@@ -100,7 +100,7 @@ def _moved(position: int, spans: Sequence[Span]) -> int:
     return position + delta
 
 
-def _written(spans: Sequence[Span]) -> list[tuple[int, int]]:
+def _text_written(spans: Sequence[Span]) -> list[tuple[int, int]]:
     out: list[tuple[int, int]] = []
     delta = 0
     for span in spans:

@@ -1,4 +1,4 @@
-"""Where a session keeps what its agent last saw of each file."""
+"""The session's record of what its agent last saw of each file."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def _files() -> dict[str, Seen]:
     return {}
 
 
-# Not named "files": the `deps.files` of pydantic-deep were contents, and whoever still sets them must hear of it.
+# Not "files": the `deps.files` of pydantic-deep held contents, and code that still sets it must get an error.
 FILES: StateSlot[dict[str, Seen]] = StateSlot(name="last_seen", type=_type, default=_files)
-"""The slot: real path -> what was last seen there. A subagent starts with an empty one: it has seen nothing."""
+"""The slot: real path -> what the agent last saw. A subagent starts with an empty one."""

@@ -1,4 +1,4 @@
-"""The seven tools, as the model sees them."""
+"""The seven tools for the model."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["build_toolset", "create_filesystem_toolset"]
 
 
 def build_toolset(options: FilesystemOptions, *, id: str = "filesystem") -> FunctionToolset[Any]:
-    """The toolset for these options.
+    """Build the toolset for these options.
 
-    Every tool carries its tags in `metadata["tags"]`. `execute` has all that a command can do, so that no expression
-    that leaves out `write` or `network` lets it in.
+    Every tool has its tags in `metadata["tags"]`. `execute` has the tags of everything a command can do, so that no
+    expression that excludes `write` or `network` includes it.
     """
 
     @cache
     def operations() -> Operations:
-        from .operations import Operations  # with the first call of a tool
+        from .operations import Operations  # at the first call of a tool
 
         return Operations(options)
 
@@ -75,7 +75,7 @@ def _tool(
     tool = Tool[Any].from_schema(call, name, description, SCHEMAS[name], takes_ctx=True)
     tool.function_schema.validator = validator(name)
     tool.function_schema.return_schema = RESULT
-    # The tag `execute` asks by itself, unless its tool says that it does not.
+    # The tag `execute` needs approval by default; the tool's metadata can turn that off.
     tool.metadata = {"tags": tags, "asks": ask} if "execute" in tags else {"tags": tags}
     tool.requires_approval = ask
     return tool
@@ -87,13 +87,13 @@ def create_filesystem_toolset(
     require_write_approval: bool = False,
     require_execute_approval: bool = True,
 ) -> FunctionToolset[Any]:
-    """The file tools for any `pydantic_ai.Agent` whose deps are `DeepAgentDeps` and that has a workspace.
+    """Create the file tools for any `pydantic_ai.Agent` with `DeepAgentDeps` and a workspace.
 
     Args:
-        id: of the toolset; `filesystem` by default.
-        include_execute: offer `execute` where the workspace runs commands.
-        require_write_approval: `write_file` and `edit_file` ask first.
-        require_execute_approval: `execute` asks first.
+        id: the toolset's id; `filesystem` by default.
+        include_execute: add `execute` if the workspace runs commands.
+        require_write_approval: `write_file` and `edit_file` need approval.
+        require_execute_approval: `execute` needs approval.
     """
     options = FilesystemOptions(
         include_execute=include_execute,
@@ -106,5 +106,5 @@ def create_filesystem_toolset(
 async def _where_commands_run(ctx: RunContext[Any], tool: ToolDefinition) -> ToolDefinition | None:
     workspace = ctx.workspace
     if not workspace.attached:
-        return tool  # nothing is known yet, as when the agent is only looked at
+        return tool  # no workspace yet, as when the agent is only explained
     return tool if isinstance(workspace.backend, SupportsCommands) and not workspace.read_only else None

@@ -1,4 +1,4 @@
-"""The files below a directory of the workspace, found with `list_dir`, never twice and never in a circle."""
+"""List the files below a directory of the workspace with `list_dir`, each once and without cycles."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SKIPPED = frozenset({
     ".git", ".hg", ".svn", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".venv", "__pycache__",
     "node_modules",
 })  # fmt: skip
-"""Directories that are not entered where they are found, but as the root; all other hidden ones are."""
+"""Directories that are skipped unless they are the root; other hidden ones are not."""
 MAX_ENTRIES = 500_000
-"""Entries that are looked at before a walk is given up, so that a walk of `/` ends."""
+"""Maximum entries of a walk, so that a walk of `/` ends."""
 
 
 class TooMany(RuntimeError):
-    """The tree has more entries than are looked at."""
+    """The tree has too many entries."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Found:
 
     Attributes:
         path: relative to the root of the walk.
-        absolute: where it is; equal to its real path unless it is itself a link.
-        size: in bytes, where the backend says.
+        absolute: its absolute path; equal to its real path unless it is a link itself.
+        size: in bytes, if the backend reports it.
     """
 
     path: str
@@ -39,15 +39,15 @@ class Found:
 
 
 async def walk(workspace: Workspace, root: str, *, depth: int | None = None) -> AsyncIterator[Found]:
-    """The files below `root`, directory by directory, in no promised order.
+    """Yield the files below `root`, directory by directory, in no fixed order.
 
-    Links to directories are not entered: so no file is found twice, no circle is walked, and nothing outside is
-    reached. Names that are not valid Unicode, and directories that may not be read, are left out, as by ripgrep.
+    Links to directories are not followed: so no file appears twice, there are no cycles, and nothing outside is
+    reached. Names that are not valid Unicode and unreadable directories are skipped, as by ripgrep.
 
     Args:
-        workspace: where.
+        workspace: the workspace to walk.
         root: an absolute real path.
-        depth: directories below `root` to enter at most; None for all.
+        depth: maximum directories below `root` to enter; None for all.
 
     Raises:
         TooMany: after `MAX_ENTRIES`.
@@ -83,9 +83,9 @@ async def _is_link(workspace: Workspace, absolute: str) -> bool:
     try:
         return await workspace.realpath(absolute) != absolute
     except (OSError, ValueError):
-        return True  # a confined backend refuses to say where it leads: outside
+        return True  # a confined backend denies a link that leads outside
 
 
 def _printable(name: str) -> bool:
-    # Undecodable names arrive as surrogates from Python and as U+FFFD from a command's output.
+    # Undecodable names are surrogates in Python and U+FFFD in a command's output.
     return "\ufffd" not in name and not any("\ud800" <= char <= "\udfff" for char in name)

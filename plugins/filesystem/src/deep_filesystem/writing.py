@@ -1,4 +1,4 @@
-"""What `write_file` and `edit_file` do: change a file only if it is still the one that the agent saw."""
+"""`write_file` and `edit_file`: change a file only if it is still the one that the agent saw."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["edit_in_place", "write_in_place"]
 T = TypeVar("T")
 
 INLINE = 256 * 1024
-"""Bytes up to which a content is worked on in the event loop: some milliseconds at most."""
+"""Maximum bytes to process in the event loop: some milliseconds."""
 NOW = "read it again, then repeat your change."
 
 
@@ -30,15 +30,15 @@ async def write_in_place(
     """Create a file, or replace one that the agent saw in full. The caller holds the lock of `place`.
 
     Raises:
-        ToolFailed: it was never read, or not all of it, or it has changed; a message says what to do.
-        NotText, Unencodable, TooLarge, OSError: what the file or the content is.
+        ToolFailed: it was not read, only partly read, or has changed; the message says what to do.
+        NotText, Unencodable, TooLarge, OSError: about the file or the content.
     """
     try:
         old = await read_whole(workspace, place.absolute, max_bytes)
     except FileNotFoundError:
         return await _create(workspace, place, files, content)
     seen = files.get(place.real)
-    # What is empty holds nothing to lose.
+    # An empty file has nothing to lose.
     if old:
         _check(place, seen, old)
         _check_all_seen(place, seen, old)
@@ -64,9 +64,9 @@ async def edit_in_place(
     """Replace a text in a file that the agent has read. The caller holds the lock of `place`.
 
     Raises:
-        ToolFailed: it was never read, or it has changed; a message says what to do.
+        ToolFailed: it was not read, or has changed; the message says what to do.
         Refused: the text is empty, absent or not unique.
-        NotText, Unencodable, TooLarge, OSError: what the file or the text is.
+        NotText, Unencodable, TooLarge, OSError: about the file or the text.
     """
     old = await read_whole(workspace, place.absolute, max_bytes)
     seen = files.get(place.real)
@@ -91,7 +91,7 @@ async def _create(workspace: Workspace, place: Place, files: dict[str, Seen], co
     await _commit(workspace, place, data, expected=None)
     gone = files.get(place.real) is not None
     files[place.real] = Seen.whole(data)
-    return f"Created {place.shown}: {_lines(content)}.{' It had been removed since you saw it.' if gone else ''}"
+    return f"Created {place.shown}: {_lines(content)}.{' It was removed since you saw it.' if gone else ''}"
 
 
 async def _commit(workspace: Workspace, place: Place, data: bytes, *, expected: str | None) -> None:
@@ -110,7 +110,7 @@ def _check(place: Place, seen: Seen | None, data: bytes) -> None:
 
 
 def _unread(place: Place, data: bytes) -> NoReturn:
-    detect(data[:SAMPLE], complete=False)  # whoever is sent to read a binary file is sent in a circle
+    detect(data[:SAMPLE], complete=False)  # reading a binary file would fail too
     raise ToolFailed(f"{place.shown} exists and you have not read it. Nothing was written: read it first.")
 
 
@@ -120,7 +120,7 @@ def _check_all_seen(place: Place, seen: Seen | None, data: bytes) -> None:
         return
     if seen is not None and seen.pages:
         raise ToolFailed(
-            f"{place.shown} is a large file of which you saw {len(seen.pages)} pages: it is not replaced as a whole. "
+            f"{place.shown} is large and you saw only {len(seen.pages)} of its pages: it cannot be replaced whole. "
             "Use edit_file."
         )
     newline = detect(data).newline
@@ -128,7 +128,7 @@ def _check_all_seen(place: Place, seen: Seen | None, data: bytes) -> None:
     starts = gap == 0 or data[:gap].endswith(newline)
     where = f"offset={line}" if starts else f"byte={gap}"
     raise ToolFailed(
-        f"You have seen {place.shown} in part only. Nothing was written: read on from {where}, or use edit_file."
+        f"You have seen only part of {place.shown}. Nothing was written: read on from {where}, or use edit_file."
     )
 
 

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-# -- order -----------------------------------------------------------------------------------------------------------
+# -- order -------------------------------------------------------------------------------------------------------------
 
 
 class Neighbour:
@@ -113,7 +113,7 @@ def _contribution(bench: Bench, *neighbours: object, order: int = 0) -> dict[str
     }
 
 
-# -- sessions --------------------------------------------------------------------------------------------------------
+# -- sessions ----------------------------------------------------------------------------------------------------------
 
 
 def about_sessions(bench: Bench) -> Iterator[Problem]:
@@ -193,7 +193,7 @@ def _stayed(before: Mapping[str, str], after: Mapping[str, str], canaries: Seque
         yield Problem(where, f"changed while sessions ran: {before[where]} became {after[where]}", SESSION_CHANGE)
 
 
-# -- the event loop --------------------------------------------------------------------------------------------------
+# -- the event loop ----------------------------------------------------------------------------------------------------
 
 REPEATS, ENOUGH = 8, 3
 """A busy machine holds a loop now and then, and seldom in the plugin's code; a plugin that blocks does it each time."""
@@ -260,7 +260,7 @@ def about_cancellation(bench: Bench) -> Iterator[Problem]:
             )
 
 
-# -- the prompt ------------------------------------------------------------------------------------------------------
+# -- the prompt --------------------------------------------------------------------------------------------------------
 
 
 def about_prefix(bench: Bench) -> Iterator[Problem]:
@@ -323,7 +323,7 @@ def _difference(one: str, other: str) -> str:
     return f"{one[begin : start + 40]!r} became {other[begin : start + 40]!r}"
 
 
-# -- failures --------------------------------------------------------------------------------------------------------
+# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 def about_containment(bench: Bench) -> Iterator[Problem]:
@@ -369,7 +369,7 @@ def _ended(run: Run, told: str) -> Iterator[Problem]:
         yield Problem(told, f"ended with {one_line(run.error)}", change)
 
 
-# -- the end ---------------------------------------------------------------------------------------------------------
+# -- the end -----------------------------------------------------------------------------------------------------------
 
 
 def about_unload(bench: Bench) -> Iterator[Problem]:

@@ -131,7 +131,7 @@ class Bench:
         owners = self.subject.hooks.values()
         return bool(owners) and all(owner in self.absent_owners for owner in owners)
 
-    # -- kernels and agents --------------------------------------------------------------------------------------
+    # -- kernels and agents --------------------------------------------------------------------------------------------
 
     def make_kernel(self, *neighbours: object, order: int = 0) -> Kernel:
         """A kernel of the plugin, of what it needs beside it, and of neighbours. The caller closes it."""
@@ -196,7 +196,7 @@ class Bench:
             return list(cast("Mapping[str, Any]", result).items())
         return list(cast("list[Any]", result)) if isinstance(result, list | tuple) else [result]
 
-    # -- tools ---------------------------------------------------------------------------------------------------
+    # -- tools ---------------------------------------------------------------------------------------------------------
 
     @cached_property
     def first(self) -> Run:
@@ -232,7 +232,7 @@ class Bench:
         for example in several:
             yield Call(tool.name, fill(example, canary))
 
-    # -- runs ----------------------------------------------------------------------------------------------------
+    # -- runs ----------------------------------------------------------------------------------------------------------
 
     def run(self, *steps: Step, agent: Agent[Any, Any] | None = None, watch: Steps | None = None, **how: Any) -> Run:
         """One run in a session and an event loop of its own. `how` is of `run_async`."""

@@ -41,7 +41,7 @@ ENOUGH = 80
 """Characters that a README has at least."""
 
 
-# -- the distribution ------------------------------------------------------------------------------------------------
+# -- the distribution --------------------------------------------------------------------------------------------------
 
 
 def about_name(subject: Subject) -> Iterator[Problem]:
@@ -91,7 +91,7 @@ def about_owners(subject: Subject, absent: Set[str]) -> Iterator[Problem]:
             )
 
 
-# -- options and state -----------------------------------------------------------------------------------------------
+# -- options and state -------------------------------------------------------------------------------------------------
 
 
 def about_options(model: type[BaseModel]) -> Iterator[Problem]:
@@ -162,7 +162,7 @@ def about_stored(deps: DeepAgentDeps[Any], slot: StateSlot[Any], kernel: Kernel)
         yield Problem(where, "is stored differently the second time", "make the order of its JSON stable")
 
 
-# -- tools -----------------------------------------------------------------------------------------------------------
+# -- tools -------------------------------------------------------------------------------------------------------------
 
 
 def listed_tools(toolsets: Sequence[AbstractToolset[Any]]) -> list[tuple[str, str]]:
@@ -228,7 +228,7 @@ def _where(tool: ToolDefinition, places: Mapping[str, str]) -> str:
     return f"tool {original!r} ({places[original]})" if original in places else f"tool {original!r}"
 
 
-# -- sections --------------------------------------------------------------------------------------------------------
+# -- sections ----------------------------------------------------------------------------------------------------------
 
 
 def about_sizes(texts: Mapping[str, str], most: int, setting: str) -> Iterator[Problem]:

@@ -74,7 +74,7 @@ class PluginConformance:
     def _report(self, bench: Bench, problems: Iterator[Problem] | Sequence[Problem]) -> None:
         report(bench.subject.label, problems)
 
-    # -- the distribution --------------------------------------------------------------------------------------------
+    # -- the distribution ----------------------------------------------------------------------------------------------
 
     def test_name_is_valid(self, bench: Bench) -> None:
         """The plugin's name is plain, and no parameter of `create_deep_agent`."""
@@ -105,7 +105,7 @@ class PluginConformance:
             metadata = {"summary": data.get("Summary", ""), "readme": data.get_payload() or data.get("Description", "")}
         self._report(bench, about_docs(subject, documentation, metadata))
 
-    # -- the import --------------------------------------------------------------------------------------------------
+    # -- the import ----------------------------------------------------------------------------------------------------
 
     def test_import_is_light(self, bench: Bench) -> None:
         """Importing the plugin loads neither pydantic nor Pydantic AI."""
@@ -135,7 +135,7 @@ class PluginConformance:
             self._report(bench, [Problem(f"import {module}", f"raises {found.error}", change)])
         self._report(bench, found.effects)
 
-    # -- what it says ------------------------------------------------------------------------------------------------
+    # -- what it says --------------------------------------------------------------------------------------------------
 
     def test_hooks_are_valid(self, bench: Bench) -> None:
         """The plugin loads, its hooks exist and take what they name, and an agent can be made."""
@@ -243,7 +243,7 @@ class PluginConformance:
         own = f"{bench.subject.name}."
         return {name.removeprefix(own): live.text for name, live in said.items() if name.startswith(own)}
 
-    # -- what it does ------------------------------------------------------------------------------------------------
+    # -- what it does --------------------------------------------------------------------------------------------------
 
     def test_order_does_not_matter(self, bench: Bench) -> None:
         """The contribution is the same alone, before and after another plugin."""

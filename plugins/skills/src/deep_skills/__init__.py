@@ -1,6 +1,6 @@
-"""Agent skills for deep agents: list_skills, load_skill, read_skill_resource, and where skills come from.
+"""Agent skills for deep agents: the tools list_skills, load_skill, read_skill_resource, and loaders of skills.
 
-Importing this module loads neither pydantic nor Pydantic AI: public names come on first use, hooks import inside.
+Importing this module loads neither pydantic nor Pydantic AI: names load on first use, hooks import inside.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_options() -> type[SkillsOptions]:
-    """The options model of this plugin."""
+    """Return the options of this plugin."""
     from .options import SkillsOptions
 
     return SkillsOptions
@@ -88,7 +88,7 @@ def deep_options() -> type[SkillsOptions]:
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """The slots with the skills in use, and with the run's catalogue."""
+    """Add the slots for the skills in use and for the run's catalog."""
     from .slot import CATALOG, SKILLS
 
     return [SKILLS, CATALOG]
@@ -96,7 +96,7 @@ def deep_state() -> list[StateSlot[Any]]:
 
 @hookimpl
 def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
-    """list_skills, load_skill and read_skill_resource."""
+    """Add list_skills, load_skill and read_skill_resource."""
     from .options import SkillsOptions
     from .toolset import build_toolset
 
@@ -105,7 +105,7 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
 
 @hookimpl
 def deep_skill_loaders(context: AgentContext) -> list[SkillLoader]:
-    """The directories of the options, of the project and of the user."""
+    """Add loaders for the directories of the options, the project and the user."""
     from functools import cache
 
     from .directories import DirectoryLoader, directory_loader
@@ -127,7 +127,7 @@ def deep_skill_loaders(context: AgentContext) -> list[SkillLoader]:
 
 @hookimpl
 def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
-    """The catalogue, and the instructions in use that a compaction took out of the conversation."""
+    """Add the catalog, and instructions in use that a compaction removed."""
     from deep_core import PromptSection
 
     from .options import SkillsOptions
@@ -142,7 +142,7 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
 
 @hookimpl
 def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
-    """What the `allowed-tools` of the skills in use say of a call: at most that a person decides."""
+    """Apply the `allowed-tools` of the skills in use: at most, a call needs approval."""
     from .options import SkillsOptions
 
     if context.options(SkillsOptions).allowed_tools != "ask":
@@ -153,5 +153,5 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
 
 
 def _loaders(context: AgentContext) -> Callable[[], list[SkillLoader]]:
-    """Those of every plugin. Asked for when a session needs them: they are collected after the toolsets."""
+    """The loaders of every plugin, on demand: they are collected after the toolsets."""
     return lambda: [item.value for item in context.collect("deep_skill_loaders")]

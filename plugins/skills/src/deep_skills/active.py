@@ -1,4 +1,4 @@
-"""A skill in use, as a session keeps it."""
+"""A skill in use, as stored in a session."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ __all__ = ["ActiveSkill"]
 
 @dataclass
 class ActiveSkill:
-    """A skill that the session's model has loaded.
+    """A skill that the model has loaded in this session.
 
     Attributes:
-        name: of the skill.
-        source: where it came from: `project`, `user`, `package`.
+        name: the skill's name.
+        source: its origin: `project`, `user`, `package`.
         path: its folder.
-        digest: SHA-256 of its instructions as they were loaded.
-        instructions: their beginning, said again after a compaction.
-        allowed_tools: what its frontmatter lists.
-        call_id: of the `load_skill` call whose result has the instructions.
-        run_id: of the run that loaded it.
+        digest: SHA-256 of its instructions when loaded.
+        instructions: their beginning, repeated after a compaction.
+        allowed_tools: the list in its frontmatter.
+        call_id: the `load_skill` call whose result has the instructions.
+        run_id: the run that loaded it.
         narrows: whether its `allowed_tools` still decide which calls ask: until the user's next message.
     """
 

@@ -1,8 +1,8 @@
-"""`allowed-tools` and approval: a skill may narrow what runs unasked; it can never widen it.
+"""`allowed-tools` and approval: a skill may narrow which calls run without approval, never widen it.
 
-The standard calls the field a list of tools that are approved beforehand. A skill file may be hostile, so here it
-approves nothing. What it can do is the other half: while a skill that lists its tools is in use, calls that it does
-not list, and that change something, need a person's approval.
+In the standard, the field lists tools that are approved beforehand. A skill file may be hostile, so here it
+approves nothing. Instead, while a skill with such a list is in use, calls outside of it that change something need
+the user's approval.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["covers", "narrowed"]
 
 CHANGING = {*STANDARD_TAGS, "subagent"} - {"read"}
-"""Tags of tools that do something. Others (read, and notes such as todos) are never held up. To delegate is to do what
-the child may: it starts without skills, so none of its own calls would be asked about."""
+"""Tags of tools that change something. Others (read, and notes such as todos) never ask. Delegation counts as what
+the child may do: it starts without skills, so none of its calls would ask."""
 
 KNOWN_AS: dict[str, frozenset[str]] = {
     "bash": frozenset({"execute"}),
@@ -36,17 +36,17 @@ KNOWN_AS: dict[str, frozenset[str]] = {
     "task": frozenset({"task"}),
     "todowrite": frozenset({"write_todos"}),
 }
-"""Names that skills in the wild use, in lower case, and our tools of the same use."""
+"""Names that published skills use, in lower case, and our equivalent tools."""
 
 _ENTRY = re.compile(r"([^()\s]+)(?:\((.*)\))?", re.S)
 _COMPOUND = re.compile(r"[;&|<>`\n\r]|\$\(|\$\{")
-"""What makes of one shell command several, or sends its output somewhere."""
+"""Shell syntax that combines commands, or redirects output."""
 
 
 def narrowed(call: ToolCall, active: Iterable[ActiveSkill]) -> Ask | None:
-    """What the skills in use say of a call: a person decides, or nothing.
+    """Apply the skills in use to a call: ask the user, or nothing.
 
-    Nothing where the call changes nothing, where no skill is in use, or where one in use lists no tools at all: it
+    Nothing if the call changes nothing, if no skill is in use, or if a skill in use has no list: it
     has not said what it needs.
     """
     skills = [skill for skill in active if skill.narrows]
@@ -59,10 +59,10 @@ def narrowed(call: ToolCall, active: Iterable[ActiveSkill]) -> Ask | None:
 
 
 def covers(entry: str, call: ToolCall) -> bool:
-    """Whether an entry of `allowed-tools` is about this call.
+    """Whether an entry of `allowed-tools` covers this call.
 
     `Read` or `read_file` names a tool; `Bash(git:*)` and `Bash(git *)` commands that begin with `git`, one command
-    at a time; `Edit(docs/**)` a path. A form that is not understood covers nothing.
+    at a time; `Edit(docs/**)` a path. An unknown form covers nothing.
     """
     match = _ENTRY.fullmatch(entry.strip())
     if match is None:

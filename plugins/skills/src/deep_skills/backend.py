@@ -1,4 +1,4 @@
-"""A loader of skills that lie in the session's workspace: in a container, in memory, on another machine."""
+"""A loader of skills in the session's workspace: in a container, in memory, on another machine."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 __all__ = ["BackendLoader", "backend_loader"]
 
 MOST_SKILLS = 1_000
-"""Folders that are looked at in one search: each costs the backend two calls."""
+"""Maximum folders in one search: each costs the backend two calls."""
 
 
 @runtime_checkable
 class _ReadsRanges(Protocol):
-    """A backend that reads a part of a file (deep-backends' optional `SupportsRangeRead`)."""
+    """A backend that can read part of a file (deep-backends' optional `SupportsRangeRead`)."""
 
     async def read_range(self, path: str, start: int, length: int) -> bytes: ...
 
 
 class BackendLoader:
-    """Skills in `ctx.workspace`. Nothing is remembered between searches: every session has its own workspace.
+    """Skills in `ctx.workspace`. Nothing is cached between searches: every session has its own workspace.
 
     Attributes:
-        source: `project`, unless said otherwise.
+        source: `project` by default.
     """
 
     def __init__(self, path: str, *, source: str = "project", strict: bool = False) -> None:
@@ -45,11 +45,11 @@ class BackendLoader:
         self._strict = strict
 
     async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
-        """The skills, from frontmatter alone where the backend reads parts of files."""
+        """List the skills, from frontmatter alone if the backend can read part of a file."""
         return (await self.listing(ctx)).skills
 
     async def listing(self, ctx: RunContext[Any]) -> Listing:
-        """The skills and what is wrong with others."""
+        """List the skills and the problems of others."""
         workspace = ctx.workspace
         skills: dict[str, SkillMeta] = {}
         problems: list[Problem] = []
@@ -112,7 +112,7 @@ class BackendLoader:
                 raise TooLong(f"no end of the frontmatter in the first {HEAD_LIMIT:,} bytes")
 
     async def read(self, ctx: RunContext[Any], name: str) -> str:
-        """The instructions of one skill. Raises KeyError for an unknown one."""
+        """Read the instructions of a skill. Raises KeyError for an unknown one."""
         data = await self._bytes(ctx, name, "SKILL.md")
         try:
             return body_of(data.decode("utf-8", errors="replace"), strict=self._strict)
@@ -120,7 +120,7 @@ class BackendLoader:
             raise ValueError(f"SKILL.md of {name}: {error}") from error
 
     async def resource(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
-        """A file of the skill. Raises KeyError for an unknown skill, EscapesSkill for a path that leads out."""
+        """Read a file of the skill. Raises KeyError for an unknown skill, EscapesSkill for a path that leads out."""
         return await self._bytes(ctx, name, clean_path(path))
 
     async def _bytes(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
@@ -135,7 +135,7 @@ class BackendLoader:
         return await ctx.workspace.read_bytes(file)
 
     async def resources(self, ctx: RunContext[Any], name: str) -> Sequence[str]:
-        """The skill's files, two folders deep."""
+        """List the skill's files, two folders deep."""
         folder = await self._folder(ctx, name)
         out: list[str] = []
         waiting = [("", 0)]
@@ -157,18 +157,18 @@ class BackendLoader:
 
 
 async def _contained(workspace: Workspace, folder: str, file: str) -> None:
-    """Refuse a file that a link takes out of the skill's folder."""
+    """Raise if a link leads from the file out of the skill's folder."""
     real, root = await workspace.realpath(file), await workspace.realpath(folder)
     if not real.startswith(root.rstrip("/") + "/"):
         raise EscapesSkill(f"{file} leads out of the skill's folder")
 
 
 def backend_loader(path: str = ".deep/skills", *, source: str = "project", strict: bool = False) -> BackendLoader:
-    """A loader of the skills in the session's workspace, for the hook `deep_skill_loaders`.
+    """Create a loader of the skills in the session's workspace, for the hook `deep_skill_loaders`.
 
     Args:
         path: the directory in the workspace; relative ones are to its working directory.
-        source: decides who shadows whom.
-        strict: leave out what the reference validator refuses.
+        source: determines precedence among skills of the same name.
+        strict: skip skills that the reference validator rejects.
     """
     return BackendLoader(path, source=source, strict=strict)

@@ -1,4 +1,4 @@
-"""Skills without an agent: the functions and types that users of pydantic-deep know, as ordinary blocking calls."""
+"""Skills without an agent: the functions and types known from pydantic-deep, as blocking calls."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ __all__ = [
 ]
 
 VERSION = "1.0.0"
-"""The version of a skill that names none, as it was there."""
+"""The version of a skill without one, as in pydantic-deep."""
 
 
 class SkillDirectory(TypedDict):
-    """A directory to search; `recursive` (the default) looks in folders below folders too."""
+    """A directory to search; `recursive` (the default) searches nested folders too."""
 
     path: str | os.PathLike[str]
     recursive: NotRequired[bool]
 
 
 class Skill(TypedDict):
-    """A skill: what its frontmatter says, and its instructions once they are loaded."""
+    """A skill: its frontmatter, and its instructions once loaded."""
 
     name: str
     description: str
@@ -78,16 +78,16 @@ def _roots(directories: Directories) -> list[Root]:
 
 
 def discover_skills(directories: Directories, backend: None = None) -> list[Skill]:
-    """The skills below some directories, from their frontmatter alone.
+    """Find the skills below some directories, from their frontmatter alone.
 
-    Problems are left out here; `deep_skills.check_skills` tells them.
+    Problems are skipped here; `deep_skills.check_skills` reports them.
 
     Args:
         directories: paths, or `{"path": …, "recursive": False}`; missing ones are ignored.
-        backend: not for this blocking function; see `deep_skills.backend_loader`.
+        backend: not supported by this blocking function; see `deep_skills.backend_loader`.
 
     Raises:
-        TypeError: a backend was given: it can only be read in a run.
+        TypeError: a backend was given, which can only be read in a run.
     """
     if backend is not None:
         raise TypeError("discover_skills reads this machine's directories; for a backend: deep_skills.backend_loader")
@@ -96,11 +96,11 @@ def discover_skills(directories: Directories, backend: None = None) -> list[Skil
 
 
 def check_skills(directories: Directories, *, strict: bool = False) -> list[Problem]:
-    """Everything that is wrong with the skills below some directories, a line each (`str(problem)`).
+    """List all problems of the skills below some directories, one line each (`str(problem)`).
 
     Args:
         directories: see `discover_skills`.
-        strict: judge as the standard's reference validator does.
+        strict: check like the standard's reference validator.
     """
     return list(find_skills(_roots(directories), "project", strict=strict, index=SkillIndex()).problems)
 
@@ -123,9 +123,9 @@ def _skill(found: Found) -> Skill:
 
 
 def parse_skill_md(content: str) -> tuple[dict[str, Any], str]:
-    """The fields of a SKILL.md, every scalar as the text its author wrote, and its body.
+    """Parse the fields of a SKILL.md, every scalar as the author's text, and its body.
 
-    Text without frontmatter has no fields and is all body.
+    Text without frontmatter is all body.
 
     Raises:
         BadSkill: the frontmatter is not closed, or is not a YAML mapping. A ValueError; its message has the line.
@@ -139,11 +139,11 @@ def parse_skill_md(content: str) -> tuple[dict[str, Any], str]:
 
 
 def load_skill_instructions(skill_path: str | os.PathLike[str]) -> str:
-    """The instructions of the skill in a folder (or of a SKILL.md).
+    """Read the instructions of the skill in a folder (or of a SKILL.md).
 
     Raises:
-        OSError: there is none, or it cannot be read.
-        BadSkill: its frontmatter is not closed, or is no YAML mapping.
+        OSError: the file does not exist or cannot be read.
+        BadSkill: its frontmatter is not closed, or is not a YAML mapping.
     """
     path = Path(skill_path).expanduser()
     if path.is_dir():
@@ -152,10 +152,10 @@ def load_skill_instructions(skill_path: str | os.PathLike[str]) -> str:
 
 
 def get_skills_system_prompt(deps: DeepAgentDeps[Any] | None = None, skills: Sequence[Skill] | None = None) -> str:
-    """The catalogue of skills as text, bounded as the one an agent sees; empty where there are none.
+    """Format the catalog of skills as an agent sees it; "" without skills.
 
     Args:
-        deps: not needed; it is there because it was.
+        deps: unused; kept for compatibility.
         skills: None for those of the project's and the user's directories.
     """
     if skills is None:
@@ -177,7 +177,7 @@ def _meta(skill: Skill) -> SkillMeta:
 
 
 class _GivenSkills:
-    """A loader of skills that the application made or discovered itself."""
+    """A loader of skills that the application created or discovered itself."""
 
     source = "project"
 
@@ -194,7 +194,7 @@ class _GivenSkills:
             return given
         folder = skill.get("path")
         if not folder:
-            raise ValueError(f"skill {name!r} was given neither instructions nor a path")
+            raise ValueError(f"skill {name!r} has neither instructions nor a path")
         return await to_thread.run_sync(load_skill_instructions, folder)
 
     async def resource(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
@@ -211,12 +211,12 @@ class _GivenSkills:
 def create_skills_toolset(
     *, id: str = "skills", directories: Directories | None = None, skills: Sequence[Skill] | None = None
 ) -> FunctionToolset[Any]:
-    """The skill tools for any `pydantic_ai.Agent` whose deps are `DeepAgentDeps`.
+    """Create the skill tools for any `pydantic_ai.Agent` with `DeepAgentDeps`.
 
     Args:
-        id: of the toolset.
+        id: the toolset's id.
         directories: see `discover_skills`. None, without `skills`: the project's and the user's.
-        skills: made or discovered beforehand; they stand before those of `directories`.
+        skills: created or discovered beforehand; they take precedence over those of `directories`.
     """
     import logging
 

@@ -1,4 +1,4 @@
-"""Skills as text for the model: the catalogue in the conversation, and what `list_skills` answers. Both bounded."""
+"""Format skills for the model: the catalog in the conversation, and the answer of `list_skills`. Both are bounded."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .problem import Problem, one_line
 __all__ = ["catalog_text", "list_text", "matching"]
 
 SHORTEST = 60
-"""Characters of a description below which it no longer tells when to use the skill."""
+"""Minimum characters of a description that still say when to use the skill."""
 LONGEST = 400
-"""Characters of a description in a list, however much room there is; `load_skill` shows what follows from it."""
+"""Maximum characters of a description in a list; `load_skill` shows the rest."""
 NAME_CHARS = 64
 PROBLEM_SHARE = 3
-"""One third of an answer of `list_skills` at most is about problems."""
+"""At most one third of an answer of `list_skills` is about problems."""
 
 
 def catalog_text(skills: Sequence[SkillMeta], limit: int) -> str | None:
-    """The catalogue in at most `limit` characters; None where there are no skills."""
+    """Format the catalog in at most `limit` characters; None without skills."""
     if not skills:
         return None
     head = "Skills. Before a task that one of them is for, load it:"
@@ -33,7 +33,7 @@ def _line(meta: SkillMeta, about: str = "") -> str:
 
 
 def _fitted(head: str, skills: Sequence[tuple[str, SkillMeta]], limit: int, more: str) -> str:
-    """The head, then a line a skill: descriptions as long as fits them all, else as many skills as fit."""
+    """Put one line per skill after the head: with descriptions as long as all fit, else as many skills as fit."""
     room = limit - len(head)
     texts = [one_line(meta.description, LONGEST) for _, meta in skills]
     starts = [start for start, _ in skills]
@@ -67,9 +67,9 @@ def _joined(head: str, starts: Sequence[str], texts: Sequence[str], most: int) -
 
 
 def matching(view: View, query: str) -> list[Offered]:
-    """The skills that have every word of the query in their name or description, else those that have any.
+    """Find the skills with every word of the query in name or description, else those with any.
 
-    A word in the name counts more. An empty query matches all, in the catalogue's order.
+    A word in the name counts more. An empty query matches all, in the catalog's order.
     """
     words = query.casefold().split()
     if not words:
@@ -86,7 +86,7 @@ def matching(view: View, query: str) -> list[Offered]:
 
 
 def list_text(view: View, query: str, limit: int) -> str:
-    """What `list_skills` answers, in at most `limit` characters. Problems are told where all skills are asked for."""
+    """Format the answer of `list_skills` in at most `limit` characters. A list of all skills includes the problems."""
     found = matching(view, query)
     problems = _problem_lines(view.problems, limit // PROBLEM_SHARE) if not query.strip() else []
     below = "\n".join(["", *problems]) if problems else ""
@@ -103,7 +103,7 @@ def _about(offered: Offered) -> str:
     if not offered.shadows:
         return f" ({source})"
     shadowed = ", ".join(f"{one_line(meta.source, 20)} {one_line(meta.path, 160)}" for meta in offered.shadows[:2])
-    return f" ({source}, stands before {shadowed})"
+    return f" ({source}, replaces {shadowed})"
 
 
 def _problem_lines(problems: Sequence[Problem], limit: int) -> list[str]:
@@ -113,7 +113,7 @@ def _problem_lines(problems: Sequence[Problem], limit: int) -> list[str]:
     room = limit - 60
     ordered = sorted(problems, key=lambda problem: not problem.fatal)
     for problem in ordered:
-        line = f"- {one_line(str(problem), 240)}{' (left out)' if problem.fatal else ''}"
+        line = f"- {one_line(str(problem), 240)}{' (skipped)' if problem.fatal else ''}"
         if len(line) + 1 > room:
             break
         lines.append(line)

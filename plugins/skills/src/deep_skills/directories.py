@@ -1,4 +1,4 @@
-"""Loaders of skills that lie in directories of this machine: a project's, the user's, a package's."""
+"""Loaders of skills in directories of this machine: a project's, the user's, a package's."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["DirectoryLoader", "directory_loader", "package_loader"]
 
 
 class DirectoryLoader:
-    """Skills in directories. Holds no session: what it remembers are files.
+    """Skills in directories. Holds no session: it caches files.
 
-    What reads skills is loaded only where there is a directory: most agents have no skills in most places.
+    The code that reads skills is loaded only if a directory exists: most agents have few skills.
 
     Attributes:
         source: `project`, `user` or `package`.
@@ -59,31 +59,31 @@ class DirectoryLoader:
         return any(os.path.isdir(os.path.expanduser(root.path)) for root in self._roots())
 
     def is_empty(self) -> bool:
-        """Whether none of the directories exists, and nothing is wrong with that; a look at each."""
+        """Whether none of the directories exists, which is fine; costs one check each."""
         try:
             return not self._is_anything_there() and not self._trouble()
         except OSError:
-            return False  # no working directory, say: `listing` fails in the same way, and that is told
+            return False  # maybe no working directory: `listing` fails in the same way, with an error
 
     async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
-        """The skills, from frontmatter alone."""
+        """List the skills, from frontmatter alone."""
         return (await self.listing(ctx)).skills
 
     async def listing(self, ctx: RunContext[Any]) -> Listing:
-        """The skills and what is wrong with others."""
+        """List the skills and the problems of others."""
         from .loader_kinds import Listing
 
-        # Most agents have no skills in most places: a look costs less than the way into a thread.
+        # Most directories do not exist: a check costs less than a thread.
         if not self._is_anything_there():
             return Listing(problems=tuple(self._trouble()))
         scan = await to_thread.run_sync(self.scan)
         return Listing(tuple(found.meta for found in scan.skills), (*self._trouble(), *scan.problems))
 
     async def read(self, ctx: RunContext[Any], name: str) -> str:
-        """The instructions of one skill.
+        """Read the instructions of a skill.
 
         Raises:
-            KeyError: there is no such skill.
+            KeyError: no such skill.
             OSError, ValueError: it cannot be read.
         """
         return await to_thread.run_sync(self._read, name)
@@ -101,13 +101,13 @@ class DirectoryLoader:
             raise ValueError(str(Problem(found.file, error.line, error.reason))) from error
 
     async def resource(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
-        """A file of the skill. See `read_resource`; raises KeyError for an unknown skill."""
+        """Read a file of the skill. See `read_resource`; raises KeyError for an unknown skill."""
         from .resources import MOST_BYTES, read_resource
 
         return await to_thread.run_sync(lambda: read_resource(self._find(name).folder, path, MOST_BYTES))
 
     async def resources(self, ctx: RunContext[Any], name: str) -> Sequence[str]:
-        """The skill's files."""
+        """List the skill's files."""
         from .resources import list_resources
 
         return await to_thread.run_sync(lambda: list_resources(self._find(name).folder))
@@ -122,27 +122,27 @@ class DirectoryLoader:
 def directory_loader(
     *paths: str | os.PathLike[str], source: str = "project", strict: bool = False, index: SkillIndex | None = None
 ) -> DirectoryLoader:
-    """A loader of directories, for the hook `deep_skill_loaders`.
+    """Create a loader of directories, for the hook `deep_skill_loaders`.
 
     Args:
         *paths: relative ones are to the working directory at the time of each search; `~` is expanded. Each is a
             directory of skills, or the folder of one.
-        source: decides who shadows whom.
-        strict: leave out what the reference validator refuses.
-        index: shared with other loaders, kept on disk; None for one in memory.
+        source: determines precedence among skills of the same name.
+        strict: skip skills that the reference validator rejects.
+        index: shared with other loaders and kept on disk; None for one in memory.
     """
     roots = [Root(os.fspath(path)) for path in paths]
     return DirectoryLoader(source, lambda: roots, strict=strict, index=index)
 
 
 def package_loader(package: str, *, strict: bool = False, index: SkillIndex | None = None) -> DirectoryLoader:
-    """A loader of the skills that an installed package ships, for the hook `deep_skill_loaders`.
+    """Create a loader of the skills in an installed package, for the hook `deep_skill_loaders`.
 
     The package is found without importing it, when skills are first listed.
 
     Args:
         package: the dotted name of the directory, such as `acme_weather.skills`; it needs no `__init__.py`.
-        strict: leave out what the reference validator refuses.
+        strict: skip skills that the reference validator rejects.
         index: see `directory_loader`.
     """
 

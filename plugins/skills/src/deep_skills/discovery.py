@@ -1,4 +1,4 @@
-"""Finding SKILL.md files below a directory, and judging each by its frontmatter."""
+"""Find SKILL.md files below a directory, and check each by its frontmatter."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .roots import Root
 __all__ = ["Found", "Scan", "find_skills"]
 
 MOST_DEPTH = 4
-"""Folders between a searched directory and a skill: enough to sort skills by team and topic."""
+"""Maximum folders between a searched directory and a skill: enough to sort skills by team and topic."""
 MOST_FOLDERS = 10_000
-"""Folders that are looked at in one directory; a search that went astray (into a home directory) ends."""
+"""Maximum folders to search in one directory, so that a search of a home directory ends."""
 SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 FILE_NAMES = ("SKILL.md", "skill.md")
-"""The standard's name; the reference validator accepts the second one too."""
+"""The standard's file name; the reference validator accepts the second one too."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A skill and the folder it is in, resolved."""
+    """A skill and its folder, resolved."""
 
     meta: SkillMeta
     folder: str
@@ -37,23 +37,23 @@ class Found:
 
 @dataclass(frozen=True)
 class Scan:
-    """What a search came to."""
+    """The result of a search."""
 
     skills: tuple[Found, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
 def find_skills(roots: Sequence[Root], source: str, *, strict: bool, index: SkillIndex) -> Scan:
-    """Search directories in order; in each, by path. A missing one is no problem.
+    """Search directories in order, each by path. A missing one is fine.
 
-    The first skill of a name counts, a later one is a problem. A folder that is reached twice, directly and through
-    a link, is one skill.
+    The first skill of a name counts, a later one is a problem. A folder found both directly and through
+    a link is one skill.
 
     Args:
-        roots: where to search.
-        source: goes into `SkillMeta.source`.
+        roots: the directories to search.
+        source: the value for `SkillMeta.source`.
         strict: see `read_record`.
-        index: spares reading files that have not changed.
+        index: avoids reading unchanged files.
     """
     names: dict[str, Found] = {}
     folders: set[str] = set()
@@ -97,7 +97,7 @@ class _Place:
     file: str
     folder: str
     name: str
-    """The folder's name as it was found; a link's own."""
+    """The folder's name as found; a link's name."""
     stamp: Stamp
 
 
@@ -116,7 +116,7 @@ class _Search:
         self.known = self.index.known(self.top, strict=self.strict)
 
     def places(self) -> Iterator[_Place]:
-        """Every skill file, folder by folder in the order of their names."""
+        """Every skill file, by folder name."""
         if not os.path.isdir(self.top):
             return
         yield from self._folder(self.top, os.path.basename(self.top), 0)
@@ -132,7 +132,7 @@ class _Search:
             yield from self._place(path, name, FILE_NAMES[0], os.lstat(os.path.join(path, FILE_NAMES[0])))
             return
         except (FileNotFoundError, NotADirectoryError):
-            pass  # no skill: a folder of skills, perhaps
+            pass  # not a skill: maybe a folder of skills
         except OSError as error:
             self._cannot(path, error)
             return
@@ -147,7 +147,7 @@ class _Search:
             yield from self._place(path, name, FILE_NAMES[1], lower[0])
             return
         if linked or depth >= (MOST_DEPTH if self.root.recursive else 1):
-            return  # what lies below a link is not searched: links may make a circle
+            return  # do not search below a link: links may form a cycle
         for entry in entries:
             yield from self._entry(entry, depth)
 
@@ -163,18 +163,18 @@ class _Search:
             path = os.path.realpath(path)
             if not _inside(path, self.within):
                 if any(os.path.lexists(os.path.join(path, name)) for name in FILE_NAMES):
-                    text = f"a link out of {self.within}; the skill is left out"
+                    text = f"a link out of {self.within}; the skill is skipped"
                     self.problems.append(Problem(entry.path, 0, text, True))
                 return
         yield from self._folder(path, entry.name, depth + 1, linked=entry.is_symlink())
 
     def _place(self, folder: str, name: str, file_name: str, status: os.stat_result) -> Sequence[_Place]:
-        """The skill in a folder; nothing but a problem where its file is none, or is another folder's."""
+        """The skill in a folder; a problem if its file is not regular, or belongs to another folder."""
         file = os.path.join(folder, file_name)
         if stat.S_ISLNK(status.st_mode):
             target = os.path.realpath(file)
             if not _inside(target, folder):
-                self.problems.append(Problem(file, 0, "a link out of the skill's folder; left out", True))
+                self.problems.append(Problem(file, 0, "a link out of the skill's folder; skipped", True))
                 return ()
             try:
                 file, status = target, os.stat(target)
@@ -182,12 +182,12 @@ class _Search:
                 self._cannot(file, error)
                 return ()
         if not stat.S_ISREG(status.st_mode):
-            self.problems.append(Problem(file, 0, "not a regular file; left out", True))
+            self.problems.append(Problem(file, 0, "not a regular file; skipped", True))
             return ()
         return (_Place(file, folder, name, stamp_of(status)),)
 
     def record(self, place: _Place) -> Record | None:
-        """What the file says: from the index where it has not changed, else from its frontmatter."""
+        """Return the file's record: from the index if unchanged, else from its frontmatter."""
         stamp, record = self.known.get(place.file, (None, None))
         if stamp != place.stamp or record is None:
             try:
@@ -201,7 +201,7 @@ class _Search:
         return record
 
     def finish(self) -> None:
-        """Keep what was found for the next search."""
+        """Store the results for the next search."""
         if self.found or self.known:
             self.index.keep(self.top, self.found, strict=self.strict)
 

@@ -1,7 +1,7 @@
-"""YAML in safe mode: events of a real parser made into text, lists and mappings, bounded, with line numbers.
+"""Safe YAML: turn a real parser's events into text, lists and mappings, bounded, with line numbers.
 
-Every scalar stays the text that the author wrote: `on`, `2024-01-01`, `1.10` and `012` are what they look like, so
-none of YAML's implicit types can change a name. Tags are never acted on: no object is ever constructed.
+Every scalar stays the author's text: `on`, `2024-01-01`, `1.10` and `012` stay as written, so
+none of YAML's implicit types can change a name. Tags are ignored: no object is ever constructed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from .problem import BadSkill, one_line
 __all__ = ["Fields", "Note", "Value", "parse_fields", "parse_leniently"]
 
 Value: TypeAlias = "str | None | list[Value] | dict[str, Value]"
-"""None is a plain `~`, `null` or nothing at all."""
+"""None is a plain `~`, `null` or empty."""
 
 MOST_NODES = 2_000
-"""Values in one frontmatter, those that aliases repeat counted each time: no billion laughs."""
+"""Maximum values in one frontmatter, counting repetitions by aliases: no billion laughs."""
 MOST_DEPTH = 20
 NULLS = ("", "~", "null", "Null", "NULL")
-"""Plain scalars that are no value. In strict mode they are text, as to the reference validator."""
+"""Plain scalars without a value. In strict mode they are text, as for the reference validator."""
 _BREAKS = {0x85: " ", 0x2028: " ", 0x2029: " "}
-"""Ends of lines in YAML 1.1, which PyYAML reads, and blanks in YAML 1.2, which the standard means."""
+"""Line ends in YAML 1.1, which PyYAML reads, but blanks in YAML 1.2, which the standard uses."""
 
 NoteKind = Literal["flow", "anchor", "alias", "tag", "duplicate", "merge"]
 _WORDS: dict[NoteKind, str] = {
-    "flow": "uses flow style, [a, b] or {a: b}; write one value a line",
+    "flow": "uses flow style, [a, b] or {a: b}; write one value per line",
     "anchor": "uses an anchor (&)",
     "alias": "uses an alias (*)",
     "tag": "uses a tag (!)",
@@ -39,7 +39,7 @@ _WORDS: dict[NoteKind, str] = {
 
 @dataclass(frozen=True)
 class Note:
-    """Something in the YAML that strict mode refuses, and a lenient reader may want to be told."""
+    """A construct in the YAML that strict mode rejects, and a lenient reader may report."""
 
     kind: NoteKind
     line: int
@@ -66,7 +66,7 @@ class Fields:
 
 @dataclass
 class _Open:
-    """A list or mapping that is being read."""
+    """An unfinished list or mapping."""
 
     value: list[Value] | dict[str, Value]
     anchor: str | None
@@ -76,16 +76,16 @@ class _Open:
 
 
 def parse_fields(text: str, first_line: int, *, strict: bool = False) -> Fields:
-    """Read the YAML of a frontmatter.
+    """Parse the YAML of a frontmatter.
 
     Args:
-        text: what stands between the two `---`.
-        first_line: the number in the file of its first line.
-        strict: parse with PyYAML's Python parser, which like the reference validator's refuses a tab as separator;
-            else with its C parser where there is one (ten times faster).
+        text: the text between the two `---`.
+        first_line: the number of its first line in the file.
+        strict: use PyYAML's Python parser, which like the reference validator's rejects a tab as separator;
+            else the C parser if available (ten times faster).
 
     Raises:
-        BadSkill: no parseable YAML, not a mapping, or beyond the bounds.
+        BadSkill: not YAML, not a mapping, or beyond the limits.
     """
     import yaml
 
@@ -101,11 +101,11 @@ def parse_fields(text: str, first_line: int, *, strict: bool = False) -> Fields:
 
 
 def _explained(error: Any, text: str) -> tuple[int, str]:
-    """(lines after the first, what is wrong), without the file's own text."""
+    """Return (lines after the first, the problem), without the file's text."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is not None:
-        said = getattr(error, "problem", None) or getattr(error, "context", None) or "it cannot be read"
-        # The end of an unclosed quote is nowhere: its beginning is what the author looks for.
+        said = getattr(error, "problem", None) or getattr(error, "context", None) or "not readable"
+        # The end of an unclosed quote is unknown: report its beginning.
         begun = getattr(error, "context_mark", None)
         if begun is not None and "quoted scalar" in str(getattr(error, "context", "")):
             mark = begun
@@ -165,7 +165,7 @@ class _Reader:
 
     def _alias(self, event: Any, line: int) -> None:
         if event.anchor not in self.anchors:
-            raise BadSkill(line, f"the alias *{one_line(event.anchor, 40)} stands for nothing, or for itself")
+            raise BadSkill(line, f"the alias *{one_line(event.anchor, 40)} is undefined, or refers to itself")
         self.notes.append(Note("alias", line))
         value, size = self.anchors[event.anchor]
         self._place(value, size, None, line, text=value if isinstance(value, str) else None)
@@ -210,15 +210,15 @@ class _Reader:
 
 
 def parse_leniently(text: str, first_line: int) -> tuple[Fields, int]:
-    """`parse_fields`, and once more with quotes where only they were wanting.
+    """Parse the fields; if that fails, parse again with quotes added where only they are missing.
 
-    `description: Use it when: always` is the commonest slip in skills written by hand; there is one way to mean it.
+    `description: Use it when: always` is the most common mistake in skills; it has only one meaning.
 
     Returns:
-        The fields, and the line of such a slip (0: there was none).
+        The fields, and the line of such a mistake (0 for none).
 
     Raises:
-        BadSkill: see `parse_fields`; the error of the text as it is.
+        BadSkill: see `parse_fields`; the error of the original text.
     """
     try:
         return parse_fields(text, first_line), 0
@@ -236,7 +236,7 @@ _PLAIN = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s\"'\[\]{}|>&*!#%@`?-].*?)[ \t
 
 
 def _quoted(match: re.Match[str]) -> str:
-    """A top-level one-line value, in quotes if it holds a `: `."""
+    """Quote a top-level one-line value if it has a `: `."""
     key, value = match[1], match[2]
     if ": " not in value and not value.endswith(":"):
         return match[0]

@@ -1,7 +1,7 @@
-"""Where `allowed-tools` is asked about each call: a capability inside the policy, so it can only add questions.
+"""Check `allowed-tools` at each call, with a capability inside the policy, so that it can only add questions.
 
-A capability and not the hook `deep_check_call`: that hook is told the call, not the session, and which skills are in
-use is the session's. The policy has decided already when this is reached; an approved call is not asked about twice.
+Not the hook `deep_check_call`: that hook sees the call, not the session, which holds the skills in
+use. The policy has already decided at this point; an approved call does not ask twice.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ __all__ = ["AllowedTools"]
 
 
 class AllowedTools(AbstractCapability[Any]):
-    """Asks for approval of calls that the skills in use do not list. See `allowed.narrowed`."""
+    """Ask for approval of calls that the skills in use do not list. See `allowed.narrowed`."""
 
     def __init__(self, *, asks: bool = True) -> None:
         self.id = "skills.allowed_tools"
         self.description = None
         self.defer_loading = False
         self.asks = asks
-        """Whether there is anybody to ask: with `interrupt_on=False` a skill's list holds nothing up."""
+        """Whether approvals can be asked: with `interrupt_on=False` a skill's list has no effect."""
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
-        """Not made from a spec: it belongs to the plugin."""
+        """Return None: it cannot be created from a spec."""
         return None
 
     async def wrap_tool_execute(
@@ -46,7 +46,7 @@ class AllowedTools(AbstractCapability[Any]):
         args: dict[str, Any],
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
-        """Let the call through, or ask."""
+        """Let the call run, or ask."""
         if not self.asks or ctx.tool_call_approved:
             return await handler(args)
         active = ctx.deps.state[SKILLS]

@@ -1,4 +1,4 @@
-"""What was read before: the record of every SKILL.md by path, time and size, in memory and in the cache folder."""
+"""Cache the record of every SKILL.md by path, time and size, in memory and in the cache folder."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 __all__ = ["SkillIndex", "Stamp", "stamp_of"]
 
 FORMAT = 1
-"""Version of the file; another one is read anew. To be raised whenever `read_record` judges differently."""
+"""Version of the file; other versions are ignored. Increase it when `read_record` changes its results."""
 
 Stamp: TypeAlias = "tuple[int, int, int]"
-"""(modified in ns, changed in ns, bytes): the change time catches an edit that sets the modification time back."""
+"""(modified in ns, changed in ns, bytes): the change time detects an edit that restores the modification time."""
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """What tells that a file is the one that was read."""
+    """The stamp that identifies a version of a file."""
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 class SkillIndex:
-    """Records by path. Safe to share between threads: it knows files, not sessions.
+    """Records by path. Safe to share between threads: it holds files, not sessions.
 
     Args:
-        folder: makes the folder for the files, one for each searched directory; None for memory only. It may raise
-            OSError: then nothing is kept on disk.
+        folder: returns the folder of the cache, with one file per searched directory; None for memory only. If it
+            raises OSError, nothing is stored on disk.
     """
 
     def __init__(self, folder: Callable[[], Path] | None = None) -> None:
@@ -42,7 +42,7 @@ class SkillIndex:
         self._lock = threading.Lock()
 
     def known(self, root: str, *, strict: bool) -> Mapping[str, tuple[Stamp, Record]]:
-        """What is known of the files below a directory. Treat it as read-only."""
+        """The cached records below a directory. Read-only."""
         key = _key(root, strict)
         with self._lock:
             if key not in self._known:
@@ -50,7 +50,7 @@ class SkillIndex:
             return self._known[key]
 
     def keep(self, root: str, found: dict[str, tuple[Stamp, Record]], *, strict: bool) -> None:
-        """Replace what is known of a directory; write it where it has changed."""
+        """Replace the records of a directory; write them if they changed."""
         key = _key(root, strict)
         with self._lock:
             before = self._known.get(key)
@@ -69,14 +69,14 @@ class SkillIndex:
                     mtime, ctime, size = stamp
                     out[path] = ((mtime, ctime, size), _record(record))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return {}  # no cache, or one that somebody changed: everything is read again
+            return {}  # no cache, or a damaged one: read everything again
         return out
 
     def _save(self, key: str, found: Mapping[str, tuple[Stamp, Record]]) -> None:
         if self._folder is None:
             return
         data = {"format": FORMAT, "files": {path: (stamp, _compact(record)) for path, (stamp, record) in found.items()}}
-        with contextlib.suppress(OSError):  # a cache that cannot be written costs time, not an error
+        with contextlib.suppress(OSError):  # an unwritable cache costs time, but is no error
             folder = self._folder()
             temporary = folder / f"{key}.{os.getpid()}.{threading.get_ident()}.tmp"
             temporary.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
@@ -97,12 +97,12 @@ def _compact(record: Record) -> dict[str, Any]:
 
 
 def _record(data: dict[str, Any]) -> Record:
-    """A record from JSON, its types checked: what comes from the file goes into prompts.
+    """Load a record from JSON and check its types, because its content goes into prompts.
 
     Raises:
-        TypeError, ValueError: it is not what `_compact` writes.
+        TypeError, ValueError: `_compact` did not write it.
     """
-    from .record import Record  # of no use where there are no skills
+    from .record import Record  # not needed without skills
 
     data = {**data}
     if not data.keys() <= Record.__dataclass_fields__.keys():

@@ -1,4 +1,4 @@
-"""All loaders as one: who shadows whom, and what was wrong anywhere."""
+"""Combine all loaders: precedence of skills, and the problems of all."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["PRECEDENCE", "Library", "Offered", "View"]
 
 PRECEDENCE = ("project", "user", "package")
-"""Of two skills with one name, the earlier source's is offered. A source of another name comes last."""
+"""Of two skills with one name, the earlier source wins. An unknown source comes last."""
 
 
 @dataclass(frozen=True)
 class Offered:
-    """A skill that can be loaded, and those of the same name that it stands before."""
+    """A skill that can be loaded, and the skills of that name that it replaces."""
 
     meta: SkillMeta
     loader: SkillLoader
@@ -32,14 +32,14 @@ class Offered:
 
 @dataclass(frozen=True)
 class View:
-    """The skills there are at one moment, in order of precedence, then name."""
+    """The present skills, by precedence, then name."""
 
     skills: dict[str, Offered] = field(default_factory=dict[str, Offered])
     problems: tuple[Problem, ...] = ()
 
 
 def rank(source: str) -> int:
-    """0 for the strongest source."""
+    """0 for the highest precedence."""
     return PRECEDENCE.index(source) if source in PRECEDENCE else len(PRECEDENCE)
 
 
@@ -47,8 +47,8 @@ class Library:
     """The loaders of one agent. Holds no session.
 
     Args:
-        loaders: asked each time: while hooks are being called, not all loaders are known yet.
-        logger: told of each problem, the first time it is seen; None where another library tells.
+        loaders: called each time: while hooks are being called, not all loaders are known yet.
+        logger: logs each problem once; None if another library logs them.
     """
 
     def __init__(self, loaders: Callable[[], Sequence[SkillLoader]], logger: logging.Logger | None) -> None:
@@ -57,7 +57,7 @@ class Library:
         self._logged: set[Problem] = set()
 
     async def view(self, ctx: RunContext[Any]) -> View:
-        """Ask every loader. One that raises is a problem of its own; the others count."""
+        """Call every loader. One that raises becomes a problem; the others count."""
         skills: dict[str, Offered] = {}
         problems: list[Problem] = []
         for loader in sorted(self._loaders(), key=lambda loader: rank(loader.source)):
@@ -77,12 +77,12 @@ class Library:
             if isinstance(loader, ReportsProblems):
                 return await loader.listing(ctx)
             return Listing(tuple(await loader.list(ctx)))
-        except Exception as error:  # noqa: BLE001 - another plugin's loader; the other loaders' skills stay usable
+        except Exception as error:  # noqa: BLE001 - another plugin's loader; the others' skills stay usable
             name = f"{type(loader).__module__}.{type(loader).__qualname__}"
             return Listing(problems=(Problem(name, 0, f"this loader failed: {type(error).__name__}: {error}", True),))
 
     async def resources(self, offered: Offered, ctx: RunContext[Any]) -> Sequence[str]:
-        """The names of a skill's files, where its loader can tell."""
+        """List the names of a skill's files, if its loader can."""
         if not isinstance(offered.loader, ListsResources):
             return ()
         return [one_line(path) for path in await offered.loader.resources(ctx, offered.meta.name)]
@@ -93,4 +93,4 @@ class Library:
         for problem in problems:
             if problem not in self._logged:
                 self._logged.add(problem)
-                self._logger.warning("%s%s", problem, " (left out)" if problem.fatal else "")
+                self._logger.warning("%s%s", problem, " (skipped)" if problem.fatal else "")

@@ -1,4 +1,4 @@
-"""What a loader may offer beyond `SkillLoader`: its problems, and the names of a skill's resources."""
+"""Optional abilities of a `SkillLoader`: report problems, and list the names of a skill's resources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Listing", "ListsResources", "ReportsProblems"]
 
 @dataclass(frozen=True)
 class Listing:
-    """Skills and what was wrong, from one and the same search."""
+    """Skills and problems of one search."""
 
     skills: tuple[SkillMeta, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -26,17 +26,17 @@ class Listing:
 
 @runtime_checkable
 class ReportsProblems(Protocol):
-    """A loader that tells what is wrong with the skills it found."""
+    """A loader that reports problems of its skills."""
 
     async def listing(self, ctx: RunContext[Any]) -> Listing:
-        """Used instead of `list` where there is one."""
+        """Replaces `list` if it exists."""
         ...
 
 
 @runtime_checkable
 class ListsResources(Protocol):
-    """A loader that can name a skill's files."""
+    """A loader that can list a skill's files."""
 
     async def resources(self, ctx: RunContext[Any], name: str) -> Sequence[str]:
-        """Paths relative to the skill, SKILL.md left out. Raises KeyError for an unknown skill."""
+        """List paths relative to the skill, without SKILL.md. Raises KeyError for an unknown skill."""
         ...

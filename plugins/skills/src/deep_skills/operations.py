@@ -1,4 +1,4 @@
-"""What the three tools do."""
+"""The work of the three tools."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["Operations"]
 
 NAMED = 20
-"""Names of resources, or of near skills, in one answer."""
+"""Maximum names of resources, or of similar skills, in one answer."""
 RESOURCE_LINES = 100
 
 
 class Operations:
-    """The tools' work for one agent. Holds no session.
+    """The tools of one agent. Holds no session.
 
     Args:
-        library: of all loaders.
+        library: combines all loaders.
         options: of the agent.
     """
 
@@ -43,11 +43,11 @@ class Operations:
         self.options = options
 
     async def list_skills(self, ctx: RunContext[Any], arguments: Mapping[str, Any]) -> str:
-        """What `list_skills` answers."""
+        """List or find skills."""
         return list_text(await self.library.view(ctx), _text(arguments, "query", ""), self.options.list_chars)
 
     async def load_skill(self, ctx: RunContext[Any], arguments: Mapping[str, Any]) -> str:
-        """The instructions of a skill, which is in use from now on; or that it is in use already."""
+        """Load a skill's instructions and put it in use; or say that it already is."""
         state = _state(ctx)
         offered = _find(await self.library.view(ctx), _text(arguments, "skill_name"))
         meta, offset = offered.meta, _number(arguments, "offset")
@@ -57,13 +57,13 @@ class Operations:
             raise ToolFailed(f"Skill {one_line(meta.name)!r} cannot be read: {_reason(error)}") from error
         if offset:
             return _page(body, offset, self.options.page_chars)
-        # From here to the new state nothing is awaited: of two calls side by side one gets the instructions.
+        # No await from here to the new state: of two parallel calls only one gets the instructions.
         digest = hashlib.sha256(body.encode(errors="surrogatepass")).hexdigest()
         before = state[SKILLS].get(meta.name)
         same = before is not None and (before.digest, before.path) == (digest, meta.path)
         if before is not None and same and is_present(before, ctx.messages):
             before.run_id, before.narrows = ctx.run_id or "", True
-            return f"Skill {meta.name!r} is in use already: its instructions are above in this conversation."
+            return f"Skill {meta.name!r} is already in use: its instructions are above."
         loaded = ActiveSkill(
             name=meta.name,
             source=meta.source,
@@ -74,7 +74,7 @@ class Operations:
             call_id=ctx.tool_call_id or "",
             run_id=ctx.run_id or "",
         )
-        # A new mapping: whoever reads the old one in another thread never sees it change.
+        # A new mapping, because another thread may be reading the old one.
         state[SKILLS] = {**state[SKILLS], meta.name: loaded}
         return await self._loaded(ctx, offered, body)
 
@@ -100,7 +100,7 @@ class Operations:
         return "\n".join(lines)
 
     async def read_skill_resource(self, ctx: RunContext[Any], arguments: Mapping[str, Any]) -> str:
-        """A page of a skill's file."""
+        """Read a page of a skill's file."""
         offered = _find(await self.library.view(ctx), _text(arguments, "skill_name"))
         name, path = offered.meta.name, _text(arguments, "resource_name")
         try:
@@ -116,11 +116,11 @@ class Operations:
         except UnicodeDecodeError:
             text = None
         if text is None or "\0" in text:
-            return f"{one_line(path, 200)} is not text ({len(data):,} bytes). It lies in {one_line(offered.meta.path)}."
+            return f"{one_line(path, 200)} is not text ({len(data):,} bytes). Folder: {one_line(offered.meta.path)}."
         return _page(text, _number(arguments, "offset"), self.options.page_chars) or "(an empty file)"
 
     async def _missing(self, ctx: RunContext[Any], offered: Offered, path: str, error: Exception) -> str:
-        what = "is a folder" if isinstance(error, IsADirectoryError) else "is not there"
+        what = "is a folder" if isinstance(error, IsADirectoryError) else "does not exist"
         try:
             known = list(await self.library.resources(offered, ctx))
         except (KeyError, OSError, ValueError, RuntimeError):
@@ -182,7 +182,7 @@ def _state(ctx: RunContext[Any]) -> SessionState:
     state = getattr(ctx.deps, "state", None)
     if state is None:
         raise UserError(
-            "The skill tools keep what is in use in `deps.state`, and this run's deps have none. "
-            "Pass `deps=deep_core.create_default_deps()`, with your own object as `app=...`."
+            "The skill tools use `deps.state`, and this run's deps have none. "
+            "Pass `deps=deep_core.create_default_deps()`, with your object as `app=...`."
         )
     return cast("SessionState", state)

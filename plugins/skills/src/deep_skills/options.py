@@ -1,6 +1,6 @@
-"""What can be set for skills."""
+"""The options of the plugin."""
 
-# No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
+# No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,20 +16,20 @@ class SkillsOptions(PluginOptions):
     """Options of the plugin `skills`."""
 
     directories: Sequence[str | Path] = Field(default=(), json_schema_extra={"trusted": True})
-    """More directories of skills, before all others; relative ones are to the working directory. Not taken from a
-    project's file: the files of a skill are read without asking, so whoever may name any folder could read it."""
+    """More directories of skills, before all others, relative to the working directory. Never from a
+    project's file: files of a skill are read without approval, so the option could open any folder."""
     project: bool = True
-    """Look in `.deep/skills`, `.agents/skills` and `.claude/skills` of the working directory."""
+    """Search `.deep/skills`, `.agents/skills` and `.claude/skills` of the working directory."""
     user: bool = True
-    """Look in the user's `deep/skills` (configuration directory), `~/.agents/skills` and `~/.claude/skills`."""
+    """Search the user's `deep/skills` (configuration directory), `~/.agents/skills` and `~/.claude/skills`."""
     strict: bool = False
-    """Leave out every skill that the standard's reference validator refuses, instead of only saying what is wrong."""
+    """Skip skills that the standard's reference validator rejects, instead of only reporting problems."""
     allowed_tools: Literal["ask", "inform"] = Field(default="ask", json_schema_extra={"trusted": True})
-    """`ask`: a call that changes something and that no skill in use lists in its allowed-tools needs approval.
-    `inform`: the model is told what a skill lists, and nothing more."""
+    """`ask`: a call that changes something needs approval unless a skill in use lists it in its allowed-tools.
+    `inform`: the model only sees the list."""
     catalog_chars: int = Field(default=4_000, ge=500, le=7_500)
-    """Characters of the catalogue in the conversation; what does not fit is found with `list_skills`."""
+    """Maximum characters of the catalog in the conversation; `list_skills` finds the rest."""
     list_chars: int = Field(default=3_000, ge=500, le=20_000)
-    """Characters of one answer of `list_skills`."""
+    """Maximum characters of an answer of `list_skills`."""
     page_chars: int = Field(default=30_000, ge=1_000, le=200_000)
-    """Characters of instructions or of a resource that are shown at once; the rest is read with `offset`."""
+    """Maximum characters of instructions or of a resource shown at once; `offset` reads the rest."""

@@ -1,4 +1,4 @@
-"""Whether what a skill said is still in the conversation, and saying it again when a compaction took it away."""
+"""Check whether a skill's instructions are still in the conversation; repeat them after a compaction."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["RESTATED_CHARS", "heading", "is_present", "restated"]
 
 RESTATED_CHARS = 6_000
-"""Characters of a skill's instructions that are said again after a compaction."""
+"""Maximum characters of a skill's instructions to repeat after a compaction."""
 ALL_CHARS = 7_200
-"""Characters for all skills together; the kernel cuts a live section at 8,000."""
+"""Maximum characters for all skills together; the kernel truncates a live section at 8,000."""
 
 
 def heading(name: str) -> str:
-    """The first line of what `load_skill` returns: by it the result is known again."""
+    """The first line of the result of `load_skill`, which identifies it."""
     return f"# Skill: {name}"
 
 
@@ -32,15 +32,15 @@ def is_present(skill: ActiveSkill, messages: Sequence[ModelMessage]) -> bool:
         if isinstance(message, ModelRequest):
             for part in message.parts:
                 if isinstance(part, ToolReturnPart) and part.tool_call_id == skill.call_id:
-                    # A plugin that clears or stores old results leaves the call's id and takes the text.
+                    # A plugin that clears or stores old results keeps the call's id and removes the text.
                     return isinstance(part.content, str) and part.content.startswith(heading(skill.name))
     last = messages[-1] if messages else None
-    # Two calls side by side for one skill: the first one's result is not in the history yet.
+    # Two parallel calls for one skill: the first result is not in the history yet.
     return isinstance(last, ModelResponse) and any(call.tool_call_id == skill.call_id for call in last.tool_calls)
 
 
 def restated(active: Mapping[str, ActiveSkill], ctx: RunContext[Any]) -> str | None:
-    """The instructions in use that are no longer in the conversation; None where there are none."""
+    """Return the instructions in use that left the conversation; None if there are none."""
     if ctx.prompt is not None:
         for skill in active.values():
             skill.narrows = skill.narrows and skill.run_id == ctx.run_id

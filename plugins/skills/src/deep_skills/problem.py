@@ -1,4 +1,4 @@
-"""What is wrong with a skill: one line with the file, the line in it and what to do."""
+"""A problem of a skill: one line with the file, its line, and what to do."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 __all__ = ["BadSkill", "Problem", "one_line"]
 
 MESSAGE_CHARS = 300
-"""Characters of one message: a file must not flood the report about itself."""
+"""Maximum characters of a message, so that a file cannot flood the report about it."""
 
 
 def one_line(text: str, most: int = 0) -> str:
-    """The text with every run of white space as one blank and nothing that does not print.
+    """Put text on one line, with single blanks and only printable characters.
 
     Args:
-        text: what a file or a folder name says.
-        most: characters that are kept, an ellipsis included; 0 for all.
+        text: text of a file or a folder name.
+        most: maximum characters, with the ellipsis; 0 for no limit.
     """
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " for c in text)
@@ -25,13 +25,13 @@ def one_line(text: str, most: int = 0) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong.
+    """A problem.
 
     Attributes:
         path: the file or folder.
-        line: counted from 1; 0 where it is about the file as a whole.
+        line: counted from 1; 0 for the file as a whole.
         message: what is wrong and what to do.
-        fatal: whether the skill was left out because of it.
+        fatal: whether the skill was skipped because of it.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Reading from disk: the frontmatter and not a block more; files of a skill and never one outside it."""
+"""Read from disk: the frontmatter without the body; files of a skill but none outside."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from .split import head_in
 __all__ = ["HEAD_LIMIT", "TooLong", "read_head", "read_inside"]
 
 BLOCK = 4_096
-"""Bytes of one read: a frontmatter of the usual size is one block, whatever follows it."""
+"""Bytes per read: one block for a frontmatter of the usual size."""
 HEAD_LIMIT = 65_536
-"""Bytes of a frontmatter; a longer one is refused."""
+"""Maximum bytes of a frontmatter."""
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-# A name may have become a link since it was looked at, or a pipe that would be waited for without end.
+# A name may have become a link meanwhile, or a pipe that would block.
 _SAFE = _FLAGS | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class TooLong(ValueError):
-    """More bytes than the limit; the message says how many."""
+    """More bytes than the limit; the message has the number."""
 
 
 def read_head(path: str, *, strict: bool) -> bytes:
-    """The beginning of a SKILL.md, read in blocks of 4 KB until its frontmatter ends.
+    """Read the beginning of a SKILL.md in blocks of 4 KB until its frontmatter ends.
 
     Raises:
         OSError: it cannot be read, or is not a regular file.
-        TooLong: no end of the frontmatter in the first 64 KB.
+        TooLong: the frontmatter does not end in the first 64 KB.
     """
     descriptor = os.open(path, _SAFE)
     try:
@@ -51,18 +51,18 @@ def read_head(path: str, *, strict: bool) -> bytes:
 
 
 def read_inside(folder: str, parts: tuple[str, ...], limit: int) -> bytes:
-    """A file below a folder.
+    """Read a file below a folder.
 
     Args:
         folder: resolved, without symbolic links.
-        parts: the way down, from the folder; resolved too.
-        limit: bytes; a larger file is refused.
+        parts: the path from the folder; resolved too.
+        limit: maximum bytes.
 
     Raises:
-        OSError: it cannot be read, is not a regular file, or a part of the way has become a link.
+        OSError: it cannot be read, is not a regular file, or a part of the path became a link.
         TooLong: see `limit`.
     """
-    if os.open not in os.supports_dir_fd:  # Windows: the way was resolved just before; a swap is not seen
+    if os.open not in os.supports_dir_fd:  # Windows: resolved just before; a swap is not detected
         descriptor = os.open(Path(folder, *parts), _SAFE)
         return _all(descriptor, parts[-1], limit)
     directory = os.open(folder, _FLAGS | os.O_DIRECTORY)

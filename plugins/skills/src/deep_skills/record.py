@@ -1,6 +1,6 @@
-"""One SKILL.md judged by the open standard (agentskills.io): what it says of itself, and what is wrong with it.
+"""Check one SKILL.md by the open standard (agentskills.io).
 
-The limits and the strict verdicts are those of the standard's reference validator, skills-ref 0.1.1.
+The limits and the strict results are those of the standard's reference validator, skills-ref 0.1.1.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ DESCRIPTION_CHARS = 1024
 COMPATIBILITY_CHARS = 500
 METADATA_VALUES = 50
 METADATA_CHARS = 1_000
-"""Characters of one metadata value that are kept; the standard sets no limit."""
+"""Maximum characters of a metadata value; the standard sets no limit."""
 TOOLS = 100
-"""Entries of `allowed-tools` that are kept; the standard sets no limit."""
+"""Maximum entries of `allowed-tools`; the standard sets no limit."""
 
 Said = tuple[int, str, bool]
-"""(line, message, whether the skill is left out because of it)"""
+"""(line, message, whether the skill is skipped because of it)"""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What one file says. `name` is empty where the skill is left out."""
+    """The content of one file. `name` is empty if the skill is skipped."""
 
     name: str = ""
     description: str = ""
@@ -45,13 +45,13 @@ class Record:
 
 
 def read_record(head: bytes, folder: str, *, strict: bool) -> Record:
-    """Judge a frontmatter.
+    """Check a frontmatter.
 
     Args:
         head: the beginning of the file, at least to the end of its frontmatter.
         folder: the name of the skill's folder.
-        strict: whether anything that the reference validator refuses leaves the skill out. Else it is left out only
-            without parseable YAML or without a description, and everything else is said.
+        strict: skip the skill for anything that the reference validator rejects. Else skip it only
+            without parseable YAML or without a description, and report everything else.
     """
     try:
         return _strict(head, folder) if strict else _lenient(head, folder)
@@ -60,7 +60,7 @@ def read_record(head: bytes, folder: str, *, strict: bool) -> Record:
 
 
 def body_of(text: str, *, strict: bool) -> str:
-    """The instructions: what follows the frontmatter; the whole text where there is none.
+    """Return the instructions: the text after the frontmatter, or the whole text without one.
 
     Raises:
         BadSkill: the frontmatter is not closed.
@@ -108,7 +108,7 @@ def _verdicts(fields: Fields, folder: str, first: int) -> Iterator[tuple[int, st
 
 
 def _unknown(key: str) -> str:
-    return f"unknown field {one_line(key, 40)!r}; what is not of the standard belongs below metadata"
+    return f"unknown field {one_line(key, 40)!r}; put custom fields below metadata"
 
 
 def _too_long(key: str, chars: int, most: int) -> str:
@@ -116,7 +116,7 @@ def _too_long(key: str, chars: int, most: int) -> str:
 
 
 def name_problems(name: str, folder: str) -> Iterator[str]:
-    """What the standard says against a name. Letters of every script are letters."""
+    """List what is wrong with a name by the standard. Letters of every script are letters."""
     name = unicodedata.normalize("NFKC", name.strip())
     shown = one_line(name, 80)
     if len(name) > NAME_CHARS:
@@ -128,7 +128,7 @@ def name_problems(name: str, folder: str) -> Iterator[str]:
     if "--" in name:
         yield f"name {shown!r} has two hyphens in a row"
     if not all(c.isalnum() or c == "-" for c in name):
-        yield f"name {shown!r} has more in it than letters, digits and hyphens"
+        yield f"name {shown!r} has characters other than letters, digits and hyphens"
     if unicodedata.normalize("NFKC", folder) != name:
         yield f"name {shown!r} differs from the folder's, {one_line(folder, 80)!r}"
 
@@ -143,7 +143,7 @@ def _lenient(head: bytes, folder: str) -> Record:
         said.append((1, "blank lines before the frontmatter", False))
     fields, slip = parse_leniently(text, first)
     if slip:
-        said.append((slip, "a value with ': ' in it must stand in quotes; read as if it did", False))
+        said.append((slip, "a value with ': ' needs quotes; read as quoted", False))
     odd = ("duplicate", "merge", "tag")
     said += [(note.line, str(note), False) for note in fields.notes if note.kind in odd]
     said += [
@@ -155,7 +155,7 @@ def _lenient(head: bytes, folder: str) -> Record:
         what = "there is no description" if description in (None, "") else "the description is not text"
         raise BadSkill(line, f"{what}: say what the skill does and when to use it")
     if len(description) > DESCRIPTION_CHARS:
-        said.append((line, _too_long("description", len(description), DESCRIPTION_CHARS) + "; cut there", False))
+        said.append((line, _too_long("description", len(description), DESCRIPTION_CHARS) + "; truncated", False))
     return _made(fields, _lenient_name(fields, folder, first, said), one_line(description, DESCRIPTION_CHARS), said)
 
 
@@ -176,10 +176,10 @@ def _made(fields: Fields, name: str, description: str, said: list[Said]) -> Reco
     for key, most in (("license", METADATA_CHARS), ("compatibility", COMPATIBILITY_CHARS)):
         value = values.get(key)
         if isinstance(value, list | dict):
-            said.append((lines[key], f"{key} is not text; left out", False))
+            said.append((lines[key], f"{key} is not text; ignored", False))
             value = None
         elif isinstance(value, str) and len(value) > most:
-            said.append((lines[key], _too_long(key, len(value), most) + "; cut there", False))
+            said.append((lines[key], _too_long(key, len(value), most) + "; truncated", False))
         texts[key] = one_line(value, most) if isinstance(value, str) else None
     return Record(
         name=name,
@@ -196,7 +196,7 @@ def _metadata(value: Value, line: int, said: list[Said]) -> dict[str, str]:
     if value is None or value == "":
         return {}
     if not isinstance(value, dict):
-        said.append((line, "metadata is not a mapping of names to text; left out", False))
+        said.append((line, "metadata is not a mapping of names to text; ignored", False))
         return {}
     out: dict[str, str] = {}
     for key, item in list(value.items())[:METADATA_VALUES]:
@@ -211,14 +211,14 @@ def _allowed(value: Value, line: int, said: list[Said]) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, dict):
-        said.append((line, "allowed-tools is a mapping, not a list of tools; left out", False))
+        said.append((line, "allowed-tools is a mapping, not a list of tools; ignored", False))
         return ()
     items = value if isinstance(value, list) else [value]
     if not all(isinstance(item, str) for item in items):
-        said.append((line, "allowed-tools has entries that are not text; left out", False))
+        said.append((line, "allowed-tools has entries that are not text; ignored", False))
     tools = tuple(dict.fromkeys(tool for item in items if isinstance(item, str) for tool in split_tools(item)))
     if any(tool.count("(") != tool.count(")") for tool in tools):
-        said.append((line, "allowed-tools has a bracket that is not closed", False))
+        said.append((line, "allowed-tools has an unclosed bracket", False))
     if len(tools) > TOOLS:
         said.append((line, f"allowed-tools has {len(tools)} entries; {TOOLS} are kept", False))
     return tuple(one_line(tool, 200) for tool in tools[:TOOLS])
@@ -228,8 +228,8 @@ _TOOL = re.compile(r"(?:[^\s,()]|\([^()]*\)?)+")
 
 
 def split_tools(text: str) -> list[str]:
-    """The entries of `allowed-tools`: parted by blanks or commas, but not inside brackets.
+    """Split `allowed-tools` at blanks or commas, but not inside brackets.
 
-    `Bash(git add:*, git commit:*) Read,Write` has three.
+    `Bash(git add:*, git commit:*) Read,Write` has three entries.
     """
     return _TOOL.findall(text)

@@ -1,4 +1,4 @@
-"""The files beside a SKILL.md: which there are, and reading one without ever leaving the skill's folder."""
+"""The files beside a SKILL.md: list them, and read one without leaving the skill's folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .reading import TooLong, read_inside
 __all__ = ["MOST_BYTES", "EscapesSkill", "clean_path", "list_resources", "read_resource"]
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Bytes of a resource that is read; a larger one is for a command, not for a conversation."""
+"""Maximum bytes of a resource; a larger one is for a command, not for a conversation."""
 MOST_LISTED = 500
 MOST_DEPTH = 8
 
@@ -22,10 +22,10 @@ class EscapesSkill(ValueError):
 
 
 def clean_path(path: str) -> str:
-    """A resource's path, relative to the skill, `/` between its parts.
+    """Normalize a resource's path, relative to the skill, with `/`.
 
     Raises:
-        EscapesSkill: absolute, with `..` that leads out, or not a path at all.
+        EscapesSkill: it is absolute, leads out with `..`, or is not a path.
     """
     wanted = path.strip().replace("\\", "/")
     clean = posixpath.normpath(wanted) if wanted else "."
@@ -36,7 +36,7 @@ def clean_path(path: str) -> str:
 
 
 def list_resources(folder: str) -> list[str]:
-    """Files of the skill, SKILL.md left out, sorted; at most 500. Links are not followed into folders."""
+    """List files of the skill, without SKILL.md, sorted; at most 500. Links to folders are not followed."""
     return sorted(_files(folder, "", 0, [0]))
 
 
@@ -45,7 +45,7 @@ def _files(folder: str, prefix: str, depth: int, count: list[int]) -> Iterator[s
         with os.scandir(os.path.join(folder, prefix)) as listed:
             entries = sorted(listed, key=lambda entry: entry.name)
     except OSError:
-        return  # gone, or not ours to read: there is nothing to offer
+        return  # gone or unreadable: nothing to list
     for entry in entries:
         path = f"{prefix}{entry.name}"
         if entry.is_dir(follow_symlinks=False):
@@ -64,17 +64,17 @@ def _contained(folder: str, path: str) -> bool:
 
 
 def read_resource(folder: str, path: str, limit: int = MOST_BYTES) -> bytes:
-    """One file of the skill.
+    """Read one file of the skill.
 
     Args:
-        folder: the skill's.
+        folder: the skill's folder.
         path: relative to it.
-        limit: bytes.
+        limit: maximum bytes.
 
     Raises:
         EscapesSkill: it leads out of the folder, by `..`, absolutely or through a link.
-        FileNotFoundError: there is no such file.
-        OSError: it cannot be read, or is no regular file.
+        FileNotFoundError: no such file.
+        OSError: it cannot be read, or is not a regular file.
         TooLong: see `limit`.
     """
     root = os.path.realpath(folder)

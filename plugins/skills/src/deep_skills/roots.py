@@ -1,4 +1,4 @@
-"""The directories of this machine in which skills lie: a project's and the user's."""
+"""The directories of this machine with skills: a project's and the user's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 __all__ = ["Root", "project_roots", "user_roots"]
 
 FOLDERS = (".deep/skills", ".agents/skills", ".claude/skills")
-"""Where skills are kept in a project; the last two, in the home directory too."""
+"""Folders of skills in a project; the last two also in the home directory."""
 
 
 class Root(NamedTuple):
@@ -17,7 +17,7 @@ class Root(NamedTuple):
     Attributes:
         path: may be relative, to the current directory; `~` is expanded.
         within: symbolic links may lead anywhere below this directory; None: below `path` only.
-        recursive: look below folders that are no skill themselves, too.
+        recursive: also search below folders that are not skills.
     """
 
     path: str
@@ -26,7 +26,7 @@ class Root(NamedTuple):
 
 
 def project_roots() -> list[Root]:
-    """The project's directories, in the current working directory as it is now.
+    """The project's directories, in the present working directory.
 
     Links may lead anywhere below it: tools that install skills link `.claude/skills/x` to `.agents/skills/x`.
     """
@@ -35,7 +35,7 @@ def project_roots() -> list[Root]:
 
 
 def user_roots() -> list[Root]:
-    """The user's: `deep/skills` in the configuration directory, then `~/.agents/skills` and `~/.claude/skills`."""
+    """The user's: `deep/skills` in the configuration directory, `~/.agents/skills` and `~/.claude/skills`."""
     from platformdirs import user_config_path
 
     home = os.path.expanduser("~")

@@ -1,4 +1,4 @@
-"""The live sections: `catalog`, which skills there are, and `active`, instructions that a compaction took away."""
+"""The live sections: `catalog`, the available skills, and `active`, instructions that a compaction removed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["catalog_section", "restate"]
 def catalog_section(
     loaders: Callable[[], Sequence[SkillLoader]], logger: logging.Logger, limit: int
 ) -> Callable[[RunContext[Any]], Awaitable[str | None]]:
-    """The function of the section `catalog`: read at the first request of each run.
+    """Build the function of the section `catalog`: it reads skills at the first request of each run.
 
-    Within a run the text stays as it was read, whatever happens in the folders: a model that writes a SKILL.md does
-    not change its own catalogue. The next run reads again; what differs is appended, nothing is rewritten.
+    Within a run the text stays the same, whatever happens in the folders: a model that writes a SKILL.md does
+    not change its catalog. The next run reads again; changes are appended, nothing is rewritten.
 
     Args:
         loaders: of every plugin.
-        logger: told of each problem, the first time it is seen.
-        limit: characters.
+        logger: logs each problem once.
+        limit: maximum characters.
     """
 
     @cache
@@ -43,7 +43,7 @@ def catalog_section(
         return Library(loaders, logger)
 
     async def read(ctx: RunContext[Any]) -> str | None:
-        # Most agents have no skills in any place: they load nothing of what reads skills.
+        # Most agents have no skills: they load none of the code that reads skills.
         if all(isinstance(loader, DirectoryLoader) and loader.is_empty() for loader in loaders()):
             return None
         from .catalog import catalog_text
@@ -61,7 +61,7 @@ def catalog_section(
 
 
 def restate(ctx: RunContext[Any]) -> str | None:
-    """The live section `active`: instructions that are in use and no longer in the conversation."""
+    """Build the live section `active`: instructions in use that left the conversation."""
     active: Mapping[str, ActiveSkill] = ctx.deps.state[SKILLS]
     if not active:
         return None

@@ -1,4 +1,4 @@
-"""What a session knows of skills: which are in use, and what it was told there are."""
+"""The session's record of skills: those in use, and the catalog that the model saw."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CATALOG", "SKILLS", "CatalogSeen"]
 
 
 class CatalogSeen(NamedTuple):
-    """The catalogue of one run: read at its first request."""
+    """The catalog of one run, read at its first request."""
 
     run_id: str | None = None
     text: str | None = None
@@ -30,7 +30,7 @@ def _none_active() -> dict[str, ActiveSkill]:
 
 
 SKILLS: StateSlot[dict[str, ActiveSkill]] = StateSlot("skills", _active, _none_active, child="fresh")
-"""The skills in use, by name. A subagent starts with none: its instructions are its own."""
+"""The skills in use, by name. A subagent starts with none."""
 
 CATALOG: StateSlot[CatalogSeen] = StateSlot("skills_catalog", CatalogSeen, CatalogSeen, child="fresh", persist=False)
-"""Made again from the files, so not stored."""
+"""Read again from the files, so not stored."""

@@ -1,7 +1,7 @@
-"""Where the frontmatter of a SKILL.md begins and ends, in bytes as they are read and in text.
+"""Find the beginning and end of a SKILL.md's frontmatter, in bytes while reading and in text.
 
-Two rules. Lenient: a line `---`, the fields, a line `---`; a byte order mark and blank lines may stand before.
-Strict, as the reference validator does it: the text begins with `---`, and the next `---` wherever it stands ends the
+Two rules. Lenient: a line `---`, the fields, a line `---`; a byte order mark and blank lines may come first.
+Strict, like the reference validator: the text begins with `---`, and the next `---` anywhere ends the
 fields.
 """
 
@@ -24,10 +24,10 @@ Outcome = Literal["whole", "more", "none"]
 
 
 def head_in(data: bytes, *, strict: bool, eof: bool) -> tuple[Outcome, int]:
-    """Whether `data`, the beginning of a file, holds the whole frontmatter.
+    """Check whether `data`, the beginning of a file, has the whole frontmatter.
 
     Returns:
-        `whole` and where the frontmatter ends; `more` (read on); or `none` (there is no frontmatter to read on for).
+        `whole` and where the frontmatter ends; `more` (read on); or `none` (there is no frontmatter).
     """
     start = None if strict else _START.match(data)
     if strict or (start is None and data.startswith(b"---") and not _begins(data)):
@@ -42,16 +42,16 @@ def head_in(data: bytes, *, strict: bool, eof: bool) -> tuple[Outcome, int]:
 
 
 def _begins(data: bytes) -> bool:
-    """Whether this could still become the start of frontmatter."""
+    """Whether this can still become the start of a frontmatter."""
     rest = data.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n")
     return rest in (b"", b"-", b"--", b"---", b"\xef", b"\xef\xbb")
 
 
 def split_lenient(text: str) -> tuple[str, int, str]:
-    """The fields' text, the number of its first line, and the body.
+    """Split into the fields' text, the number of its first line, and the body.
 
     Raises:
-        BadSkill: no frontmatter, or one that is not closed.
+        BadSkill: no frontmatter, or an unclosed one.
     """
     start = _TEXT_START.match(text)
     if start is None:
@@ -64,7 +64,7 @@ def split_lenient(text: str) -> tuple[str, int, str]:
 
 
 def split_strict(text: str) -> tuple[str, int, str]:
-    """The same by the reference validator's rule.
+    """Split by the reference validator's rule.
 
     Raises:
         BadSkill: the text does not begin with `---`, or there is no second one.
@@ -79,10 +79,10 @@ def split_strict(text: str) -> tuple[str, int, str]:
 
 
 def split_either(text: str) -> tuple[str, int, str]:
-    """`split_lenient`, or `split_strict` where only that can: what strict mode takes, lenient takes too.
+    """`split_lenient`, or `split_strict` if only that works: lenient mode accepts all that strict mode does.
 
     Raises:
-        BadSkill: neither can; the lenient rule's reason.
+        BadSkill: neither works; has the lenient rule's reason.
     """
     try:
         return split_lenient(text)

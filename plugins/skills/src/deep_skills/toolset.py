@@ -1,4 +1,4 @@
-"""The three tools, as the model sees them."""
+"""The three tools for the model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ READ_SCHEMA: dict[str, Any] = {
 
 
 class SkillTools:
-    """The tools' signatures; `operations.py` does the work, and is not loaded before a tool is called."""
+    """The tools' signatures; `operations.py` does the work, and is loaded at the first call."""
 
     def __init__(
         self, loaders: Callable[[], Sequence[SkillLoader]], options: SkillsOptions, logger: logging.Logger | None
@@ -71,13 +71,13 @@ def build_toolset(
     logger: logging.Logger | None = None,
     id: str = "skills",
 ) -> FunctionToolset[Any]:
-    """The toolset over some loaders. Nothing of a session is in it: what is in use is in `ctx.deps.state`.
+    """Build the toolset over some loaders. It holds no session: the skills in use are in `ctx.deps.state`.
 
     Args:
-        loaders: asked each time: while hooks are being called, not all loaders are known yet.
+        loaders: called each time: while hooks are being called, not all loaders are known yet.
         options: of the agent.
-        logger: told of each problem, the first time it is seen; None where the catalogue tells.
-        id: of the toolset.
+        logger: logs each problem once; None if the catalog does.
+        id: the toolset's id.
     """
     tools = SkillTools(loaders, options, logger)
     return FunctionToolset(
@@ -91,7 +91,7 @@ def build_toolset(
 
 
 def _tool(function: Callable[..., Awaitable[str]], description: str, schema: dict[str, Any]) -> Tool[Any]:
-    # The schema that is shown is terse; any object is let in, and wrong arguments get an answer that says more.
+    # The shown schema is terse; validation accepts any object, and wrong arguments get a more helpful answer.
     tool = Tool[Any].from_schema(function, function.__name__, description, schema, takes_ctx=True)
     tool.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
     tool.metadata = {"tags": ["read"]}

@@ -1,6 +1,6 @@
-"""Subagents for deep agents: the tool `task`, the types it can start, and approvals that reach the caller.
+"""Subagents for deep agents: the tool `task`, its types, and approvals that reach the caller.
 
-Importing this module loads neither pydantic nor Pydantic AI: public names come on first use, hooks import inside.
+Importing this module loads neither pydantic nor Pydantic AI: names load on first use, hooks import inside.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_hookspecs() -> list[ModuleType]:
-    """The hook `deep_subagents`, through which other plugins add types."""
+    """Add the hook `deep_subagents`, through which other plugins add types."""
     from . import hookspecs
 
     return [hookspecs]
@@ -44,7 +44,7 @@ def deep_hookspecs() -> list[ModuleType]:
 
 @hookimpl
 def deep_options() -> type[SubagentsOptions]:
-    """The options model of this plugin."""
+    """Return the options of this plugin."""
     from .options import SubagentsOptions
 
     return SubagentsOptions
@@ -52,7 +52,7 @@ def deep_options() -> type[SubagentsOptions]:
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """Prepared subagents, subagents that wait for a person, and what a subagent has spent."""
+    """Add slots for prepared subagents, waiting subagents, and requests spent by a subagent."""
     from .slots import PAUSED, REQUESTS, SUBAGENTS
 
     return [SUBAGENTS, PAUSED, REQUESTS]
@@ -60,7 +60,7 @@ def deep_state() -> list[StateSlot[Any]]:
 
 @hookimpl
 def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
-    """The tool `task`."""
+    """Add the tool `task`."""
     from .catalogue import types_of
     from .options import SubagentsOptions
     from .toolset import build_toolset, factory_of
@@ -71,7 +71,7 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
 
 @hookimpl
 def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
-    """The types besides general-purpose, and the agents that the application prepared for the session."""
+    """List the types besides general-purpose, and the agents that the application prepared for the session."""
     from .catalogue import sections_of
 
     return sections_of(context)
@@ -79,7 +79,7 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
 
 @hookimpl
 def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
-    """Forgets subagents that nobody waits for any more, and holds a subagent to its own number of requests."""
+    """Forget subagents whose calls no longer wait, and limit a subagent's requests."""
     from .options import SubagentsOptions
 
     options = context.options(SubagentsOptions)

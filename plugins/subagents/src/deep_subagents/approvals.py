@@ -1,12 +1,12 @@
-"""Approvals across levels: what a waiting subagent tells its caller, and how a decision finds its way down to it.
+"""Approvals across levels: report a waiting subagent to its caller, and pass decisions down to it.
 
 A subagent that waits makes its caller's `task` call wait, with this metadata:
 
     {"subagent": type, "calls": [{"id", "path", "tool", "args", …}]}
 
-`id` is the call's own id and `path` that of the `task` call, a slash and the id: ids need not differ between
-subagents, paths do. A call of the subagent that is itself a waiting `task` has `subagent` and `calls` too.
-Decisions travel back as metadata of the approved `task` call: {"subagent_decisions": {id: decision}}.
+`id` is the call's id and `path` the id of the `task` call, a slash and the id: two subagents may use one id,
+but never one path. A call of the subagent that is itself a waiting `task` also has `subagent` and `calls`.
+Decisions return as metadata of the approved `task` call: {"subagent_decisions": {id: decision}}.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ DECISIONS = "subagent_decisions"
 Decision: TypeAlias = bool | ToolApproved | ToolDenied
 
 
-# -- up: what waits --------------------------------------------------------------------------------------------------
+# -- up: calls that wait -----------------------------------------------------------------------------------------------
 
 
 def waiting_metadata(subagent_type: str, task_id: str, requests: DeferredToolRequests) -> dict[str, Any]:
-    """What the caller's `task` call says while a subagent waits for these."""
+    """Build the metadata of the caller's `task` call while a subagent waits."""
     calls: list[dict[str, Any]] = []
     for call in requests.approvals:
         about: dict[str, Any] = {"args": call.args_as_dict(), **requests.metadata.get(call.tool_call_id, {})}
@@ -49,7 +49,7 @@ def _below(task_id: str, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     return out
 
 
-# -- down: what was decided ------------------------------------------------------------------------------------------
+# -- down: decisions ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -63,35 +63,35 @@ class _Waiting:
     decision: Decision | None = None
 
     def all(self) -> Iterator[_Waiting]:
-        """This call and all below it."""
+        """This call and all calls below it."""
         yield self
         for call in self.calls:
             yield from call.all()
 
     def undecided(self) -> list[_Waiting]:
-        """The calls below that nobody has decided on, directly or with what stands above them."""
+        """The calls below without a decision, for them or for a call above them."""
         if self.decision is not None:
             return []
         return [leaf for call in self.calls for leaf in call.undecided()] if self.calls else [self]
 
 
 def decide(requests: DeferredToolRequests, decisions: Mapping[str, Decision]) -> DeferredToolResults:
-    """Decide on each waiting call of subagents on its own.
+    """Decide each waiting call of subagents.
 
     Args:
-        requests: what a run ended with, also after a round trip through JSON.
-        decisions: the waiting call's `id`, or its `path` where two have one id (both stand in `requests.metadata` of
+        requests: the output of a run, also after a round trip through JSON.
+        decisions: the waiting call's `id`, or its `path` if two calls have one id (both are in `requests.metadata` of
             the `task` call) -> True, False, `ToolApproved` or `ToolDenied`. A `task` call may be decided as a whole:
-            True approves all that waits below it, a denial ends the subagent and is told to its caller. Calls of the
-            agent's own are taken too.
+            True approves all calls below it, a denial ends the subagent and its caller gets the reason. Calls of the
+            agent itself are accepted too.
 
     Returns:
-        For `deferred_tool_results=`. Calls at the top that nothing was said about are not in it: add them, with
+        The value for `deferred_tool_results=`. It lacks top-level calls without a decision: add them with
         `results.update(…)` or `results.approvals[id] = …`.
 
     Raises:
-        ValueError: a name that no call or more than one has, a call decided twice, or some calls of a subagent
-            decided and others not: a subagent goes on only when all that it waits for is decided.
+        ValueError: a name matches no call or several, a call is decided twice, or only some calls of a subagent
+            are decided: a subagent continues only when all of its calls are decided.
     """
     top = [
         _read(call.tool_call_id, call.tool_call_id, call.tool_name, requests.metadata.get(call.tool_call_id, {}))
@@ -129,7 +129,7 @@ def _find(top: Sequence[_Waiting], name: str) -> _Waiting:
     everything = [call for waiting in top for call in waiting.all()]
     found = [call for call in everything if name in (call.id, call.path)]
     if len(found) > 1:
-        # The caller and its subagent may use one id; who names it here means the call, not the `task` around it.
+        # The caller and its subagent may use one id; then it means the call, not the `task` around it.
         found = [call for call in found if not call.calls] or found
     if len(found) == 1:
         return found[0]
@@ -169,12 +169,12 @@ def _written(call: _Waiting) -> dict[str, Any]:
 
 
 def answers(requests: DeferredToolRequests, metadata: object) -> DeferredToolResults:
-    """What the subagent hears on each call that it waits for, now that its caller's `task` call is approved.
+    """Build the subagent's answers, once its caller's `task` call is approved.
 
     Args:
-        requests: what the subagent waits for.
-        metadata: of the approved `task` call. Without decisions in it everything is approved; with decisions, a call
-            that they do not speak of is denied.
+        requests: the calls that the subagent waits for.
+        metadata: of the approved `task` call. Without decisions in it, all calls are approved; with decisions, a call
+            without one is denied.
     """
     results = DeferredToolResults(
         calls={call.tool_call_id: ToolFailed(NO_OUTSIDE) for call in requests.calls},
@@ -191,12 +191,12 @@ def answers(requests: DeferredToolRequests, metadata: object) -> DeferredToolRes
     return results
 
 
-NO_OUTSIDE = "This tool is answered outside of the run, and that cannot be done in a subagent: leave it to your caller."
+NO_OUTSIDE = "This tool runs outside of the agent, which a subagent cannot do: leave it to your caller."
 
 
 def _decision(answer: object) -> ToolApproved | ToolDenied:
     if not isinstance(answer, Mapping):
-        return ToolDenied("Nobody decided on this call, so it was not made.")
+        return ToolDenied("This call got no decision, so it did not run.")
     said = cast("Mapping[str, Any]", answer)
     if said.get("approve") is True:
         return ToolApproved(override_args=said.get("args"))

@@ -1,4 +1,4 @@
-"""What a subagent may spend on its own."""
+"""Limit the requests of a subagent."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["RequestBudget"]
 
 @dataclass
 class RequestBudget(AbstractCapability[Any]):
-    """Holds one subagent to a number of requests.
+    """Limit one subagent to a number of requests.
 
-    The usage of a run is shared with its subagents, so the limits of the run hold for all of them together; what one
-    of them may make of it is counted here.
+    The usage of a run is shared with its subagents, so the run's limits hold for all together; this counts the
+    requests of one.
     """
 
     limit: int = 40
@@ -33,6 +33,6 @@ class RequestBudget(AbstractCapability[Any]):
         """Count the request, or end the subagent's run."""
         made = ctx.deps.state[REQUESTS]
         if made >= self.limit:
-            raise UsageLimitExceeded(f"it has made the {self.limit} requests that one subagent may make")
+            raise UsageLimitExceeded(f"it reached its limit of {self.limit} requests")
         ctx.deps.state[REQUESTS] = made + 1
         return request_context

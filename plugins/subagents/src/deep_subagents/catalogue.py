@@ -1,4 +1,4 @@
-"""Which types there are, and how the calling model learns of them."""
+"""Collect the types, and list them for the calling model."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT", "sections_of", "types_of"]
 
-# Constants of ours: a validator that nothing else needs would be made for them.
+# Constants: our own values need no validator.
 DEFAULT = SubAgentConfig.model_construct(
     name=GENERAL_PURPOSE,
     description="Any task of several steps.",
-    instructions="You work on one task for another agent, on your own: nobody answers questions.",
+    instructions="You work on one task for another agent, on your own: no one answers questions.",
 )
 NAMED = 120
-"""Characters of a prepared agent's description in the section."""
+"""Maximum characters of a prepared agent's description in the section."""
 
 
 def types_of(context: AgentContext) -> dict[str, SubAgentConfig]:
-    """All types by name: the application's first, then the plugins', general-purpose last.
+    """All types by name: the application's, then the plugins', general-purpose last.
 
     Raises:
-        PluginError: two plugins contribute one type.
+        PluginError: two plugins contribute the same type.
     """
     options = context.options(SubagentsOptions)
     types = {kind.name: kind for kind in options.types}
@@ -39,9 +39,9 @@ def types_of(context: AgentContext) -> dict[str, SubAgentConfig]:
         other = owners.setdefault(name, item.plugin)
         if other != item.plugin:
             raise PluginError(
-                f"two plugins have a subagent type {name!r}: {other} and {item.plugin}. Choose one way out:\n"
+                f"two plugins have a subagent type {name!r}: {other} and {item.plugin}. Choose one:\n"
                 f"  [plugins.{item.plugin}] enabled = false\n"
-                f"  a type {name!r} of your own in [plugins.{context.plugin}] options.types, which replaces both",
+                f"  your type {name!r} in [plugins.{context.plugin}] options.types, which replaces both",
                 plugin=context.plugin,
             )
         types.setdefault(name, item.value)
@@ -51,7 +51,7 @@ def types_of(context: AgentContext) -> dict[str, SubAgentConfig]:
 
 
 def sections_of(context: AgentContext) -> list[PromptSection]:
-    """The sections of one agent; none that has nothing to say."""
+    """Build the sections of one agent, without empty ones."""
     types = types_of(context)
     listed = [f"- {kind.name}: {kind.description}" for kind in types.values() if kind.name != GENERAL_PURPOSE]
     out = [PromptSection.live("prepared", lambda ctx: _prepared(ctx, types), needs=["task"])]
@@ -70,5 +70,5 @@ def _prepared(ctx: RunContext[Any], types: Mapping[str, SubAgentConfig]) -> str 
 
 
 def _about(description: object) -> str:
-    # A description may be a template over the deps; only a plain text can be shown here.
+    # A description may be a template over the deps; only plain text can be shown.
     return f": {' '.join(description.split())[:NAMED]}" if isinstance(description, str) else ""

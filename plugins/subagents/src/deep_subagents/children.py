@@ -1,4 +1,4 @@
-"""One subagent at work: its session, its run, and what becomes of how it ends."""
+"""Run a subagent: its session, its run, and its outcome."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 __all__ = ["Child"]
 
 ERROR_CHARS = 500
-"""Characters of an error that the caller's model is told."""
+"""Maximum characters of an error for the caller's model."""
 
 
 @dataclass(frozen=True)
 class Child:
-    """An agent that can be given a task.
+    """An agent that can get a task.
 
     Attributes:
         name: its type.
         agent: what runs.
-        prepared: whether the application made it; else it was made from a type, with its caller's policy.
-        own_model: whether it has a model of its own; else it uses the one that its caller's run uses.
-        options: what bounds it.
-        logger: where failures are written.
+        prepared: whether the application created it; else it was created from a type, with its caller's policy.
+        own_model: whether it has its own model; else it uses the model of its caller's run.
+        options: its limits.
+        logger: logs failures.
     """
 
     name: str
@@ -55,24 +55,24 @@ class Child:
     logger: logging.Logger
 
     async def start(self, ctx: RunContext[DeepAgentDeps[Any]], description: str) -> str:
-        """Give it a new task; returns its report.
+        """Start a new task; return its report.
 
         Raises:
-            ApprovalRequired: it waits for a person, and can be resumed.
+            ApprovalRequired: it waits for an approval, and can be resumed.
             ToolFailed: it failed; the text says what the caller can do.
         """
         deps = ctx.deps.clone_for_subagent()
         return await self._finish(ctx, deps, description, await self._run(ctx, deps, description))
 
     async def resume(self, ctx: RunContext[DeepAgentDeps[Any]], paused: PausedChild) -> str:
-        """Go on where it stopped to wait; what was decided is in the call's metadata. Raises as `start` does."""
+        """Resume after a wait; the decisions are in the call's metadata. Raises as `start` does."""
         try:
             conversation = ConversationTypeAdapter.validate_json(paused.conversation)
         except ValidationError as error:
             raise ToolFailed(
-                f"Subagent {self.name!r} cannot go on, what was stored of it does not load. Start it anew."
+                f"Subagent {self.name!r} cannot resume: its stored state is not readable. Start it again."
             ) from error
-        # Its session is always made from what was stored, so that going on is the same in this and another process.
+        # Always restore its session from the store, so that resuming is the same in any process.
         state = SessionState(stored=paused.state, parent=ctx.deps.state)
         state.bind(ctx.deps.state.kernel)
         deps = replace(ctx.deps.clone_for_subagent(), state=state)
@@ -97,7 +97,7 @@ class Child:
             requests = result.output
             if requests.approvals:
                 self._pause(ctx, deps, description, result, requests)
-            # Only calls that are answered outside wait: say that nobody will, and let it go on.
+            # Only external calls wait: answer that they are impossible, and continue.
             result = await self._run(
                 ctx,
                 deps,
@@ -131,10 +131,10 @@ class Child:
         text = output if isinstance(output, str) else to_json(output, fallback=str, serialize_unknown=True).decode()
         limit = self.options.max_result_chars
         if len(text) > limit:
-            return f"{text[:limit]}\n[{len(text) - limit} more characters of the report were cut]"
+            return f"{text[:limit]}\n[{len(text) - limit} more characters of the report omitted]"
         return text.strip() or "The subagent ended without a report."
 
-    # -- the run -------------------------------------------------------------------------------------------------
+    # -- the run -------------------------------------------------------------------------------------------------------
 
     async def _run(
         self, ctx: RunContext[DeepAgentDeps[Any]], deps: DeepAgentDeps[Any], prompt: str | None, **how: Any
@@ -143,7 +143,7 @@ class Child:
             how.update(capabilities=self._capabilities(ctx), **self._output_type())
         if not self.own_model:
             how["model"] = ctx.model
-        # Cancellation passes: it is no Exception, and it ends the child because its run is awaited here.
+        # Cancellation passes: it is not an Exception, and it ends the child because its run is awaited here.
         try:
             return await self.agent.run(
                 prompt, deps=deps, usage=ctx.usage, usage_limits=_limits(ctx), timeout=self.options.timeout, **how
@@ -154,18 +154,18 @@ class Child:
             raise self._failed(error, f"was stopped: it did not finish{within}") from error
         except UsageLimitExceeded as error:
             raise self._failed(error, f"was stopped: {_text(error)}") from error
-        except Exception as error:  # a failing child is a result that its caller can act on, whatever failed
+        except Exception as error:  # any failure of a child is a result for its caller
             raise self._failed(error, f"failed: {type(error).__name__}: {_text(error)}") from error
 
     def _failed(self, error: Exception, what: str) -> ToolFailed:
         self.logger.info("subagent %s %s", self.name, what, exc_info=error)
         return ToolFailed(
-            f"Subagent {self.name!r} {what}. What it did until then stays done. Give it a smaller or clearer task, "
-            "or go on without it."
+            f"Subagent {self.name!r} {what}. Its changes remain. Give it a smaller or clearer task, "
+            "or continue without it."
         )
 
     def _capabilities(self, ctx: RunContext[Any]) -> list[AbstractCapability[Any]]:
-        """The caller's gate, where a prepared agent has none of its own; and the budget."""
+        """The caller's gate, if a prepared agent has none, and the budget."""
         out: list[AbstractCapability[Any]] = []
         if not _gates(self.agent.root_capability) and ctx.root_capability is not None:
             out += [gate.alone() for gate in _gates(ctx.root_capability)]
@@ -174,7 +174,7 @@ class Child:
         return out
 
     def _output_type(self) -> dict[str, Any]:
-        """Let a prepared agent end by asking. One with output validators cannot, Pydantic AI refuses it there."""
+        """Let a prepared agent end with a request for approval. Pydantic AI rejects that with output validators."""
         given: Any = self.agent.output_type
         outputs: list[Any] = list(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else [given]
         validated = isinstance(self.agent, Agent) and cast("Any", self.agent)._output_validators
@@ -182,14 +182,14 @@ class Child:
 
 
 def _gates(root: AbstractCapability[Any]) -> list[PolicyCapability]:
-    """The policy among an agent's capabilities, or a run's: one may have been put around it for the run."""
+    """The policies among the capabilities of an agent or a run, which may have its own."""
     found: list[AbstractCapability[Any]] = []
     root.apply(found.append)
     return [capability for capability in found if isinstance(capability, PolicyCapability)]
 
 
 def _limits(ctx: RunContext[Any]) -> UsageLimits:
-    """The run's limits with one request kept back: its caller must be able to answer when a child used the rest."""
+    """The run's limits minus one request, so that its caller can answer when a child used the rest."""
     limits = ctx.usage_limits or UsageLimits()
     if limits.request_limit is None:
         return limits

@@ -1,4 +1,4 @@
-"""What `task` does: find or make the subagent, and start it or go on with it."""
+"""The work of `task`: find or create the subagent, and start or resume it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["Delegation", "Factory"]
 
 Factory: TypeAlias = "Callable[[SubAgentConfig, DeepAgentDeps[Any]], Agent[Any, Any]]"
-"""Makes the agent of a type; the deps are those of the caller."""
+"""Creates the agent of a type; the deps are the caller's."""
 
 
 class Delegation:
-    """What `task` of one agent works with. Nothing of a session is in it."""
+    """The `task` tool of one agent. Holds no session."""
 
     def __init__(
         self, options: SubagentsOptions, types: Mapping[str, SubAgentConfig], make: Factory, logger: logging.Logger
@@ -43,7 +43,7 @@ class Delegation:
         self._lock = threading.Lock()  # one agent serves several event loops
 
     async def task(self, ctx: RunContext[DeepAgentDeps[Any]], arguments: Mapping[str, Any]) -> str:
-        """Start a subagent, or go on with one that waited."""
+        """Start a subagent, or resume one that waited."""
         deps = _session(ctx)
         description, name = self._read(arguments, deps)
         child = self._child(name, deps)
@@ -51,11 +51,11 @@ class Delegation:
         key = paused_key(ctx, waiting)
         paused = waiting.get(key) if ctx.tool_call_approved else None
         if paused is not None and (paused.subagent_type, paused.description) != (name, description):
-            paused = None  # the person changed the task itself: that is another one
+            paused = None  # the user changed the task: start a new one
         if paused is None and _decisions(ctx.tool_call_metadata):
             raise ToolFailed(
-                f"Subagent {name!r} cannot go on: the session has nothing of it (it was not stored, or has gone on "
-                "already). Start it anew if the task is still to be done."
+                f"Subagent {name!r} cannot resume: the session does not have it (it was not stored, or it was resumed "
+                "already). Start it again if the task is not done."
             )
         try:
             report = await (child.start(ctx, description) if paused is None else child.resume(ctx, paused))
@@ -68,7 +68,7 @@ class Delegation:
     def _read(self, arguments: Mapping[str, Any], deps: DeepAgentDeps[Any]) -> tuple[str, str]:
         description = arguments.get("description")
         if not isinstance(description, str) or not description.strip():
-            raise ToolFailed("description is missing: say what the subagent is to do, as a text.")
+            raise ToolFailed("description is missing: describe the subagent's task, as text.")
         name = arguments.get("subagent_type") or GENERAL_PURPOSE
         known = [*dict.fromkeys([*deps.state[SUBAGENTS], *self._types])]
         if not isinstance(name, str) or name not in known:
@@ -80,9 +80,7 @@ class Delegation:
         prepared: AbstractAgent[Any, Any] | None = deps.state[SUBAGENTS].get(name)
         if prepared is not None:
             if not isinstance(cast("object", prepared), AbstractAgent):
-                raise TypeError(
-                    f"deps.subagents[{name!r}] is a {type(prepared).__name__}; put a Pydantic AI agent there"
-                )
+                raise TypeError(f"deps.subagents[{name!r}] is a {type(prepared).__name__}; use a Pydantic AI agent")
             return Child(name, prepared, True, prepared.model is not None, self._options, self._logger)
         config = self._types[name]
         key = name, deps.depth, deps.state.kernel
@@ -94,7 +92,7 @@ class Delegation:
                 except (PluginError, UserError, ValueError, TypeError) as error:
                     self._logger.warning("subagent type %s cannot be made: %s", name, error)
                     raise ToolFailed(
-                        f"Subagents of type {name!r} cannot be made here ({error}). Use another type, or go on without."
+                        f"Subagents of type {name!r} cannot be made ({error}). Use another type, or continue without."
                     ) from error
         return Child(name, agent, False, config.model is not None, self._options, self._logger)
 
@@ -108,6 +106,6 @@ def _session(ctx: RunContext[Any]) -> DeepAgentDeps[Any]:
     if isinstance(deps, DeepAgentDeps):
         return cast("DeepAgentDeps[Any]", deps)
     raise UserError(
-        "`task` keeps subagents in the session, and this run has none. Pass deps=deep_core.create_default_deps(), with "
-        "your own object as app=…"
+        "`task` needs a session, and this run has none. Pass deps=deep_core.create_default_deps(), with "
+        "your object as app=…"
     )

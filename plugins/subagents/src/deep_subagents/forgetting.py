@@ -1,4 +1,4 @@
-"""An end to subagents that nobody waits for any more."""
+"""Forget subagents whose calls no longer wait."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["ForgetPaused"]
 
 
 class ForgetPaused(AbstractCapability[Any]):
-    """Drops the subagents of a conversation that wait no more: their `task` call was denied, or answered otherwise."""
+    """Drop the subagents of a conversation whose `task` call was denied, or answered otherwise."""
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """Keep what the run's result still asks about, and what belongs to other conversations."""
+        """Keep those that the run's result asks about, and those of other conversations."""
         paused = ctx.deps.state[PAUSED]
         if paused:
             output: object = result.output

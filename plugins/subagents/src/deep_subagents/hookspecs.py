@@ -17,14 +17,14 @@ __all__ = ["deep_subagents"]
 
 @hookspec(policy="collect", item="deep_subagents.options:SubAgentConfig")
 def deep_subagents(context: AgentContext) -> Iterable[SubAgentConfig]:  # pyright: ignore[reportReturnType]
-    """Types of subagents that `task` can start.
+    """Add types of subagents for `task`.
 
     Called:
         Once for every agent.
 
     Result:
-        The types are offered beside the configured ones. A configured type of the same name takes the place of a
-        contributed one; two plugins with one type are an error that names both. What is not a `SubAgentConfig`, or an
+        The types are added to the configured ones. A configured type replaces a contributed one of the same
+        name; two plugins with one type are an error that names both. A value that is not a `SubAgentConfig`, or an
         exception, leaves the contributing plugin out of the agent.
 
     Example:

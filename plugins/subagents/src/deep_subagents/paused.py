@@ -1,4 +1,4 @@
-"""A subagent that waits, as a session keeps it."""
+"""A waiting subagent, as stored in a session."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["PausedChild", "asked_in", "paused_key"]
 
 @dataclass
 class PausedChild:
-    """A subagent that waits for a person.
+    """A subagent that waits for an approval.
 
     Attributes:
         subagent_type: its type.
-        description: the task it was given.
+        description: its task.
         conversation: its conversation, as JSON that `pydantic_ai.ConversationTypeAdapter` wrote.
         state: the slots of its session, as `SessionState.dump` wrote them.
-        owner: id of the conversation whose `task` call waits.
-        call_id: of that call.
-        asked_in: id of the run whose model made it.
+        owner: the id of the conversation whose `task` call waits.
+        call_id: the id of that call.
+        asked_in: the id of the run whose model made that call.
     """
 
     subagent_type: str
@@ -36,7 +36,7 @@ class PausedChild:
 
 
 def asked_in(ctx: RunContext[Any]) -> str | None:
-    """The run whose model made this call; None where the history does not say, as one that was rebuilt from a UI's."""
+    """The run whose model made this call; None if the history does not have it, as when rebuilt from a UI's."""
     for message in reversed(ctx.messages):
         if any(part.part_kind == "tool-call" and part.tool_call_id == ctx.tool_call_id for part in message.parts):
             return message.run_id
@@ -44,10 +44,10 @@ def asked_in(ctx: RunContext[Any]) -> str | None:
 
 
 def paused_key(ctx: RunContext[Any], paused: Mapping[str, PausedChild]) -> str:
-    """Where the session keeps the subagent of this call; empty where it has none, or where it cannot be told which.
+    """The session's key of the subagent of this call; empty if it has none, or if that is ambiguous.
 
-    The call's id is not enough: models number their calls, so two conversations of one session, or two forks of one,
-    may wait with the same id. What a person was shown of one must not let the other go on.
+    The call's id is not enough: models number their calls, so two conversations or forks of one session
+    may wait with the same id. An approval of one must not resume the other.
     """
     run = asked_in(ctx)
     found = [

@@ -1,4 +1,4 @@
-"""What a session remembers of its subagents."""
+"""The slots of subagents in a session."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def _paused() -> dict[str, PausedChild]:
 SUBAGENTS: StateSlot[dict[str, AbstractAgent[Any, Any]]] = StateSlot(
     "subagents", type=dict[str, Any], default=_agents, persist=False
 )
-"""Agents that the application prepared for this session, by the name the model uses. An agent is code, so it is not
-stored: put it there again after a session was loaded."""
+"""Agents that the application prepared for this session, by the name the model uses. Agents are code and not
+stored: add them again after you load a session."""
 
 PAUSED: StateSlot[dict[str, PausedChild]] = StateSlot("subagents_paused", _paused_type, _paused)
-"""Subagents that wait for a person, by the run and the id of the `task` call. `paused.paused_key` finds one."""
+"""Subagents that wait for an approval, by the run and the id of the `task` call. `paused.paused_key` finds one."""
 
 REQUESTS: StateSlot[int] = StateSlot("subagents_requests", int, int)
-"""Requests that the subagent whose session this is has made, so that a pause does not refill its budget."""
+"""Requests of the subagent that owns this session, so that a pause does not reset its budget."""

@@ -1,4 +1,4 @@
-"""The tool `task`, as the model sees it."""
+"""The tool `task` for the model."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ REPORT = "Your last message is all that your caller gets: what you found or did,
 
 
 def instructions_of(config: SubAgentConfig) -> str:
-    """What a subagent of this type is told."""
+    """Build the instructions of a subagent of this type."""
     return f"{config.instructions}\n\n{REPORT}"
 
 
 def factory_of(context: AgentContext) -> Factory:
-    """Agents with the policy, options and model of the agent that is being made, one level deeper."""
+    """Create agents with the policy, options and model of the current agent, one level deeper."""
 
     def make(config: SubAgentConfig, deps: DeepAgentDeps[Any]) -> Agent[Any, Any]:
         changes: dict[str, Any] = {} if config.tools is None else {"tool_filter": config.tools}
@@ -53,18 +53,18 @@ def build_toolset(
     *,
     id: str = "subagents",
 ) -> FunctionToolset[Any]:
-    """The toolset with `task`.
+    """Build the toolset with `task`.
 
-    Its tags are `read` and `subagent`, and it asks for nothing: starting a subagent changes nothing in the world, and
-    each call that the subagent makes passes the same gates as its caller's. So `interrupt_on="write"` asks about the
-    write and not about the delegation, and an agent that may only read may let others read for it. To be asked about
-    delegation all the same: `interrupt_on="subagent"`.
+    Its tags are `read` and `subagent`, and it needs no approval: starting a subagent changes nothing, and
+    each call of the subagent passes the same gates as its caller's. So `interrupt_on="write"` asks about the
+    write and not about the delegation, and an agent that may only read may let others read for it. To approve
+    delegation: `interrupt_on="subagent"`.
     """
     lock = threading.Lock()  # one agent serves several event loops
 
     @cache
     def delegation() -> Delegation:
-        from .delegation import Delegation  # not loaded before a task is given
+        from .delegation import Delegation  # loaded at the first task
 
         return Delegation(options, types, make, logger)
 
@@ -74,7 +74,7 @@ def build_toolset(
         return await work.task(ctx, arguments)
 
     async def offered(ctx: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
-        # A session so deep starts no subagents.
+        # A session at the maximum depth starts no subagents.
         return None if getattr(ctx.deps, "depth", 0) >= options.max_depth else definition
 
     kind: dict[str, Any] = {"type": "string"}
@@ -86,7 +86,7 @@ def build_toolset(
         "required": ["description"] if GENERAL_PURPOSE in types else ["description", "subagent_type"],
     }
     tool = Tool[Any].from_schema(task, "task", DESCRIPTION, schema, takes_ctx=True)
-    # Any object passes, so that every mistake in it gets an answer of ours, which says more and spends no retry.
+    # Accept any object: our answer to a mistake in it says more and costs no retry.
     tool.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
     tool.metadata = {"tags": ["read", "subagent"]}
     tool.prepare = offered
@@ -101,17 +101,17 @@ def create_subagent_toolset(
     options: SubagentsOptions | None = None,
     id: str | None = None,
 ) -> FunctionToolset[Any]:
-    """`task` for any `pydantic_ai.Agent` whose deps are `DeepAgentDeps`, with `DeferredToolRequests` as an output.
+    """Create `task` for any `pydantic_ai.Agent` with `DeepAgentDeps` and `DeferredToolRequests` as an output.
 
-    The subagents are made by the session's kernel, with its configuration. An agent that is not made by deep-core has
-    no policy that they could take over: approvals that it asks for by other means do not hold for them.
+    The session's kernel creates the subagents, with its configuration. An agent that deep-core did not create has
+    no policy to pass on: approvals that it asks for by other means do not apply to them.
 
     Args:
-        subagents: the types; a mapping of their fields will do.
-        model: of types that have none of their own; None means the model of the run that calls `task`.
-        include_general_purpose: whether there is a type for everything else.
-        options: bounds (depth, requests, time, report); its types are added.
-        id: of the toolset; `subagents` by default.
+        subagents: the types, or mappings of their fields.
+        model: for types without a model; None means the model of the run that calls `task`.
+        include_general_purpose: add the type general-purpose.
+        options: limits (depth, requests, time, report); its types are added.
+        id: the toolset's id; `subagents` by default.
     """
     bounds = options or SubagentsOptions()
     given = map(SubAgentConfig.model_validate, subagents or ())

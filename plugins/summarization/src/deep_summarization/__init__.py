@@ -1,6 +1,6 @@
-"""Long conversations for deep agents: old messages become a summary, and large tool results a file in the workspace.
+"""Long conversations for deep agents: summarize old messages, and store large tool results in the workspace.
 
-Importing this module loads neither pydantic nor Pydantic AI: public names come on first use, hooks import inside.
+Importing this module loads neither pydantic nor Pydantic AI: names load on first use, hooks import inside.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_options() -> type[SummarizationOptions]:
-    """The options model of this plugin."""
+    """Return the options of this plugin."""
     from .options import SummarizationOptions
 
     return SummarizationOptions
@@ -67,7 +67,7 @@ def deep_options() -> type[SummarizationOptions]:
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """The slot that remembers a summary that failed."""
+    """Add the slot that remembers a failed summary."""
     from .slot import LAST_FAILURE
 
     return [LAST_FAILURE]
@@ -75,7 +75,7 @@ def deep_state() -> list[StateSlot[Any]]:
 
 @hookimpl
 def deep_history_processors(context: AgentContext) -> list[Processor]:
-    """The reducer, with the options of this agent."""
+    """Add the history processor, with the options of this agent."""
     from deep_core import Processor
 
     from .options import SummarizationOptions
@@ -87,7 +87,7 @@ def deep_history_processors(context: AgentContext) -> list[Processor]:
 
 @hookimpl
 def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
-    """What stores large tool results, unless it is turned off."""
+    """Store large tool results, unless turned off."""
     from .eviction import StoreLargeResults
     from .options import SummarizationOptions
 

@@ -1,4 +1,4 @@
-"""Keeping what was cut, in the session's workspace."""
+"""Store the messages that a summary replaced, in the session's workspace."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MOST_FILES = 1_000
 async def keep_cut(workspace: Workspace, conversation: str, number: int, messages: Sequence[ModelMessage]) -> str:
     """Store messages as `.deep/history/<conversation>/NNN.json`, and return the path.
 
-    It is what `ModelMessagesTypeAdapter.validate_json` reads. A file that is there already (of a fork of the
-    conversation) is never overwritten: the next free number is taken.
+    `ModelMessagesTypeAdapter.validate_json` reads it. An existing file (of a fork of the
+    conversation) is never overwritten: the next free number is used.
 
     Raises:
         WorkspaceError: there is no workspace, it has no files, or it is read-only.

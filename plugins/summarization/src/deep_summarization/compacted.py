@@ -1,4 +1,4 @@
-"""The message that stands for what was cut."""
+"""The message that replaces the old messages."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .transcript import shortened, user_text
 __all__ = ["head_message"]
 
 REQUEST_CHARS = 2_000
-"""Characters of the user's first and of the current request that are kept word for word."""
-LEAD = "[In place of the {count} messages up to here, a summary that a model wrote; a record, not a new request.]"
+"""Maximum characters of the user's first and current request that are kept word for word."""
+LEAD = "[Summary by a model of the {count} messages up to here; a record, not a new request.]"
 
 
 def head_message(
@@ -39,22 +39,22 @@ def head_message(
     why_not: str | None = None,
     tokens: int = 0,
 ) -> ModelRequest:
-    """The request that takes the place of the cut messages.
+    """Build the request that replaces the old messages.
 
-    It opens with the application's system prompt, which Pydantic AI keeps in the first message of a history only; then
-    the summary, as a user's text that says what it is; then what was pinned. A `CompactionPart` or a system prompt in
-    mid-conversation would make Pydantic AI (2.62 to 2.68) explain such frames to the model: on Anthropic at the head of
-    `system`, which prices everything behind it anew, on OpenAI in one more system message.
+    It begins with the application's system prompt, which Pydantic AI keeps in the first message of a history only; then
+    the summary, as a user's text that says what it is; then pinned parts. A `CompactionPart` or a system prompt in
+    mid-conversation would make Pydantic AI (2.62 to 2.68) explain such frames to the model: on Anthropic at the start
+    of `system`, which invalidates the cache after it, on OpenAI in another system message.
 
     Args:
-        cut: the messages that go.
-        tail: the messages that stay.
-        summary: of the former.
-        earlier: of the summary before.
-        brief: the summary alone, where the user's own words would make it larger than what was cut.
-        stored: where the cut messages were stored.
-        why_not: why they were not.
-        tokens: of the whole history that this begins, for the next time.
+        cut: the messages to replace.
+        tail: the messages to keep.
+        summary: the summary of `cut`.
+        earlier: the previous summary.
+        brief: only the summary, if the user's own words would make it larger than `cut`.
+        stored: the path of the stored messages.
+        why_not: why they were not stored.
+        tokens: of the whole new history, for the next summary.
     """
     pinned = [*earlier.pinned, *pinned_parts(cut, standing=earlier.pinned)]
     first = earlier.first_request or _first_request(cut)
@@ -93,9 +93,9 @@ def _texts(
         texts.append(f"The user's latest request, word for word:\n{current}")
     texts.append(summary)
     if stored is not None:
-        texts.append(f"The {len(cut)} messages that this stands for are in {stored} (JSON), should a detail be needed.")
+        texts.append(f"The {len(cut)} messages are in {stored} (JSON), if you need a detail.")
     elif why_not is not None:
-        texts.append(f"The {len(cut)} messages that this stands for were not stored: {why_not}.")
+        texts.append(f"The {len(cut)} messages were not stored: {why_not}.")
     return texts
 
 
@@ -113,7 +113,7 @@ def _first_request(messages: Sequence[ModelMessage]) -> str:
 
 
 def _prompts(messages: Sequence[ModelMessage], pinned: Sequence[UserPromptPart] = ()) -> list[str]:
-    """What the user said, apart from what is pinned; a prompt beside a tool's return is that tool's."""
+    """The user's texts, without pinned ones; a prompt beside a tool's return belongs to that tool."""
     known = set(map(id, pinned))
     out: list[str] = []
     for message in messages:

@@ -1,4 +1,4 @@
-"""How large messages are: every part counts, and each message is counted once."""
+"""Count tokens of messages: every part, and each message once."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from pydantic_core import to_json
 __all__ = ["Tally", "TokenCounter", "count_tokens_approximately", "message_chars"]
 
 TokenCounter: TypeAlias = "Callable[[Sequence[ModelMessage]], int]"
-"""Counts the tokens of some messages. It is asked about one message at a time, once for each."""
+"""Count the tokens of some messages. Called with one message at a time, once for each."""
 CHARS_A_TOKEN = 4
 MEDIA_TOKENS = 1_600
-"""Price of an image or another file: what Anthropic bills for an image at its size limit of 1,568 x 1,568 / 1.5
+"""Tokens of an image or another file: Anthropic's price of an image at its size limit of 1,568 x 1,568 / 1.5
 (width x height / 750 tokens); OpenAI's highest tile price is 1,445."""
 TEXTS = 64
-"""Instruction texts remembered: agents that share a processor have few."""
+"""Maximum instruction texts to cache: agents that share a processor have few."""
 TOOLS = 1_000
-"""Tools remembered, by name."""
+"""Maximum tools to cache, by name."""
 MEDIA_CHARS = MEDIA_TOKENS * CHARS_A_TOKEN
 
 
 def count_tokens_approximately(messages: Sequence[ModelMessage]) -> int:
-    """Characters / 4, over every part of the messages; a fixed price for an image or another file."""
+    """Count characters / 4 over every part of the messages; a fixed number for an image or another file."""
     return sum(map(message_chars, messages)) // CHARS_A_TOKEN
 
 
 def message_chars(message: ModelMessage) -> int:
-    """Characters of a message as the model will read it, files at their price."""
+    """Characters of a message for the model, with a fixed number for files."""
     return sum(map(_part_chars, message.parts))
 
 
@@ -67,14 +67,14 @@ def _part_chars(part: ModelRequestPart | ModelResponsePart) -> int:
     if isinstance(part, CompactionPart):
         return len(part.content or "") + value_chars(part.provider_details)
     if isinstance(part, InstructionBaselinePart):
-        return 0  # a record of the instructions, which are counted as such
-    # Texts, prompts and retries have `content`; parts of later versions at least what they hold as text.
+        return 0  # a record of the instructions, which are counted separately
+    # Texts, prompts and retries have `content`; for parts of later versions count at least their text.
     content: object = getattr(part, "content", part)
     return value_chars(content)
 
 
 def value_chars(value: Any) -> int:
-    """Characters of any value that can stand in a part, as JSON where it is not text."""
+    """Characters of any value in a part, as JSON if it is not text."""
     if value is None:
         return 0
     if isinstance(value, str):
@@ -97,13 +97,13 @@ def value_chars(value: Any) -> int:
 
 
 class Tally:
-    """Counts of messages, remembered for as long as the messages live.
+    """Count messages, and cache the counts for as long as the messages live.
 
-    It knows messages by identity, and nothing of whose they are, so one serves all sessions of an agent. The last
-    message of a list is not remembered: Pydantic AI may still add to a request until it was sent.
+    It identifies messages by identity and holds no session, so one serves all sessions of an agent. The last
+    message of a list is not cached: Pydantic AI may still change a request until it is sent.
 
     Args:
-        counter: of one message at a time.
+        counter: counts one message at a time.
     """
 
     def __init__(self, counter: TokenCounter) -> None:
@@ -112,13 +112,13 @@ class Tally:
         self._texts: dict[str, int] = {}
         self._tools: dict[str, tuple[Mapping[str, Any], str, int]] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
-        """An entry goes when its object does, before the id can belong to another."""
+        """An entry is removed with its object, before another object can get the id."""
 
     def __len__(self) -> int:
         return len(self._counts)
 
     def each(self, messages: Sequence[ModelMessage]) -> list[int]:
-        """Tokens of each message."""
+        """Count each message."""
         if not messages:
             return []
         counts = self._counts
@@ -129,11 +129,11 @@ class Tally:
         return [*out, self.one(messages[-1])]
 
     def total(self, messages: Sequence[ModelMessage]) -> int:
-        """Tokens of all messages. Where only the last ones are new, only these are counted."""
+        """Count all messages. If only the last ones are new, count only these."""
         if not messages:
             return 0
         counts, last = self._counts, self.one(messages[-1])
-        # New messages are at the end, so what is behind the last known one is filled in first; then one pass in C.
+        # New messages are at the end, so first fill in what follows the last known one; then one pass in C.
         for message in messages[-2::-1]:
             if id(message) in counts:
                 break
@@ -144,15 +144,15 @@ class Tally:
             return sum(self.each(messages[:-1])) + last
 
     def one(self, message: ModelMessage) -> int:
-        """Tokens of one message, counted now."""
+        """Count one message now."""
         return self._counter([message])
 
     def text(self, text: str) -> int:
-        """Tokens of a text, as a user prompt."""
+        """Count a text, as a user prompt."""
         return self._counter([ModelRequest(parts=[UserPromptPart(text)])])
 
     def standing(self, text: str) -> int:
-        """Tokens of a text that stays the same for many requests."""
+        """Count a text that stays the same for many requests."""
         count = self._texts.get(text)
         if count is None:
             count = self.text(text)
@@ -162,9 +162,9 @@ class Tally:
         return count
 
     def tool(self, definition: ToolDefinition) -> int:
-        """Tokens of a tool's name, description and schema.
+        """Count a tool's name, description and schema.
 
-        Every request has new definitions, as each toolset around a tool replaces something in them; the schema is the
+        Every request has new definitions, because each toolset around a tool replaces a field; the schema is the
         same object.
         """
         schema, description = definition.parameters_json_schema, definition.description or ""
@@ -190,5 +190,5 @@ class Tally:
 
 
 def responses(messages: Sequence[ModelMessage]) -> int:
-    """How many of the messages are the model's."""
+    """Count the model's messages."""
     return sum(isinstance(message, ModelResponse) for message in messages)

@@ -1,4 +1,4 @@
-"""Where a history may be cut: never between a tool call and its result."""
+"""Choose where to cut a history: never between a tool call and its result."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from .sizes import ContextSize, in_tokens
 __all__ = ["choose_cut", "safe_cuts"]
 
 KEEP_SHARE = 0.5
-"""Most of a trigger in tokens that is kept where `keep` counts messages: so a summary is followed by at least as much
-growth as was kept, however large the last messages are."""
+"""Maximum part of a trigger in tokens to keep if `keep` counts messages: so after a summary the history can grow by as
+much as was kept, however large the last messages are."""
 KEEP_SHARE_SAID = 0.75
-"""The same where `keep` counts tokens too: the user has said how much, so only what would trigger again after a few
-messages is refused."""
+"""The same if `keep` counts tokens too: the user chose it, so limit only what would trigger again after a few
+messages."""
 SMALL = 1_000
-"""Tokens below which a tail is never shortened (a quarter of the window, where that is less): about a summary."""
+"""Minimum tokens of a shortened tail (a quarter of the window, if that is less): about the size of a summary."""
 
 
 def safe_cuts(messages: Sequence[ModelMessage]) -> list[int]:
-    """The indexes at which the history may begin anew: `messages[:i]` goes, `messages[i:]` stays.
+    """Find the indexes at which the history may begin anew: `messages[:i]` is cut, `messages[i:]` stays.
 
-    Between a call and what answers it (a return of any outcome, or a retry of older versions) there is none. Calls of
-    the last response that nobody has answered yet wait for their results, so that response stays. The last message
-    always stays: it is the request being made.
+    There is none between a call and its answer (a return of any outcome, or a retry of older versions). Unanswered
+    calls of the last response wait for their results, so that response stays. The last message always stays: it is
+    the current request.
     """
     size = len(messages)
-    crossed = [0] * (size + 1)  # difference array: +1 where a call's span begins, -1 behind its end
+    crossed = [0] * (size + 1)  # difference array: +1 at the start of a call's span, -1 after its end
     called: dict[str, int] = {}
     pending: set[str] = set()
     last_response = -1
@@ -47,7 +47,7 @@ def safe_cuts(messages: Sequence[ModelMessage]) -> list[int]:
             last_response = index
         for part in message.parts:
             if isinstance(part, BaseToolCallPart):
-                # Ids may come back in later responses: a result belongs to the latest call of its id.
+                # Later responses may reuse ids: a result belongs to the latest call of its id.
                 called[part.tool_call_id] = index
                 pending.add(part.tool_call_id)
                 continue
@@ -63,7 +63,7 @@ def safe_cuts(messages: Sequence[ModelMessage]) -> list[int]:
 
 
 def _answered(part: object) -> str | None:
-    """The id of the call that a part answers: a return of any outcome, or a retry as older versions made it."""
+    """The id of the call that a part answers: a return of any outcome, or a retry of older versions."""
     if isinstance(part, BaseToolReturnPart):
         return cast("BaseToolReturnPart[Any]", part).tool_call_id
     if isinstance(part, RetryPromptPart) and part.tool_name is not None:  # pyright: ignore[reportDeprecated]
@@ -80,17 +80,17 @@ def choose_cut(
     window: int,
     fixed: int,
 ) -> int | None:
-    """The index to cut at, or None where nothing can be cut.
+    """Choose the index to cut at; None if nothing can be cut.
 
-    The longest tail that `keep` allows, then down to the next safe index as long as the tail stays within what a
-    trigger leaves room for, else up to the next one.
+    Takes the longest tail that `keep` allows, then moves down to the next safe index while the tail stays below
+    the triggers, else up to the next one.
 
     Args:
         messages: the history.
         tokens: of each message.
-        keep: how much should stay.
-        triggers: of which the tail must stay clear.
-        window: of the model, in tokens.
+        keep: how much to keep.
+        triggers: the tail must stay below them.
+        window: the model's window, in tokens.
         fixed: tokens of every request that no cut removes: tools and instructions.
     """
     size = len(messages)
@@ -116,5 +116,5 @@ def choose_cut(
 
 
 def _fitting(behind: Sequence[int], most: int) -> int:
-    """How many of the last messages have at most so many tokens."""
+    """How many of the last messages fit into so many tokens."""
     return bisect_right(behind, most) - 1

@@ -1,4 +1,4 @@
-"""What an earlier summary tells of itself."""
+"""Read the notes of an earlier summary."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["Earlier"]
 
 @dataclass(frozen=True)
 class Earlier:
-    """What an earlier summary left in the history's head, so that it also survives storing and loading.
+    """The notes of an earlier summary in the history's first message, so that they survive storing and loading.
 
     Attributes:
-        messages: messages of the history right after it; 0 where there was none.
-        tokens: tokens of these.
-        responses: how many of these were the model's, whose reported usage is older than the summary.
-        number: how many summaries there were.
+        messages: messages of the history right after it; 0 without one.
+        tokens: tokens of these messages.
+        responses: how many of them were the model's, whose reported usage is older than the summary.
+        number: the number of summaries so far.
         first_request: the user's first request.
-        pinned: the pinned parts that the head carries.
+        pinned: the pinned parts in the first message.
     """
 
     messages: int = 0
@@ -34,7 +34,7 @@ class Earlier:
 
     @classmethod
     def of(cls, messages: Sequence[ModelMessage]) -> Earlier:
-        """Read it off the first message. Pydantic AI may have joined later requests to it, so parts are what counts."""
+        """Read them from the first message. Pydantic AI may have merged later requests into it, so only parts count."""
         parts = list(messages[0].parts) if messages and isinstance(messages[0], ModelRequest) else []
         for index in reversed(range(len(parts))):
             note = note_of(parts[index])

@@ -1,4 +1,4 @@
-"""Large tool results: all of it in a file of the workspace, head, tail and pointer in the conversation."""
+"""Large tool results: store them in a file of the workspace, keep head, tail and path in the conversation."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from deep_core import tool_facts
 __all__ = ["StoreLargeResults"]
 
 WHOLE = "whole_result"
-"""The key in a tool's metadata by which it says that its results must not be stored."""
+"""The key in a tool's metadata that excludes its results from storing."""
 HEAD_SHARE = 0.6
-"""Of what is shown of a result, the part from its beginning."""
+"""The share of the beginning in the shown part of a result."""
 POINTER_CHARS = 420
-"""Room for the pointer: two paths of at most 110 characters, two numbers and the sentence."""
+"""Room for the note: two paths of at most 110 characters, two numbers and the sentence."""
 
 
 class StoreLargeResults(AbstractCapability[Any]):
-    """Stores what a tool returned, where it is too large for the conversation, as `.deep/results/<call>.txt`.
+    """Store tool results that are too large for the conversation as `.deep/results/<call>.txt`.
 
-    It works for the tools of every plugin and of the application, for text, for structured results (as JSON) and for
-    the messages of failed calls. Files and images are left as they are. Where a session has no workspace that can
-    keep the text, the model gets as much as `limit` allows, and is told that the rest is lost.
+    Works for tools of all plugins and of the application, for text, structured results (as JSON) and
+    messages of failed calls. Files and images are unchanged. If the session has no workspace that can
+    store the text, the model gets `limit` characters and a note that the rest is lost.
 
     Args:
-        limit: characters above which a result is stored.
-        shown_chars: characters that the model sees of it, pointer included.
-        except_tools: tools whose results stay, by original or final name.
-        id: of the capability, for agents that are not made by deep-core.
-        logger: where losses are written.
+        limit: maximum characters of a result that is not stored.
+        shown_chars: characters that the model sees of a stored result, with the note.
+        except_tools: tools whose results are never stored, by original or final name.
+        id: the capability's id, for agents that deep-core did not create.
+        logger: logs losses.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class StoreLargeResults(AbstractCapability[Any]):
         args: dict[str, Any],
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
-        """What the tool returned, or what stands for it."""
+        """Return the tool's result, or its replacement."""
         if self._keeps(tool_def):
             return await handler(args)
         try:
@@ -90,7 +90,7 @@ class StoreLargeResults(AbstractCapability[Any]):
                 raise
             raise type(error)(await self._stored(ctx, call, error.message)) from error
         except (ToolFailedError, ToolRetryError) as error:
-            # What the two above have become where Pydantic AI has counted the attempt already.
+            # The two above, after Pydantic AI counted the attempt.
             part = error.tool_failed if isinstance(error, ToolFailedError) else error.tool_retry
             if not isinstance(part.content, str) or len(part.content) <= self._limit:
                 raise
@@ -126,7 +126,7 @@ class StoreLargeResults(AbstractCapability[Any]):
         return await self._stored(ctx, call, _as_json(result, indent=1) or text)
 
     async def _around_files(self, ctx: RunContext[Any], call: ToolCallPart, result: Any) -> Any:
-        """A list or mapping in which files stand: they stay where they are, each other item is fitted on its own."""
+        """Shorten a list or mapping with files: files stay, each other item is shortened separately."""
         if isinstance(result, Mapping):
             entries = cast("Mapping[Any, Any]", result)
             values = {key: await self._fitted(ctx, call, value) for key, value in entries.items()}
@@ -136,25 +136,25 @@ class StoreLargeResults(AbstractCapability[Any]):
         return items if all(a is b for a, b in zip(items, fitted, strict=True)) else fitted
 
     async def _stored(self, ctx: RunContext[Any], call: ToolCallPart, text: str) -> str:
-        from .workspace_files import RESULTS, safe_name, store  # most sessions never get here
+        from .workspace_files import RESULTS, safe_name, store  # most sessions never need it
 
         data = _encoded(text)
         digest = hashlib.sha256(data).hexdigest()
-        # The digest in the name: calls of other turns, children and sessions may have the same id and workspace, and
-        # none may overwrite what another's conversation points to.
+        # The digest in the name: calls of other turns, children and sessions may have the same id and workspace, but
+        # must not overwrite a file of another conversation.
         name = f"{safe_name(call.tool_call_id)}-{digest[:8]}.txt"
         lines = text.count("\n") + (not text.endswith("\n"))
         size = f"{len(text):,} characters in {lines:,} line{'s' * (lines != 1)}"
         try:
             path = await store(ctx.workspace, RESULTS, name, data)
-        except Exception as error:  # noqa: BLE001 - a backend may raise anything; it is told to the model and the log
+        except Exception as error:  # noqa: BLE001 - a backend may raise anything; the model and the log get it
             self._logger.warning(
                 "the result of %s (%s) could not be stored, so its middle is lost: %s", call.tool_name, size, error
             )
-            note = f"[{size}; the middle is lost: this session has no workspace that could keep it. Ask for less.]"
+            note = f"[{size}; the middle is lost: this session's workspace cannot store it. Ask for less.]"
             return _ends(text, self._limit - POINTER_CHARS, note)
         how = _reader(ctx)
-        note = f"[{size}: too long to show. All of it is in {path}{f'; read what you need with {how}' if how else ''}.]"
+        note = f"[{size}, all in {path}{f'; read what you need with {how}' if how else ''}.]"
         return _ends(text, self._shown - POINTER_CHARS, note)
 
 
@@ -162,11 +162,11 @@ def _ends(text: str, most: int, note: str) -> str:
     head = int(most * HEAD_SHARE)
     tail = most - head
     left = len(text) - most
-    return f"{note}\n{text[:head]}\n[… {left:,} characters not shown …]\n{text[len(text) - tail :]}"
+    return f"{note}\n{text[:head]}\n[… {left:,} characters omitted …]\n{text[len(text) - tail :]}"
 
 
 def _reader(ctx: RunContext[Any]) -> str | None:
-    """The final name of the tool that reads files, where the agent has one."""
+    """The final name of the tool that reads files, if the agent has one."""
     tools = ctx.tool_manager.tools if ctx.tool_manager is not None else None
     for name, tool in (tools or {}).items():
         if tool_facts(tool.tool_def).original == "read_file":
@@ -187,7 +187,7 @@ def _holds_file(value: object) -> bool:
 
 
 def _as_json(value: Any, indent: int | None = None) -> str | None:
-    """The value as the model would read it; None where it cannot be told as JSON, which Pydantic AI then reports."""
+    """Format the value as the model would read it; None if it is not valid JSON, which Pydantic AI reports."""
     try:
         if isinstance(value, BaseModel):
             return value.model_dump_json(indent=indent)
@@ -197,7 +197,7 @@ def _as_json(value: Any, indent: int | None = None) -> str | None:
 
 
 def _encoded(text: str) -> bytes:
-    """The text as bytes: UTF-8, or the bytes it was decoded from where it holds such (a command's output may)."""
+    """Encode the text: UTF-8, or the original bytes of undecodable ones (a command's output may have some)."""
     for errors in ("strict", "surrogateescape"):
         try:
             return text.encode("utf-8", errors)

@@ -1,4 +1,4 @@
-"""What ends an attempt to summarise."""
+"""The error of a failed summary."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ __all__ = ["SummaryFailed"]
 
 
 class SummaryFailed(Exception):
-    """No summary could be had, so the history stays as it was. The message says why."""
+    """There is no summary, so the history is unchanged. The message says why."""

@@ -1,4 +1,4 @@
-"""Recognize this plugin's summaries, which stand in user turns, by their metadata."""
+"""Recognize this plugin's summaries, which are in user turns, by their metadata."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pydantic_ai.messages import TextContent, UserPromptPart
 __all__ = ["NOTE", "is_summary", "note_of"]
 
 NOTE = "deep_summarization"
-"""The key, in a text's metadata, of what a summary notes for the next one. Metadata is stored and never sent."""
+"""The metadata key of a summary's notes for the next one. Metadata is stored but never sent."""
 
 
 def is_summary(part: object) -> bool:
-    """Whether a part of a message is a summary that this plugin put there: an interface may show it as such."""
+    """Whether a part of a message is a summary of this plugin, for an interface to show it as such."""
     return note_of(part) is not None
 
 
 def note_of(part: object) -> Mapping[str, Any] | None:
-    """What a summary notes; None for any other part."""
+    """The notes of a summary; None for any other part."""
     if not isinstance(part, UserPromptPart) or isinstance(part.content, str):
         return None
     first = part.content[0] if part.content else None

@@ -1,6 +1,6 @@
-"""What can be set for summaries and for large tool results."""
+"""The options for summaries and for large tool results."""
 
-# No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
+# No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
@@ -17,7 +17,7 @@ def _size(value: object) -> object:
 
 
 def _triggers(value: Any) -> object:
-    # One size, or several: TOML has no tuples, so ["tokens", 1000] and [["tokens", 1000]] both come as lists.
+    # One size, or several: TOML has no tuples, so ["tokens", 1000] and [["tokens", 1000]] both arrive as lists.
     return checked_triggers(value)
 
 
@@ -28,30 +28,30 @@ class SummarizationOptions(PluginOptions):
     """Options of the plugin `summarization`."""
 
     trigger: Annotated[tuple[Size, ...], BeforeValidator(_triggers)] = (DEFAULT_TRIGGER,)
-    """When to summarise: `["messages", n]`, `["tokens", n]`, `["fraction", f]` of the window, or a list of these, any
+    """When to summarize: `["messages", n]`, `["tokens", n]`, `["fraction", f]` of the window, or a list of these, any
     of which is enough."""
     keep: Annotated[Size, BeforeValidator(_size)] = DEFAULT_KEEP
-    """How much of the end of the conversation stays as it is, in the same terms. At most half of a trigger in tokens
+    """How much of the end of the conversation to keep, in the same terms. At most half of a trigger in tokens
     is kept, so that a summary lasts."""
     model: str | None = Field(default=None, json_schema_extra={"trusted": True})
-    """The model that writes the summary; None means the run's own."""
+    """The model that writes the summary; None means the run's model."""
     max_input_tokens: int | None = Field(default=None, ge=100)
-    """The window of the run's model, in tokens; None means what its profile says, else 128,000."""
+    """The window of the run's model, in tokens; None means its profile's, else 128,000."""
     summary_prompt: str | None = None
-    """What the model is told; `{messages}` in it becomes the conversation, any other brace stays as it is."""
+    """The prompt of the summary; `{messages}` in it becomes the conversation, other braces are unchanged."""
     summary_seconds: float = Field(default=120, gt=0)
-    """Seconds that a summary may take; after that the history stays as it was."""
+    """Time limit of a summary in seconds; after it the history is unchanged."""
     trim_tokens_to_summarize: int | None = Field(default=None, ge=100)
-    """Tokens of the conversation shown to the summarising model; None means what fits three quarters of its window."""
+    """Maximum tokens of the conversation for the summary's model; None means three quarters of its window."""
     store_history: bool = True
-    """Keep what was cut as `.deep/history/<conversation>/NNN.json` in the workspace."""
+    """Store the replaced messages as `.deep/history/<conversation>/NNN.json` in the workspace."""
     large_result_chars: int | None = Field(default=20_000, ge=2_000)
-    """Characters of a tool result above which it is stored in the workspace; None means never."""
+    """Maximum characters of a tool result that is not stored in the workspace; None means no limit."""
     shown_result_chars: int = Field(default=2_000, ge=500, le=20_000)
-    """Characters that the model sees of a stored result: head, tail and pointer together."""
+    """Characters that the model sees of a stored result: head, tail and note together."""
     whole_results_of: tuple[str, ...] = ("read_file", "load_skill")
-    """Tools, by original or final name, whose results are never stored: what reads a stored result must not be stored
-    again, and instructions are of no use in part. A tool may say so itself: `metadata={"whole_result": True}`."""
+    """Tools, by original or final name, whose results are never stored: tools that read a stored result, and
+    instructions, which are useless in part. A tool can set this itself: `metadata={"whole_result": True}`."""
 
     @field_validator("shown_result_chars")
     @classmethod

@@ -19,16 +19,16 @@ PIN = "pin"
 
 
 def pin(message: ModelRequest) -> ModelRequest:
-    """A copy of a request whose user prompts survive every summary.
+    """Copy a request so that its user prompts survive every summary.
 
-    A tool pins its own result with `ToolReturn(…, metadata={"pin": True})`: after a summary it stands as text.
-    Pydantic AI drops a message's metadata where it joins two requests; a tool return keeps its own.
+    A tool pins its result with `ToolReturn(…, metadata={"pin": True})`: after a summary it is kept as text.
+    Pydantic AI drops a message's metadata when it merges two requests; a tool return keeps its own.
     """
     return replace(message, metadata={**(message.metadata or {}), PIN: True})
 
 
 def pinned_parts(messages: Sequence[ModelMessage], *, standing: Sequence[UserPromptPart] = ()) -> list[UserPromptPart]:
-    """What must be said again after these messages are cut, in order, besides what stands there already."""
+    """List the pinned parts to repeat after these messages are cut, in order, except those already there."""
     known = set(map(id, standing))
     out: list[UserPromptPart] = []
     for message in messages:

@@ -1,4 +1,4 @@
-"""The history processor: it decides when, cuts, asks for the summary, and puts the history together again."""
+"""The history processor: decide when, cut, request the summary, and build the new history."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ __all__ = ["SummarizationProcessor", "create_summarization_processor", "from_opt
 logger = logging.getLogger("deep.summarization")
 
 GROWTH = 1.05
-"""A history is summarised again only when its messages have grown by a twentieth since the last summary or failure:
-what no cut removes (large schemas, a tail that cannot be cut) must not cost a call a request. At the default trigger
-of 0.85 that leaves three more attempts after a failure before the window is full."""
+"""Summarize again only after the messages have grown by a twentieth since the last summary or failure:
+parts that no cut removes (large schemas, a long tail) must not cost a call per request. At the default trigger
+of 0.85 this leaves three more attempts after a failure before the window is full."""
 PAUSE = 4
-"""Messages (two tool calls or turns) that also pass after a failure, unless the history grew by a fifth."""
+"""Messages (two tool calls or turns) that must also pass after a failure, unless the history grew by a fifth."""
 ALARM = 1.2
 INPUT_SHARE = 0.75
-"""Part of the summarising model's window that the conversation may take; the rest is for prompt, answer, error."""
+"""Share of the summary model's window for the conversation; the rest is for prompt, answer and error."""
 SUMMARY_SHARE = 4
 MOST_SUMMARY = 16_000
-"""A summary of more tokens is refused, or of more than a quarter of the window: it would not last."""
+"""Maximum tokens of a summary; also a quarter of the window. A longer one would not last."""
 LOOK_BACK = 20
-"""Messages among which the instructions of the last request are looked for; without any, no step scans them all."""
+"""Messages to search for the instructions of the last request, so that no step scans them all."""
 REMEMBERED = 1_000
-"""Conversations outside of deep sessions whose last failure is remembered."""
+"""Maximum conversations outside of deep sessions whose last failure is cached."""
 
 
 @dataclass
 class SummarizationProcessor:
-    """Replaces the beginning of a long history by a summary. For `ProcessHistory(processor)` in any agent.
+    """Replace the beginning of a long history by a summary. For `ProcessHistory(processor)` in any agent.
 
-    A summary that cannot be had leaves the history as it was, in every byte: the failure is logged, and tried again
-    only when the history has grown. The processor holds no conversation: one serves all sessions.
+    If the summary fails, the history is unchanged, byte for byte: the failure is logged, and retried
+    only after the history has grown. The processor holds no conversation: one serves all sessions.
 
     Attributes:
-        model: who writes the summary; None means the run's model.
+        model: writes the summary; None means the run's model.
         trigger: when: a size or a list of sizes, any of which is enough; None means 85 % of the window.
-        keep: how much of the end stays. A tool call stays with its result, and the tail is kept to half of a trigger
-            in tokens (three quarters where `keep` counts tokens), so that one summary does not call for the next.
-        token_counter: counts the tokens of messages; it is asked about one message at a time, once for each.
-        summary_prompt: `{messages}` in it becomes the conversation; other braces stay.
-        max_input_tokens: the run's model's window; None means what its profile tells, else `fallback_window`.
-        trim_tokens_to_summarize: tokens of the conversation shown to the summarising model; None means three quarters
-            of its window.
-        seconds: how long a summary may take.
-        store_history: keep what was cut in the run's workspace.
-        fallback_window: tokens assumed of a model that tells no window; None means 128,000, except that a fraction
-            asked of a `model` without a known window is an error.
-        log: where failures are written.
+        keep: how much of the end to keep. A tool call stays with its result, and the tail is limited to half of a
+            trigger in tokens (three quarters if `keep` counts tokens), so that one summary does not trigger the next.
+        token_counter: counts the tokens of messages; called with one message at a time, once for each.
+        summary_prompt: `{messages}` in it becomes the conversation; other braces are unchanged.
+        max_input_tokens: the window of the run's model; None means its profile's, else `fallback_window`.
+        trim_tokens_to_summarize: maximum tokens of the conversation for the summary's model; None means three
+            quarters of its window.
+        seconds: time limit of a summary.
+        store_history: store the replaced messages in the run's workspace.
+        fallback_window: window of a model without a known one; None means 128,000, except that a fraction
+            of a `model` without a known window is an error.
+        log: logs failures.
 
     Raises:
-        ValueError: a size that is none; a fraction of a window that nobody knows.
+        ValueError: an invalid size; a fraction of an unknown window.
     """
 
     model: Model[Any] | str | None = None
@@ -112,23 +112,23 @@ class SummarizationProcessor:
     async def __call__(  # pyright: ignore[reportInconsistentOverload]
         self, ctx: RunContext[Any], messages: list[ModelMessage] | None = None
     ) -> list[ModelMessage]:
-        """The history to go on with: the same list where nothing was done.
+        """Return the history to continue with: the same list if nothing was done.
 
-        Called by Pydantic AI with the run's context, or by hand with the messages alone (then `model` must be set).
+        Pydantic AI calls it with the run's context, an application with the messages alone (then `model` must be set).
         """
         run = None if messages is None else ctx
         history = cast("list[ModelMessage]", ctx) if messages is None else messages
         try:
             return await self._process(run, history)
         except SummaryFailed as error:
-            self.log.warning("%s; the history stays as it was", error)
+            self.log.warning("%s; the history is unchanged", error)
             return history
 
     async def compact(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
-        """The same, for who records failures: the kernel does, under the plugin's name.
+        """Summarize, but raise for the kernel, which records the failure under the plugin's name.
 
         Raises:
-            SummaryFailed: there is no summary; the messages are as they were.
+            SummaryFailed: there is no summary; the messages are unchanged.
         """
         return await self._process(ctx, messages)
 
@@ -145,16 +145,16 @@ class SummarizationProcessor:
         failure = self._failure(ctx, messages)
         if failure is not None and not _grown_since(failure, len(messages), own):
             return messages
-        from .cutting import choose_cut  # and more in `_replaced`: most runs never get here
+        from .cutting import choose_cut  # and more in `_replaced`: most runs never need it
 
         dense = max(1, used / max(1, own + fixed))
-        # In the provider's tokens: a trigger that was met by these must not be out of reach of the cut.
+        # In the provider's tokens: the cut must count like the trigger.
         counts = [int(count * dense) for count in self._tally.each(messages)]
         cut = choose_cut(
             messages, counts, keep=self.keep, triggers=self._triggers, window=window, fixed=int(fixed * dense)
         )
         if cut is None or (cut == 1 and earlier.number):
-            return messages  # nothing but a summary would be summarised
+            return messages  # it would only summarize a summary
         try:
             return await self._replaced(ctx, messages, cut, earlier, window, dense)
         except SummaryFailed as error:
@@ -170,7 +170,7 @@ class SummarizationProcessor:
         window: int,
         dense: float,
     ) -> list[ModelMessage]:
-        """`dense`: how many of the provider's tokens one of ours is, where that is known to be more than one."""
+        """`dense`: how many of the provider's tokens are in one of ours, if known to be more than one."""
         from .compacted import head_message
         from .summarize import write_summary
         from .transcript import transcript
@@ -193,23 +193,23 @@ class SummarizationProcessor:
         brief = self._tally.one(build(brief=False)) >= before
         size = self._tally.one(build(brief=brief))
         if size >= before:
-            raise SummaryFailed(f"the summary has {size} tokens, no fewer than the {before} it would replace")
+            raise SummaryFailed(f"the summary has {size} tokens, not fewer than the {before} it would replace")
         stored, why_not = await self._store(ctx, gone, earlier)
-        # The line about where it is stored may be what is too much.
+        # The line with the path may be too much.
         brief = brief or self._tally.one(build(brief=False, stored=stored, why_not=why_not)) >= before
         head = build(brief=brief, stored=stored, why_not=why_not)
         tokens = self._tally.one(head) + self._tally.total(tail)
-        self.log.info("summarised %d messages: %d tokens became %d", cut, before, self._tally.one(head))
+        self.log.info("summarized %d messages: %d tokens became %d", cut, before, self._tally.one(head))
         return [build(brief=brief, stored=stored, why_not=why_not, tokens=tokens), *tail]
 
-    # -- sizes ---------------------------------------------------------------------------------------------------
+    # -- sizes ---------------------------------------------------------------------------------------------------------
 
     def _window(self, ctx: RunContext[Any] | None) -> int:
         known = self.max_input_tokens or _window_of(ctx.model if ctx is not None else self.model)
         return known or self.fallback_window or DEFAULT_WINDOW
 
     def _fixed(self, ctx: RunContext[Any] | None, messages: Sequence[ModelMessage]) -> int:
-        """Tokens of what goes with every request: the instructions, and the tools that are shown."""
+        """Tokens in every request: the instructions and the visible tools."""
         latest = next(
             (m.instructions for m in reversed(messages) if isinstance(m, ModelRequest) and m.instructions), ""
         )
@@ -219,10 +219,10 @@ class SummarizationProcessor:
         return tokens + sum(map(self._tally.tool, shown))
 
     def _reported(self, messages: Sequence[ModelMessage], earlier: Earlier) -> int:
-        """What the provider counted up to its last answer, and what came since; 0 where it does not apply.
+        """The provider's count up to its last answer, plus newer messages; 0 if it does not apply.
 
-        An estimate by characters is low for some languages, and an overflow ends the run. A counter of the user's own
-        is believed, and what was reported before a summary is of another history.
+        An estimate by characters is low for some languages, and an overflow ends the run. A custom counter
+        is trusted, and a count from before a summary belongs to another history.
         """
         if self.token_counter is not count_tokens_approximately:
             return 0
@@ -248,7 +248,7 @@ class SummarizationProcessor:
                 return True
         return False
 
-    # -- what failed ---------------------------------------------------------------------------------------------
+    # -- failures ------------------------------------------------------------------------------------------------------
 
     def _failure(self, ctx: RunContext[Any] | None, messages: Sequence[ModelMessage]) -> LastFailure | None:
         session = _session(ctx)
@@ -262,12 +262,12 @@ class SummarizationProcessor:
         if session is not None:
             session.state[LAST_FAILURE] = failure
             return
-        # No session to keep it in: by conversation, or for a call by hand by what the history begins with.
+        # Without a session: by conversation, or for a direct call by the history's beginning.
         self._failures[_key(ctx, messages)] = failure
         while len(self._failures) > REMEMBERED:
             self._failures.popitem(last=False)
 
-    # -- the run -------------------------------------------------------------------------------------------------
+    # -- the run -------------------------------------------------------------------------------------------------------
 
     def _writer(self, ctx: RunContext[Any] | None) -> Model[Any] | str:
         if self.model is not None:
@@ -275,13 +275,14 @@ class SummarizationProcessor:
         model: object = None if ctx is None else ctx.model
         if isinstance(model, Model):
             return cast("Model[Any]", model)
-        raise SummaryFailed("no model can write the summary: give SummarizationProcessor(model=…)")
+        raise SummaryFailed("no model to write the summary: pass SummarizationProcessor(model=…)")
 
     async def _store(
         self, ctx: RunContext[Any] | None, gone: Sequence[ModelMessage], earlier: Earlier
     ) -> tuple[str | None, str | None]:
-        """Where the cut messages are, or why they are nowhere. The conversation goes on all the same: without the cut
-        it would end."""
+        """Store the cut messages; return the path, or why that failed.
+
+        The conversation continues anyway: without the cut it would end."""
         if ctx is None or not self.store_history:
             return None, None
         from .archive import keep_cut
@@ -289,9 +290,9 @@ class SummarizationProcessor:
         try:
             name = ctx.conversation_id or ctx.run_id or "conversation"
             return await keep_cut(ctx.workspace, name, earlier.number + 1, gone), None
-        except Exception as error:  # noqa: BLE001 - a backend may raise anything; it is told to the model and the log
-            self.log.warning("%d messages were summarised and could not be stored: %s", len(gone), error)
-            return None, f"the workspace could not keep them ({type(error).__name__})"
+        except Exception as error:  # noqa: BLE001 - a backend may raise anything; the model and the log get it
+            self.log.warning("%d summarized messages could not be stored: %s", len(gone), error)
+            return None, f"the workspace could not store them ({type(error).__name__})"
 
 
 def create_summarization_processor(
@@ -302,7 +303,7 @@ def create_summarization_processor(
     token_counter: TokenCounter | None = None,
     summary_prompt: str | None = None,
 ) -> SummarizationProcessor:
-    """A `SummarizationProcessor`; see there. None means its default.
+    """Create a `SummarizationProcessor`; None means its default.
 
     Raises:
         ValueError: see `SummarizationProcessor`.
@@ -318,7 +319,7 @@ def create_summarization_processor(
 
 
 def from_options(options: SummarizationOptions, log: logging.Logger) -> SummarizationProcessor:
-    """The plugin's processor: a model of unknown window is no error here, since nobody chose a fraction by hand."""
+    """Create the plugin's processor: an unknown window is no error here, since the user did not choose a fraction."""
     return SummarizationProcessor(
         model=options.model,
         trigger=cast("list[ContextSize]", list(options.trigger)),
@@ -334,7 +335,7 @@ def from_options(options: SummarizationOptions, log: logging.Logger) -> Summariz
 
 
 def _window_of(model: AbstractModel | str | None) -> int | None:
-    """Tokens of a model's window, from its profile, which Pydantic AI fills from genai-prices; None if not known."""
+    """Tokens of a model's window, from its profile, which Pydantic AI fills from genai-prices; None if unknown."""
     if isinstance(model, str):
         try:
             profile = cast("Mapping[str, Any]", infer_model_profile(model))
@@ -369,5 +370,5 @@ def _grown_since(failure: LastFailure, messages: int, tokens: int) -> bool:
 
 
 def _suspended(message: ModelMessage) -> bool:
-    """A response that the provider is still to finish; nothing may come between it and its continuation."""
+    """A response that the provider will finish later; nothing may come between it and its continuation."""
     return isinstance(message, ModelResponse) and message.state == "suspended"

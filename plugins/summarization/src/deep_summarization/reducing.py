@@ -1,4 +1,4 @@
-"""The plugin's place in the chain of processors."""
+"""The plugin's entry in the chain of processors."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["reducer"]
 def reducer(
     options: SummarizationOptions, log: logging.Logger
 ) -> Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]:
-    """`SummarizationProcessor.compact` with these options; the processor is loaded at the second message.
+    """Build `SummarizationProcessor.compact` with these options; the processor is loaded at the second message.
 
-    It is `compact`, which raises where the processor itself would log: so the kernel records a failure under the
+    `compact` raises where the processor itself would log, so that the kernel records a failure under the
     plugin's name.
     """
 
@@ -35,7 +35,7 @@ def reducer(
 
     async def compact(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
         if len(messages) < 2:
-            return messages  # a conversation's first request: a summary would replace nothing
+            return messages  # a conversation's first request: there is nothing to replace
         return await processor().compact(ctx, messages)
 
     return compact

@@ -1,4 +1,4 @@
-"""How triggers and `keep` are said: in messages, in tokens, or as a fraction of the model's window."""
+"""Sizes for triggers and `keep`: in messages, in tokens, or as a fraction of the model's window."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ContextSize: TypeAlias = "tuple[Literal['messages', 'tokens'], int] | tuple[Lite
 DEFAULT_TRIGGER: ContextSize = ("fraction", 0.85)
 DEFAULT_KEEP: ContextSize = ("messages", 20)
 DEFAULT_WINDOW = 128_000
-"""Tokens assumed where neither `max_input_tokens` nor the model's profile tells the window: what Pydantic AI's own
-fallback profiles assume of an unknown hosted model. Too small costs an early summary, too large an overflow."""
+"""Window in tokens if neither `max_input_tokens` nor the model's profile has it: the value of Pydantic AI's
+fallback profiles for an unknown hosted model. Too small means an early summary, too large an overflow."""
 _KINDS = ("messages", "tokens", "fraction")
 
 
 def checked_size(size: object, param: str) -> ContextSize:
-    """`size`, if it is one.
+    """Check a size and return it.
 
     Raises:
         ValueError: another form or kind, not greater than 0, or a fraction above 1. `param` names it.
@@ -42,7 +42,7 @@ def checked_size(size: object, param: str) -> ContextSize:
 
 
 def checked_triggers(trigger: object) -> tuple[ContextSize, ...]:
-    """The triggers, of which any one is enough: a single size or a list of sizes; None means the default.
+    """Check the triggers, any of which is enough: a size or a list of sizes; None means the default.
 
     Raises:
         ValueError: see `checked_size`; an empty list.
@@ -58,14 +58,14 @@ def checked_triggers(trigger: object) -> tuple[ContextSize, ...]:
 
 
 def in_tokens(size: ContextSize, window: int) -> int | None:
-    """A size as tokens; None for one in messages."""
+    """Convert a size to tokens; None for one in messages."""
     if size[0] == "messages":
         return None
     return max(1, int(window * size[1])) if size[0] == "fraction" else int(size[1])
 
 
 def reached(triggers: Sequence[ContextSize], *, messages: int, tokens: int, window: int) -> bool:
-    """Whether any of the triggers is met."""
+    """Whether any trigger is met."""
     for trigger in triggers:
         limit = in_tokens(trigger, window)
         if messages >= trigger[1] if limit is None else tokens >= limit:

@@ -1,4 +1,4 @@
-"""Where a session remembers that a summary failed, so that the next request does not try again at once."""
+"""The session's record of a failed summary, so that the next request does not retry at once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class LastFailure(NamedTuple):
     """The last summary that failed.
 
     Attributes:
-        conversation: in which conversation; None where there was none.
-        messages: how many messages it had.
-        tokens: how many tokens they had.
+        conversation: its conversation; None if there was none.
+        messages: its number of messages.
+        tokens: their tokens.
         reason: why it failed.
     """
 
@@ -26,4 +26,4 @@ class LastFailure(NamedTuple):
 
 
 LAST_FAILURE: StateSlot[LastFailure] = StateSlot("summarization", LastFailure, LastFailure, persist=False)
-"""Fresh in a subagent, and not stored: another process may well succeed."""
+"""Empty in a subagent, and not stored: another process may succeed."""

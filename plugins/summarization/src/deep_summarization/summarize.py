@@ -1,4 +1,4 @@
-"""The call that writes a summary, and the reasons for which its answer is refused."""
+"""Call a model for a summary, and check its answer."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ async def write_summary(
 ) -> str:
     """Ask a model for a summary.
 
-    What the call used is added to the run's usage, also where the answer is refused.
+    The call's usage is added to the run's, even if the answer is rejected.
 
     Args:
-        model: whom to ask.
-        prompt: what to say.
+        model: the model to call.
+        prompt: the prompt.
         ctx: the run, for its usage and limits; None outside of one.
-        seconds: how long it may take.
-        most_tokens: a longer answer is refused.
-        count: tokens of a text.
+        seconds: time limit.
+        most_tokens: maximum tokens of the answer.
+        count: counts the tokens of a text.
 
     Raises:
-        SummaryFailed: the call failed, took too long or would break a usage limit; or the answer is empty, only tool
-            calls, cut off or filtered by the provider, or too long.
+        SummaryFailed: the call failed, took too long or would exceed a usage limit; or the answer is empty, only tool
+            calls, truncated or filtered by the provider, or too long.
     """
     if ctx is not None and ctx.usage_limits is not None:
         try:
-            # Pydantic AI has checked the request that this one goes before, so there must be room for two.
+            # Pydantic AI has already checked the request that follows, so there must be room for two.
             ctx.usage_limits.check_before_request(replace(ctx.usage, requests=ctx.usage.requests + 1))
         except UsageLimitExceeded as error:
             raise SummaryFailed(f"the run's usage limit leaves no request for a summary: {error}") from error
@@ -57,11 +57,11 @@ async def write_summary(
                 model, [ModelRequest(parts=[UserPromptPart(prompt)])], model_settings=_settings(ctx)
             )
     except RunCancelled:
-        raise  # the run is over, by its own deadline or by its caller
+        raise  # the run ended, by its deadline or its caller
     except Exception as error:
         if limit.expired():
             raise SummaryFailed(f"the summary took more than {seconds:g} seconds") from error
-        # Whatever a provider, an SDK or a missing key raises: the conversation must not be lost over it.
+        # Any error of a provider, an SDK or a missing key: the conversation must not be lost.
         raise SummaryFailed(f"the summary call failed: {type(error).__name__}: {error}") from error
     if ctx is not None:
         ctx.usage.requests += 1
@@ -70,7 +70,7 @@ async def write_summary(
 
 
 def _settings(ctx: RunContext[Any] | None) -> ModelSettings | None:
-    """Of the run's settings, those that tell how to reach the model; how it should answer is not for a summary."""
+    """The run's settings for reaching the model; those for its answers do not apply to a summary."""
     if ctx is None or not ctx.model_settings:
         return None
     reach = ("extra_headers", "extra_body", "timeout")

@@ -1,4 +1,4 @@
-"""The conversation as text for the summarising model: everything named, tool output shortened, bounded as a whole."""
+"""Format the conversation for the summary's model: everything named, tool output shortened, bounded as a whole."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from .frames import is_summary
 __all__ = ["shortened", "transcript", "user_text"]
 
 ITEM_CHARS = (500, 150)
-"""Characters of a tool's arguments, of its result and of a thought: first try, and where that is too much in all."""
+"""Characters of a tool's arguments, of its result and of a thought: first try, and second if that is too long."""
 START_SHARE = 0.25
-"""Part of what is shown that is taken from the beginning, where the middle must be left out."""
+"""Share of the beginning if the middle must be omitted."""
 
 
 def transcript(messages: Sequence[ModelMessage], limit: int, count: Callable[[str], int]) -> str:
-    """The messages as text of at most `limit` tokens.
+    """Format the messages in at most `limit` tokens.
 
-    What the user and the model said comes whole, unless that alone is too much: then the middle is left out and its
-    length is told. Live texts of the kernel are left out: they are said again after the cut.
+    The texts of the user and the model are complete, unless they alone exceed the limit: then the middle is omitted
+    and its length stated. Live texts of the kernel are omitted: they are repeated after the cut.
 
     Args:
-        messages: to be told.
-        limit: in tokens.
-        count: tokens of a text.
+        messages: the messages.
+        limit: maximum tokens.
+        count: counts the tokens of a text.
     """
     text = ""
     for item_chars in ITEM_CHARS:
@@ -58,21 +58,21 @@ def transcript(messages: Sequence[ModelMessage], limit: int, count: Callable[[st
         tokens = count(text)
         if tokens <= limit:
             return text
-        # A counter need not be linear in characters, so what remains is measured again.
+        # A counter need not be linear in characters, so measure the rest again.
         text = shortened(text, max(200, int(len(text) * limit / tokens * 0.95)), START_SHARE)
     return text
 
 
 def shortened(text: str, most: int, start_share: float = 0.7) -> str:
-    """`text`, or its beginning and its end with the number of characters left out between them; about `most` long."""
+    """Shorten `text` to about `most` characters: its beginning and end, with the number of characters between."""
     if len(text) <= most:
         return text
     start = int(most * start_share)
-    return f"{text[:start]}\n[… {len(text) - most} characters left out …]\n{text[len(text) - (most - start) :]}"
+    return f"{text[:start]}\n[… {len(text) - most} characters omitted …]\n{text[len(text) - (most - start) :]}"
 
 
 def user_text(part: UserPromptPart) -> str:
-    """What a prompt says, files named."""
+    """The text of a prompt, with files named."""
     if isinstance(part.content, str):
         return part.content
     return "\n".join(filter(None, map(_content, part.content)))
@@ -87,7 +87,7 @@ def _line(part: ModelRequestPart | ModelResponsePart, most: int) -> str:
     if isinstance(part, UserPromptPart):
         if live_text(part) is not None:
             return ""
-        return f"{'Summary of what came before' if is_summary(part) else 'User'}: {user_text(part)}"
+        return f"{'Earlier summary' if is_summary(part) else 'User'}: {user_text(part)}"
     if isinstance(part, TextPart):
         return f"Agent: {part.content}" if part.content else ""
     if isinstance(part, BaseToolCallPart):
@@ -102,17 +102,17 @@ def _line(part: ModelRequestPart | ModelResponsePart, most: int) -> str:
     if isinstance(part, ThinkingPart):
         return f"Agent thinks: {shortened(part.content, most)}" if part.content else ""
     if isinstance(part, CompactionPart):
-        return f"Summary of what came before: {part.content}" if part.content else ""
+        return f"Earlier summary: {part.content}" if part.content else ""
     if isinstance(part, FilePart):
         return f"Agent makes {_content(part.content)}"
     if isinstance(part, SystemPromptPart):
-        return ""  # kept as it is
+        return ""  # unchanged
     content: object = getattr(part, "content", None)
     return f"{part.part_kind}: {shortened(content, most)}" if isinstance(content, str) and content else ""
 
 
 def _told(value: Any) -> str:
-    """A tool's result as text, files inside it named."""
+    """Format a tool's result as text, with its files named."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
@@ -131,7 +131,7 @@ def _content(item: object) -> str:
         return f"[{type(item).__name__} {item.url[:200]}]"
     if isinstance(item, UploadedFile):
         return f"[uploaded file {item.file_id}]"
-    return ""  # a cache point, or what a later version adds
+    return ""  # a cache point, or a part of a later version
 
 
 def _json(value: Any) -> str:

@@ -13,15 +13,15 @@ RESULTS = ".deep/results"
 
 
 def safe_name(text: str, most: int = 80) -> str:
-    """A file name made of an id that a model or a provider may have chosen."""
+    """Make a file name from an id that a model or a provider may have chosen."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", text)[:most]
     return name or "_"
 
 
 async def store(workspace: Workspace, folder: str, name: str, data: bytes) -> str:
-    """Write a file, and return its path as tools take it.
+    """Write a file, and return its path for tools.
 
-    The folder is kept out of version control: a conversation is not part of the user's project.
+    Keeps the folder out of version control: a conversation is not part of the user's project.
 
     Raises:
         WorkspaceError: there is no workspace, it has no files, or it is read-only.

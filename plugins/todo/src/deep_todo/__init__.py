@@ -1,6 +1,6 @@
-"""A todo list for deep agents: read_todos, write_todos, the slot they keep it in, and the section that shows it.
+"""A todo list for deep agents: read_todos, write_todos, the slot of the list, and the section that shows it.
 
-Importing this module loads neither pydantic nor Pydantic AI: public names come on first use, hooks import inside.
+Importing this module loads neither pydantic nor Pydantic AI: names load on first use, hooks import inside.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_options() -> type[TodoOptions]:
-    """The options model of this plugin."""
+    """Return the options of this plugin."""
     from .options import TodoOptions
 
     return TodoOptions
@@ -43,7 +43,7 @@ def deep_options() -> type[TodoOptions]:
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """The slot with the session's list."""
+    """Add the slot with the session's list."""
     from .slot import TODOS
 
     return [TODOS]
@@ -51,7 +51,7 @@ def deep_state() -> list[StateSlot[Any]]:
 
 @hookimpl
 def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
-    """read_todos and write_todos."""
+    """Add read_todos and write_todos."""
     from .options import TodoOptions
     from .toolset import build_toolset
 
@@ -60,7 +60,7 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
 
 @hookimpl
 def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
-    """The list as it stands now; nothing while it is empty."""
+    """Add the present list; nothing while it is empty."""
     from deep_core import PromptSection
 
     from .options import TodoOptions
@@ -76,5 +76,5 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
 
         return state_text(todos, limit)
 
-    # Without write_todos nobody changes the list, and a model that cannot tick a line off should not be told to.
+    # Without write_todos the list never changes, and the model must not be asked to update it.
     return [PromptSection.live("state", state, needs=["write_todos"])]

@@ -1,6 +1,6 @@
-"""What can be set for the todo list."""
+"""The options of the todo list."""
 
-# No postponed annotations: pydantic would compile and evaluate the text of each while the class is made.
+# No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from pydantic import Field
 
 from deep_core import PluginOptions
@@ -12,8 +12,8 @@ class TodoOptions(PluginOptions):
     """Options of the plugin `todo`."""
 
     max_todos: int = Field(default=100, ge=1, le=1000)
-    """Todos in a list; `write_todos` refuses more."""
+    """Maximum todos in a list; `write_todos` rejects more."""
     todo_chars: int = Field(default=500, ge=20, le=5_000)
-    """Characters of one todo; `write_todos` refuses more."""
+    """Maximum characters of one todo; `write_todos` rejects more."""
     section_chars: int = Field(default=2_000, ge=200, le=8_000)
-    """Characters of the list in the conversation; beyond it the completed ones are counted, then the last ones."""
+    """Maximum characters of the list in the conversation; above it, completed todos are counted, then the last ones."""

@@ -1,4 +1,4 @@
-"""What the model wrote as its list: read with goodwill, refused with a message that it can act on."""
+"""Read the model's list leniently, and reject errors with a message that the model can use."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ __all__ = ["BadTodos", "read_todo_list"]
 
 ERRORS_TOLD = 5
 SHOWN = 60
-"""Characters of a todo in an error about it."""
+"""Maximum characters of a todo in an error."""
 
 
 class BadTodos(ValueError):
-    """The list cannot be used; the message says what is wrong with which todo."""
+    """The list is not valid; the message says which todo and why."""
 
 
 def read_todo_list(arguments: Mapping[str, Any], before: Sequence[Todo], options: TodoOptions) -> list[Todo]:
-    """The new list.
+    """Read the new list.
 
-    A list sent as JSON text is read, and a bare text is a pending todo. A todo whose text was there before keeps its
-    id, its parent and its dependencies, which an application may have set. Several may be in progress at once:
-    subagents work side by side.
+    Accepts a list sent as JSON text, and a bare text as a pending todo. A todo with an earlier text keeps its
+    id, its parent and its dependencies, which an application may have set. Several may be in progress:
+    subagents work in parallel.
 
     Raises:
-        BadTodos: no list, too many todos, or one without content, too long, or of an unknown status.
+        BadTodos: not a list, too many todos, or one without content, too long, or of an unknown status.
     """
     if "todos" not in arguments:
         raise BadTodos('todos is missing: give the whole list, {"todos": [{"content": "…", "status": "pending"}]}')
@@ -84,7 +84,7 @@ def _read_todo(item: object, known: Mapping[str, list[Todo]], options: TodoOptio
     active = _text(fields, "active_form", options)
     same = known.get(content)
     if same:
-        old = same.pop(0)  # two of the same text keep their order
+        old = same.pop(0)  # two with the same text keep their order
         return old.model_copy(update={"status": wanted, "active_form": active or old.active_form})
     return load_todo()(content=content, status=cast("Any", wanted), active_form=active or content)
 

@@ -1,4 +1,4 @@
-"""The list as text: for `read_todos`, and for the section that is sent again whenever it changes."""
+"""Format the list: for `read_todos`, and for the section that is sent again when it changes."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ __all__ = ["one_line", "render", "state_text", "summary"]
 
 MARKS = {"pending": "[ ]", "in_progress": "[*]", "completed": "[x]", "blocked": "[!]"}
 LINE_CHARS = 160
-"""Characters of one todo in the section: enough to know it by; `read_todos` tells the rest."""
+"""Maximum characters of one todo in the section; `read_todos` shows the rest."""
 TAIL_CHARS = 40
-"""Room that the line about what was left out needs: `and 1000 more: read_todos has them`."""
+"""Room for the line about omitted todos: `and 1000 more: read_todos has them`."""
 
 
 def one_line(text: str) -> str:
-    """The text with every run of white space as one blank, and without what does not print."""
+    """Put text on one line, with single blanks and only printable characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def summary(todos: Sequence[Todo]) -> str:
-    """`1 completed, 1 in progress, 2 pending`, and the blocked ones where there are any."""
+    """Count: `1 completed, 1 in progress, 2 pending`, and blocked ones if any."""
     count = Counter(todo.status for todo in todos)
     parts = [f"{count['completed']} completed", f"{count['in_progress']} in progress", f"{count['pending']} pending"]
     return ", ".join([*parts, f"{count['blocked']} blocked"] if count["blocked"] else parts)
 
 
 def render(todos: Sequence[Todo]) -> str:
-    """The whole list, a numbered line a todo."""
+    """Format the whole list, one numbered line per todo."""
     return "\n".join(_lines(todos))
 
 
 def state_text(todos: Sequence[Todo], limit: int) -> str | None:
-    """The list for the conversation, in at most `limit` characters; None when it is empty.
+    """Format the list for the conversation, in at most `limit` characters; None if it is empty.
 
-    What does not fit is left out from where it matters least: the completed todos first, then the end of the list.
-    The numbers stay those of the whole list.
+    Omits the least important first: completed todos, then the end of the list.
+    Numbers are those of the whole list.
     """
     if not todos:
         return None
@@ -65,6 +65,6 @@ def _lines(todos: Sequence[Todo], most: int = 0) -> list[str]:
 
 
 def _cut(text: str, most: int) -> str:
-    # The application may fill the slot too, so the text is not only what write_todos let through.
+    # The application may fill the slot too, so texts may exceed the limits of write_todos.
     text = one_line(text)
     return f"{text[: most - 1]}…" if most and len(text) > most else text

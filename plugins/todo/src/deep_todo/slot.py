@@ -1,4 +1,4 @@
-"""Where a session's list is kept, and which statuses a todo may have."""
+"""The slot of a session's list, and the statuses of a todo."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ def _empty() -> list[Todo]:
 
 
 TODOS: StateSlot[list[Todo]] = StateSlot(name="todos", type=_type, default=_empty, child="fresh")
-"""The slot: the session's todos, in order. A subagent plans on its own, so it starts with an empty list."""
+"""The slot: the session's todos, in order. A subagent starts with an empty list."""

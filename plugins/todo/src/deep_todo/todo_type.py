@@ -1,4 +1,4 @@
-"""The type of a todo: pydantic-ai-todo's own, without what its package imports besides."""
+"""The type of a todo: pydantic-ai-todo's, without the rest of its package."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _lock = threading.Lock()
 
 
 def load_todo() -> type[Todo]:
-    """`pydantic_ai_todo.Todo`, the same class that the package itself exports.
+    """Return `pydantic_ai_todo.Todo`, the same class that the package exports.
 
-    The package's `__init__` imports redis (pydantic-ai-todo 0.2.7: 55 to 250 ms, the machine deciding); its module
-    `types` needs pydantic only and takes 5 ms. So that module is loaded alone, under its own name: a later
+    The package's `__init__` imports redis (pydantic-ai-todo 0.2.7: 55 to 250 ms, depending on the machine); its module
+    `types` needs pydantic only and takes 5 ms. So load that module alone, under its own name: a later
     `import pydantic_ai_todo` finds it there and exports the same class.
 
     Raises:
@@ -47,7 +47,7 @@ def _load_alone() -> None:
     if spec is None or spec.loader is None:
         raise ImportError(f"deep-todo needs {_MODULE}: pip install 'pydantic-ai-todo>=0.2.7,<0.3'", name=_MODULE)
     module = module_from_spec(spec)
-    sys.modules[_MODULE] = module  # pydantic looks annotations up there while the classes are made
+    sys.modules[_MODULE] = module  # pydantic looks up annotations there at class creation
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -1,4 +1,4 @@
-"""The two tools, as the model sees them."""
+"""The two tools for the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["build_toolset", "create_todo_toolset"]
 
 NAMED = 3
-"""Todos that are named when an update drops them unfinished."""
+"""Maximum todos listed when an update drops them unfinished."""
 
 READ_DESCRIPTION = "Show your todo list."
 WRITE_DESCRIPTION = (
@@ -49,11 +49,11 @@ WRITE_SCHEMA: dict[str, Any] = {
 
 
 def build_toolset(options: TodoOptions, *, id: str = "todo") -> FunctionToolset[Any]:
-    """The toolset for these options. Nothing of a session is in it: the list is in `ctx.deps.state`.
+    """Build the toolset for these options. It holds no session: the list is in `ctx.deps.state`.
 
-    Neither tool counts as `write`. Tags tell what a call does to the world, and a todo list is the agent's own
-    note, gone with the session: a user who asks about every write (`interrupt_on="write"`) means files, and an agent
-    limited to reading (`tool_filter="read"`) may still plan. The tag `plan` singles `write_todos` out.
+    Neither tool has the tag `write`. Tags describe what a call does to the world, and a todo list is the agent's
+    note, which ends with the session: a user who asks about every write (`interrupt_on="write"`) means files, and an
+    agent limited to reading (`tool_filter="read"`) may still plan. The tag `plan` selects `write_todos` alone.
     """
 
     async def read_todos(ctx: RunContext[Any], **_: object) -> str:
@@ -73,10 +73,10 @@ def build_toolset(options: TodoOptions, *, id: str = "todo") -> FunctionToolset[
         try:
             todos = read_todo_list(arguments, before, options)
         except BadTodos as error:
-            raise ToolFailed(f"{error}. The list stays as it was.") from error
+            raise ToolFailed(f"{error}. The list is unchanged.") from error
         state[TODOS] = todos
         if not todos:
-            return f"The list is empty now.{_dropped(before, todos)}"
+            return f"The list is now empty.{_dropped(before, todos)}"
         return f"Updated {len(todos)} todo{'s' * (len(todos) != 1)}: {summary(todos)}.{_dropped(before, todos)}"
 
     return FunctionToolset(
@@ -91,9 +91,9 @@ def build_toolset(options: TodoOptions, *, id: str = "todo") -> FunctionToolset[
 def _tool(
     function: Callable[..., Awaitable[str]], description: str, schema: dict[str, Any], *, tags: list[str]
 ) -> Tool[Any]:
-    """A tool with a terse schema that is shown, and one that is checked: any object.
+    """Create a tool with a terse schema for the model, and a validator that accepts any object.
 
-    So every mistake inside the object reaches `read_todo_list`, whose refusals say more and spend no retry.
+    So every mistake inside the object reaches `read_todo_list`, whose errors say more and cost no retry.
     """
     tool = Tool[Any].from_schema(function, function.__name__, description, schema, takes_ctx=True)
     tool.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
@@ -104,10 +104,10 @@ def _tool(
 def create_todo_toolset(
     id: str | None = None, *, max_todos: int | None = None, todo_chars: int | None = None
 ) -> FunctionToolset[Any]:
-    """The todo tools for any `pydantic_ai.Agent` whose deps are `DeepAgentDeps`.
+    """Create the todo tools for any `pydantic_ai.Agent` with `DeepAgentDeps`.
 
     Args:
-        id: of the toolset; `todo` by default.
+        id: the toolset's id; `todo` by default.
         max_todos: see `TodoOptions`.
         todo_chars: see `TodoOptions`.
     """
@@ -127,7 +127,7 @@ def _state(ctx: RunContext[Any]) -> SessionState:
 
 
 def _dropped(before: Sequence[Todo], after: Sequence[Todo]) -> str:
-    """A model that sends only what changed loses the rest: tell it, while it still knows what it meant."""
+    """Report dropped todos: a model that sends only its changes loses the rest."""
     from .rendering import one_line
 
     kept = {todo.id for todo in after}

@@ -1,6 +1,6 @@
-"""Uploads for deep agents: files that a user hands over, named safely, measured, bounded, shown to the model.
+"""Uploads for deep agents: files of the user, stored under a safe name, measured, limited, and listed for the model.
 
-Importing this module loads neither pydantic nor Pydantic AI: public names come on first use, hooks import inside.
+Importing this module loads neither pydantic nor Pydantic AI: names load on first use, hooks import inside.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_options() -> type[UploadsOptions]:
-    """The options model of this plugin."""
+    """Return the options of this plugin."""
     from .options import UploadsOptions
 
     return UploadsOptions
@@ -55,7 +55,7 @@ def deep_options() -> type[UploadsOptions]:
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """The slot with the session's uploads, and the one that counts those on their way."""
+    """Add the slots for the session's uploads, and for uploads in progress."""
     from .slot import IN_FLIGHT, UPLOADS
 
     return [UPLOADS, IN_FLIGHT]
@@ -63,12 +63,12 @@ def deep_state() -> list[StateSlot[Any]]:
 
 @hookimpl
 def deep_session_methods() -> dict[str, Callable[..., Any]]:
-    """`await deps.upload_file(…)`."""
+    """Add `await deps.upload_file(…)`."""
     return {"upload_file": _upload_file}
 
 
 async def _upload_file(deps: DeepAgentDeps[Any], name: str, data: Data, **how: Any) -> UploadedFile:
-    # Hooks are called when a kernel loads, which needs no framework; `upload` does.
+    # Hooks are called when a kernel loads, without Pydantic AI; `upload` needs it.
     from .upload import upload_file
 
     return await upload_file(deps, name, data, **how)
@@ -76,7 +76,7 @@ async def _upload_file(deps: DeepAgentDeps[Any], name: str, data: Data, **how: A
 
 @hookimpl
 def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
-    """What was uploaded; nothing while nothing was."""
+    """List the uploads; nothing if there are none."""
     from deep_core import PromptSection
 
     from .options import UploadsOptions

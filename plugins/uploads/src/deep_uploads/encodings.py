@@ -1,4 +1,4 @@
-"""Whether bytes are text, and in which encoding, told from a bounded sample."""
+"""Detect whether bytes are text, and in which encoding, from a bounded sample."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 __all__ = ["SAMPLE", "guess", "marked"]
 
 SAMPLE = 64 * 1024
-"""Bytes that are looked at."""
+"""Bytes to examine."""
 GUESSED = 16 * 1024
-"""Bytes that charset-normalizer (3.5.2) is given: it reads five chunks of 512 anyway, and decodes all of it often."""
+"""Bytes for charset-normalizer (3.5.2): it reads five chunks of 512 anyway, and often decodes all."""
 SPARSE = 0.4
-"""Most bytes above ASCII in a text of Western Europe; texts in other scripts have more in every encoding."""
+"""Maximum bytes above ASCII in a Western European text; other scripts have more in every encoding."""
 REGULAR = 0.6
-"""Share of zero bytes on one side of the pairs from which on ASCII-like text in UTF-16 is assumed."""
+"""Minimum share of zero bytes on one side of the pairs to assume ASCII-like text in UTF-16."""
 
 # UTF-32 first: its little-endian mark begins with UTF-16's.
 _MARKS = (
@@ -30,7 +30,7 @@ _MARKS = (
 
 
 def marked(head: bytes) -> str | None:
-    """The encoding that a file's first bytes state: by a byte order mark, or by zero bytes in every second place."""
+    """Detect the encoding by a byte order mark, or by zero bytes in every second place."""
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return encoding
@@ -44,22 +44,22 @@ def marked(head: bytes) -> str | None:
 
 
 def guess(sample: bytes) -> str | None:
-    """The likely encoding of bytes without zeros that are not UTF-8; None where they are no text.
+    """Guess the encoding of bytes without zeros that are not UTF-8; None if they are not text.
 
-    Takes up to 0.2 s the first time, when charset-normalizer is imported, and some milliseconds later: call it in a
+    Takes up to 0.2 s the first time, when it imports charset-normalizer, and some milliseconds later: call it in a
     worker thread.
     """
     from charset_normalizer import from_bytes
 
     sample = sample[:GUESSED]
     if sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in sample):
-        return None  # an 8-bit decoder takes any byte; text has no such control characters
+        return None  # an 8-bit decoder accepts any byte; text has no such control characters
     best = from_bytes(sample).best()
     western = _western(sample)
     if best is None:
         return "cp1252" if western else None
     if western and (best.coherence == 0 or "cp1252" in best.could_be_from_charset):
-        # No language was recognised, or the text is the same in both: the commonest of the 8-bit encodings.
+        # No language recognized, or the text is the same in both: take the commonest 8-bit encoding.
         return "cp1252"
     return _name(best)
 

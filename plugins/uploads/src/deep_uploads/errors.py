@@ -1,4 +1,4 @@
-"""Why an upload was not taken."""
+"""Errors of uploads."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ __all__ = ["UploadError", "UploadLimitError"]
 
 
 class UploadError(RuntimeError):
-    """Nothing was uploaded: not into the workspace, not into the session. The message says why and what to do."""
+    """Nothing was uploaded, neither to the workspace nor to the session. The message says why and what to do."""
 
 
 class UploadLimitError(UploadError):
-    """The upload is larger, or one more, than an option allows.
+    """The upload exceeds an option's limit.
 
     Attributes:
-        option: the option of `UploadsOptions` that says so.
+        option: the option of `UploadsOptions`.
         allowed: its value: bytes, or a number of files.
     """
 

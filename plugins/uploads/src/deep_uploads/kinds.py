@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, and what its name says it is."""
+"""Detect a file's format from its first bytes, and compare it with its name."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["Kind", "Verdict", "judge", "recognise"]
 
 UNKNOWN = "application/octet-stream"
 _GENERIC = frozenset({"", ".bin", ".dat", ".data", ".tmp", ".part", ".download", ".blob", ".file"})
-"""Suffixes that promise nothing."""
+"""Suffixes without a fixed format."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A format that its first bytes tell.
+    """A format identified by its first bytes.
 
     Attributes:
-        label: as the model is told, with its article.
-        mime_type: of it, where the name does not say more.
-        suffixes: names that it may have: its own, and those of formats that are made of it.
+        label: its name for the model, with the article.
+        mime_type: its type, unless the name says more.
+        suffixes: its suffixes, and those of formats built on it.
     """
 
     label: str
@@ -137,9 +137,9 @@ _MAGIC: tuple[tuple[int, bytes, Kind], ...] = (
     (0, b"MZ", _WINDOWS),
     (0, b"BM", _BMP),
 )
-"""Offset, bytes, kind. Only files that are no text are compared, so that a short mark does not take a sentence."""
+"""Offset, bytes, kind. Only binary files are compared, so that a short signature does not match a sentence."""
 _TEXTUAL: tuple[tuple[bytes, Kind], ...] = ((b"%PDF-", _PDF), (b"%!PS", _POSTSCRIPT), (b"{\\rtf", _RTF))
-"""Formats that can be text from end to end."""
+"""Formats that can be plain text."""
 _HEIF_BRANDS = frozenset({b"heic", b"heix", b"heis", b"hevc", b"hevx", b"mif1", b"msf1", b"avif", b"avis"})
 _RIFF = {b"WAVE": _WAV, b"AVI ": _AVI, b"WEBP": _WEBP}
 _MARKUP = re.compile(
@@ -152,8 +152,8 @@ _ALL = frozenset(
     [kind for _, _, kind in _MAGIC] + [kind for _, kind in _TEXTUAL] + [*_RIFF.values(), _MP4, _HEIF, _MPEG_TS, _SVG]
 )
 _PROMISED: dict[str, Kind] = {suffix: kind for kind in sorted(_ALL, key=lambda k: k.label) for suffix in kind.suffixes}
-"""Suffixes of formats that would have been recognised."""
-# Formats that also exist without a mark of their own, or as plain text.
+"""Suffixes of formats that would be recognized."""
+# Formats that also exist without a signature, or as plain text.
 _LOOSE = frozenset(
     {".doc", ".xls", ".db", ".dat", ".com", ".run", ".out", ".o", ".pub", ".key", ".numbers", ".pages", ".mat", ".ai"}
     | {
@@ -190,17 +190,17 @@ _MORE_TYPES = {
     ".svgz": "image/svg+xml", ".tgz": "application/gzip", ".opus": "audio/ogg", ".m4a": "audio/mp4",
     ".flac": "audio/flac",
 }  # fmt: skip
-"""Types that Python's own table lacks, or has differently from version to version (3.11 to 3.13)."""
+"""Types that Python's table lacks, or has differently in versions 3.11 to 3.13."""
 _TEXT_TYPES = re.compile(r"text/|.*[+/](?:json|xml|yaml|toml|sql|javascript|x-ndjson|x-sh|x-tex|x-python)$")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a file is.
+    """The type of a file.
 
     Attributes:
         mime_type: its media type.
-        mismatch: what it is where the name says otherwise, such as `named .png, content is a PDF document`.
+        mismatch: the real format if the name contradicts it, such as `named .png, content is a PDF document`.
     """
 
     mime_type: str
@@ -208,7 +208,7 @@ class Verdict:
 
 
 def recognise(head: bytes, *, text: bool) -> Kind | None:
-    """The format that the first bytes tell; None where they tell none."""
+    """Return the format identified by the first bytes; None for none."""
     start = head[3:] if head.startswith(b"\xef\xbb\xbf") else head
     for mark, kind in _TEXTUAL:
         if start.startswith(mark):
@@ -225,19 +225,19 @@ def recognise(head: bytes, *, text: bool) -> Kind | None:
         return _HEIF if head[8:12] in _HEIF_BRANDS else _MP4
     if head[0:1] == head[188:189] == head[376:377] == b"G":
         return _MPEG_TS
-    # Readers accept rubbish before the header; last, because an archive may begin with a PDF.
+    # Readers accept garbage before the header; last, because an archive may begin with a PDF.
     return _PDF if b"%PDF-" in head[:1024] else None
 
 
 def judge(name: str, head: bytes, *, text: bool, size: int) -> Verdict:
-    """The media type from content and name, and whether the two agree.
+    """Determine the media type from content and name, and whether the two agree.
 
-    Content that tells itself wins. A name can say more about it (a `.docx` is a ZIP archive), but not something else.
-    Names of text formats are believed of every text: a `.txt` may hold a page of HTML.
+    Content that identifies itself wins. A name can specify it (a `.docx` is a ZIP archive), but not contradict it.
+    For text, names of text formats are accepted: a `.txt` may hold an HTML page.
 
     Args:
         name: the file's name.
-        head: its first bytes, 300 at least where it has them.
+        head: its first bytes, at least 300 if it has them.
         text: whether all of it is text.
         size: in bytes.
     """
@@ -248,7 +248,7 @@ def judge(name: str, head: bytes, *, text: bool, size: int) -> Verdict:
     found = recognise(head, text=text)
     if found is not None:
         if suffix in found.suffixes:
-            # One suffix can stand for two formats: .ts is TypeScript, or a video.
+            # One suffix can mean two formats: .ts is TypeScript, or a video.
             return Verdict(found.mime_type if named is None or (_is_text(named) and not text) else named, None)
         if suffix in _GENERIC:
             return Verdict(found.mime_type, None)
@@ -259,7 +259,7 @@ def judge(name: str, head: bytes, *, text: bool, size: int) -> Verdict:
     plain = "text/plain" if text else UNKNOWN
     promised = _PROMISED.get(suffix)
     if promised is not None and suffix not in _LOOSE and promised not in (_HTML, _SVG):
-        return Verdict(plain, f"named {suffix}, content is {'text' if text else 'no such format'}")
+        return Verdict(plain, f"named {suffix}, content is {'text' if text else 'another format'}")
     if named is None or suffix in _GENERIC:
         return Verdict(plain, None)
     if not text and (_is_text(named) or promised in (_HTML, _SVG)):
@@ -275,7 +275,7 @@ def _is_text(mime_type: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _table() -> MimeTypes:
-    # Without the host's own files: an upload has the same type on every machine.
+    # Without the host's files: an upload has the same type on every machine.
     return MimeTypes(())
 
 

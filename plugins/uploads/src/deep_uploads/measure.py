@@ -1,4 +1,4 @@
-"""What a file is, measured while its bytes pass: nothing of it is kept but a sample."""
+"""Measure a file while its bytes pass; only a sample is stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .encodings import SAMPLE, guess, marked
 __all__ = ["Measured", "Meter"]
 
 BEFORE = 1024
-"""Bytes of the sample for the guess that stand before the first one that is not ASCII."""
+"""Bytes of the guessing sample before the first one that is not ASCII."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Measured:
         size: in bytes.
         sha256: in hexadecimal.
         head: its first bytes, at most `SAMPLE`.
-        encoding: of a text; None for what is no text.
-        line_count: of a text: line feeds, and one more for a last line without; None for what is no text.
+        encoding: of a text; None if it is not text.
+        line_count: of a text: line feeds, plus one for a last line without; None if it is not text.
     """
 
     size: int
@@ -34,10 +34,10 @@ class Measured:
 
 
 class Meter:
-    """Takes a file's bytes in order, then tells what it was.
+    """Take a file's bytes in order, then report its measures.
 
     `feed` takes 1 to 3 ms for 1 MiB (hash, lines, UTF-8). UTF-8 is verified to the last byte; an encoding with zero
-    bytes is decoded as a whole; what remains is guessed from a sample around the first byte that is not ASCII.
+    bytes is decoded completely; others are guessed from a sample around the first byte that is not ASCII.
     """
 
     def __init__(self) -> None:
@@ -48,14 +48,14 @@ class Meter:
         self._last = b""
         self._zeros = False
         self._wide: str | None = None
-        """An encoding in which a line feed is more than one byte."""
+        """An encoding in which a line feed has more than one byte."""
         self._decoder: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder("utf-8")("strict")
         self._odd = b""
-        """The sample for the guess: kept from the moment when the bytes stop being UTF-8."""
+        """The sample for the guess: kept once the bytes are no longer UTF-8."""
         self._recent = b""
 
     def feed(self, piece: bytes) -> None:
-        """The next bytes. The first piece should have `SAMPLE` bytes, if the file has: it decides what is UTF-16."""
+        """Take the next bytes. The first piece should have `SAMPLE` bytes, if the file has: it decides on UTF-16."""
         if not piece:
             return
         if not self.size:
@@ -92,7 +92,7 @@ class Meter:
             try:
                 self._decoder.decode(piece)
             except UnicodeDecodeError as error:
-                # error.start may count up to 3 bytes that were pending from the piece before; the sample bears that.
+                # error.start may include up to 3 pending bytes of the piece before, which the sample tolerates.
                 start = max(len(self._recent) + error.start - BEFORE, 0)
                 self._odd = (self._recent + piece)[start : start + SAMPLE]
                 self._decoder = None
@@ -101,7 +101,7 @@ class Meter:
             self._odd += piece[: SAMPLE - len(self._odd)]
 
     def finish(self) -> Measured:
-        """What it was. May import charset-normalizer and guess: call it in a worker thread if `guesses`."""
+        """Return the measures. May import charset-normalizer and guess: call it in a worker thread if `guesses`."""
         encoding = self._encoding()
         lines = self._feeds + (self._last not in (b"", b"\n")) if encoding is not None else None
         return Measured(self.size, self._hash.hexdigest(), bytes(self._head), encoding, lines)
@@ -121,5 +121,5 @@ class Meter:
         return guess(self._odd or self._recent)
 
     def _decoded(self) -> bool:
-        """Whether everything was decoded: no error, and no character is left half."""
+        """Whether everything was decoded: no error and no partial character."""
         return self._decoder is not None and not self._decoder.getstate()[0]

@@ -1,4 +1,4 @@
-"""File names as users give them, made safe to store, to print, to type in a shell and to send to a model."""
+"""Make users' file names safe to store, to print, to type in a shell and to send to a model."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ import unicodedata
 __all__ = ["NAME_BYTES", "numbered", "safe_name", "suffix_of"]
 
 NAME_BYTES = 160
-"""Bytes of a name in UTF-8. File systems take 255; a name is in the prompt, so it stays well below."""
+"""Maximum bytes of a name in UTF-8. File systems allow 255; names are in the prompt, so stay well below."""
 HASH_DIGITS = 8
 FALLBACK = "upload"
-"""The name of a file whose own name has nothing usable in it."""
+"""The name of a file whose own name has no usable character."""
 
 _SEPARATORS = re.compile(r"[/\\]")
-# What Windows refuses in names (< > : " | ? *) and what a shell makes something of; both quotes, so that a name that
-# is quoted carelessly in a command stays one argument.
+# Characters that Windows rejects in names (< > : " | ? *) and those that a shell interprets; both quotes, so that a name
+# that is quoted carelessly in a command stays one argument.
 _REPLACED = frozenset("<>:\"|?*`$;&!'\\/")
 # Cc, Cf: control characters, bidirectional overrides, invisible ones. Cs, Co, Cn: no characters at all. Zl, Zp: lines.
 _DROPPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])", re.IGNORECASE)
-# What is longer, or not ASCII, is part of the name and no kind of file.
+# A longer suffix, or one that is not ASCII, is part of the name.
 _SUFFIX = re.compile(r"(?:\.tar)?\.[a-z0-9_+-]{1,15}\Z", re.IGNORECASE | re.ASCII)
 
 
 def safe_name(name: str) -> str:
-    """The name under which an upload is stored.
+    """Return the name under which an upload is stored.
 
     The last component of a path; Unicode NFC; no separator, control, invisible or unassigned character, nothing that
-    becomes a separator or a dot when it is normalised, no character that Windows refuses or a shell interprets;
-    no dot or hyphen in front, no dot or blank behind; no device name of Windows; at most `NAME_BYTES` bytes, a longer
-    name being cut before its suffix and told apart by a hash of the whole. `safe_name(safe_name(x)) == safe_name(x)`.
+    normalizes to a separator or a dot, no character that Windows rejects or a shell interprets;
+    no leading dot or hyphen, no trailing dot or blank; no device name of Windows; at most `NAME_BYTES` bytes, a longer
+    name being truncated before its suffix and made unique by a hash. `safe_name(safe_name(x)) == safe_name(x)`.
 
     Raises:
-        TypeError: the name is no text.
+        TypeError: the name is not text.
     """
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # what users send is not checked yet
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users' input is not checked yet
         raise TypeError(f"an upload's name is text, not {type(name).__name__}")
     last = next((part for part in reversed(_SEPARATORS.split(name)) if part.strip(". ")), "")
-    # Twice: replacing and dropping characters can bring others together that compose.
+    # Twice: after replacing and dropping characters, others may compose.
     clean = unicodedata.normalize("NFC", "".join(map(_character, unicodedata.normalize("NFC", last))))
     clean = _trimmed(" ".join(clean.split())) or FALLBACK
     if _RESERVED.fullmatch(clean.split(".", 1)[0].rstrip(" ")):
@@ -62,18 +62,18 @@ def _character(char: str) -> str:
         return ""
     if char in _REPLACED:
         return "_"
-    # Full-width and other look-alikes, which whoever normalises the name later turns into the real thing.
+    # Full-width and other look-alikes, which a later normalization turns into the real character.
     folded = unicodedata.normalize("NFKC", char)
     return "_" if folded != char and not _REPLACED.isdisjoint(folded.replace(".", "/")) else char
 
 
 def suffix_of(name: str) -> str:
-    """The suffix with its dot, in lower case (`.csv`, `.tar.gz`); empty where there is none."""
+    """The suffix with its dot, in lower case (`.csv`, `.tar.gz`); empty for none."""
     return _split(name)[1].lower()
 
 
 def numbered(name: str, number: int) -> str:
-    """`report.csv`, `report-2.csv`, `report-3.csv`, …: the names that are tried in turn."""
+    """Yield the names to try in turn: `report.csv`, `report-2.csv`, `report-3.csv`, …."""
     return name if number == 1 else _marked(name, f"-{number}")
 
 
@@ -88,7 +88,7 @@ def _marked(name: str, mark: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """The longest beginning of at most `most` bytes that ends between characters, not before a combining one."""
+    """Truncate to at most `most` bytes, between characters and not before a combining one."""
     if len(text.encode()) <= most:
         return text
     cut = text.encode()[:most].decode(errors="ignore")

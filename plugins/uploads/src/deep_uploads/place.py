@@ -1,4 +1,4 @@
-"""Where an upload goes: a directory of the session's workspace, and a free name in it."""
+"""Find the place of an upload: a directory of the session's workspace, and a free name in it."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from .names import numbered
 __all__ = ["FreeName", "Place", "SupportsGuardedWrite", "SupportsStreamWrite", "workspace_of"]
 
 _HOST = ("local", "deep-local")
-"""Providers whose paths are this machine's own: two backend objects over one directory are one place."""
+"""Providers whose paths are this machine's: two backend objects over one directory are one place."""
 _IN_MEMORY = ("deep-memory",)
-"""Providers that keep files in this process's memory: a stream into one is as large as the file all the same."""
+"""Providers that store files in this process's memory: streaming does not save memory there."""
 
 
 @runtime_checkable
 class SupportsStreamWrite(Protocol):
-    """A backend that writes a file which is never in memory as a whole: all of it, or nothing."""
+    """A backend that writes a file atomically without holding it in memory."""
 
     async def write_stream(self, path: str, chunks: AsyncIterable[bytes]) -> int:
-        """Write the chunks as the file's content; a failure or a cancellation leaves what was there."""
+        """Write the chunks as the file's content; a failure or a cancellation leaves the old content."""
         ...
 
 
 @runtime_checkable
 class SupportsGuardedWrite(Protocol):
-    """A backend that creates a file only where there is none."""
+    """A backend that creates a file only if there is none."""
 
     async def write_if(self, path: str, data: bytes, *, expected: str | None) -> bool:
-        """Write if the content's sha256 is `expected` (None: if there is no file); else write nothing, return False."""
+        """Write if the content's sha256 is `expected` (None: if there is no file), else return False."""
         ...
 
 
 @runtime_checkable
 class SupportsRoute(Protocol):
-    """A backend made of several. What it can do depends on the path."""
+    """A backend that combines several. Its abilities depend on the path."""
 
     async def route(self, path: str) -> tuple[WorkspaceBackend, str]:
-        """The backend that answers for a path, and the path as that one knows it."""
+        """Return the backend for a path, and the path inside that backend."""
         ...
 
 
 async def _answering(backend: WorkspaceBackend, path: str) -> WorkspaceBackend:
-    """The backend that is behind `path` in the end."""
+    """Find the backend that stores `path`."""
     while isinstance(backend, SupportsRoute):
         backend, path = await backend.route(path)
     return backend
@@ -63,15 +63,15 @@ def _within(path: str, directory: str) -> bool:
 
 @dataclass(frozen=True)
 class Place:
-    """The directory that uploads go to.
+    """The directory of uploads.
 
     Attributes:
         files: the workspace.
-        stream: the backend, where it can stream there.
-        guarded: the backend, where it can refuse to write over a file there.
+        stream: the backend, if it can stream there.
+        guarded: the backend, if it can avoid overwriting a file there.
         directory: absolute.
         root: the workspace's working directory, absolute.
-        store: tells this workspace from others of this process, for `FreeName`.
+        store: identifies this workspace in this process, for `FreeName`.
     """
 
     files: Workspace
@@ -85,9 +85,9 @@ class Place:
     async def at(cls, backend: WorkspaceBackend, upload_dir: str) -> Place:
         """Find the directory.
 
-        A leading slash means the workspace's own root, its working directory: `/uploads` is `uploads` below it, where
+        A leading slash means the workspace's working directory: `/uploads` is `uploads` below it, where
         file tools and commands find it, in every backend; a confined one has nothing outside. Two absolute paths are
-        taken as they are: one below the working directory, and one that another backend is mounted at.
+        used unchanged: one below the working directory, and one with another backend mounted at it.
 
         Raises:
             UploadError: the path climbs, or has characters that do not print.
@@ -122,13 +122,13 @@ class Place:
         )
 
     def shown(self, path: str) -> str:
-        """A path as tools name it: relative to the working directory where it is below that."""
+        """A path as tools show it: relative to the working directory if below it."""
         prefix = f"{self.root.rstrip('/')}/"
         return path[len(prefix) :] if path.startswith(prefix) else path
 
 
 def workspace_of(backend: WorkspaceBackend) -> Workspace:
-    """The backend as what resolves relative paths."""
+    """Wrap the backend so that relative paths can be resolved."""
     return backend if isinstance(backend, Workspace) else Workspace(backend)
 
 
@@ -140,7 +140,7 @@ def _store(backend: WorkspaceBackend) -> Hashable:
 
 
 def folded(path: str) -> str:
-    """A path by which names are told apart everywhere: some file systems ignore case and composition."""
+    """Fold a path to compare names: some file systems ignore case and composition."""
     return unicodedata.normalize("NFC", path).casefold()
 
 
@@ -162,16 +162,16 @@ def _release(key: tuple[Hashable, str]) -> None:
 
 
 class FreeName:
-    """`async with FreeName(…) as name:` a name that no file and no other upload of this process has, until the end.
+    """`async with FreeName(…) as name:` claims a name that no file and no other upload of this process has.
 
-    Other sessions, threads and event loops may upload into the same directory at the same time.
+    Other sessions, threads and event loops may upload to the same directory at the same time.
 
     Attributes:
-        path: the absolute path now claimed.
+        path: the absolute path claimed now.
     """
 
     def __init__(self, place: Place, name: str, taken: Container[str]) -> None:
-        """Nothing is claimed yet. `taken`: paths, as shown and folded, that are the session's already."""
+        """Claim nothing yet. `taken`: paths of the session's uploads, as shown and folded."""
         self._place = place
         self._name = name
         self._taken = taken
@@ -181,7 +181,7 @@ class FreeName:
         self.path = ""
 
     async def next(self) -> None:
-        """Give up the current name, and claim the next free one."""
+        """Release the current name, and claim the next free one."""
         self._drop()
         while True:
             self._number += 1
@@ -195,12 +195,12 @@ class FreeName:
             self._key, self.path = key, path
             if self._listed is not None or not await self._place.files.exists(path):
                 return
-            # One listing for all further numbers: a directory may hold a thousand files of one name.
+            # One listing for all further numbers: a directory may have a thousand files of one name.
             self._drop()
             self._listed = {folded(entry.name) for entry in await self._place.files.list_dir(self._place.directory)}
 
     async def refused(self) -> None:
-        """Someone else wrote to the current name first: claim another."""
+        """Claim another name, because another writer used the current one."""
         self._listed = None
         await self.next()
 

@@ -1,4 +1,4 @@
-"""The list of uploads as the model is told it: names and measures, nothing from inside the files."""
+"""List the uploads for the model: names and measures, nothing from inside the files."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 __all__ = ["FilesSection", "listing", "size_text"]
 
-HEAD = "Files the user uploaded (the names are the user's; read large ones in parts, or search them):"
+HEAD = "Files the user uploaded (names are the user's; read large ones in parts, or search them):"
 TAIL_CHARS = 60
-"""Room for the line about what was left out."""
+"""Room for the line about omitted uploads."""
 FIELD_CHARS = 400
-"""Characters of a path: a name has at most 160 bytes, the directory is the application's."""
+"""Maximum characters of a path: a name has at most 160 bytes, the directory is the application's."""
 
 
 class FilesSection:
     """The live section `uploads.files`.
 
     Attributes:
-        options: of the agent that it was made for.
+        options: of its agent.
     """
 
     def __init__(self, options: UploadsOptions) -> None:
         self.options = options
 
     def __call__(self, ctx: RunContext[Any]) -> str | None:
-        """The current list; None while there is none."""
+        """The current list; None if it is empty."""
         return listing(ctx.deps.state[UPLOADS].copy().values(), self.options.section_chars)
 
 
 def listing(uploads: Iterable[UploadedFile], limit: int) -> str | None:
-    """A line an upload, in at most `limit` characters, in the order of arrival; the earliest give way."""
+    """Format one line per upload, in at most `limit` characters, in order of arrival; omit the earliest first."""
     lines = [_line(upload) for upload in uploads]
     if not lines:
         return None
@@ -67,13 +67,13 @@ def _line(upload: UploadedFile) -> str:
 
 
 def _bounded(text: str) -> str:
-    """One line of a field. The application may fill the slot too, so it is not only what `upload_file` let through."""
+    """Put a field on one line. The application may fill the slot too, so `upload_file` did not check it all."""
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return line if len(line) <= FIELD_CHARS else f"{line[: FIELD_CHARS - 1]}…"
 
 
 def size_text(size: int) -> str:
-    """`512 B`, `1.5 KB`, `3.0 MB`, `2.0 GB`: by 1024, one decimal."""
+    """Format a size: `512 B`, `1.5 KB`, `3.0 MB`, `2.0 GB`, by 1024, with one decimal."""
     amount = float(size)
     for unit in ("B", "KB", "MB"):
         if amount < 1024:

@@ -1,4 +1,4 @@
-"""The session outside a run: its backend, and what limits it has."""
+"""A session outside a run: its backend and its limits."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def enter(agent: Agent[Any, Any], deps: DeepAgentDeps[Any]) -> UploadsOptions:
         The agent's options.
 
     Raises:
-        UploadError: the agent would not be told of uploads.
-        TypeError: `deps` is no session.
+        UploadError: the agent does not have the plugin.
+        TypeError: `deps` is not a session.
     """
     _check(deps)
     try:
         context = agent_context(agent, PLUGIN)
     except PluginError as error:
         raise UploadError(
-            "this agent has no plugin uploads, so its model would not be told of the files: make it with "
+            "this agent has no plugin uploads, so its model would not see the files: create it with "
             "deep_core.create_deep_agent(…), without Without('uploads') and uploads=False"
         ) from error
     context.backend(deps)
@@ -41,43 +41,42 @@ def enter(agent: Agent[Any, Any], deps: DeepAgentDeps[Any]) -> UploadsOptions:
 
 
 def limits_of(deps: DeepAgentDeps[Any]) -> UploadsOptions:
-    """The options that the configuration gives to every agent of the session's kernel.
+    """Return the options that the configuration gives to every agent of the session's kernel.
 
     Raises:
         UploadError: the session's kernel does not have the plugin.
         ConfigError: the configuration is wrong.
-        TypeError: `deps` is no session.
+        TypeError: `deps` is not a session.
     """
     _check(deps)
     kernel = deps.state.kernel
     if PLUGIN in kernel.active:
         return kernel.context(PLUGIN).options(UploadsOptions)
     if deps.state.bound is None:
-        return UploadsOptions()  # of a kernel that is yet to come
+        return UploadsOptions()  # the kernel does not exist yet
     raise UploadError(
-        "the session's kernel has no plugin uploads, so no model would be told of the file; `deep plugins list` "
-        "shows why"
+        "the session's kernel has no plugin uploads, so no model would see the file; `deep plugins list` shows why"
     )
 
 
 def _check(deps: object) -> None:
     if not isinstance(deps, DeepAgentDeps):
         raise TypeError(
-            f"deps is the session that the files are for, and got {type(deps).__name__}. Make one a conversation: "
+            f"deps must be a session, not {type(deps).__name__}. Create one per conversation: "
             "deps = deep_core.create_default_deps()"
         )
 
 
 def backend_of(deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
-    """The session's backend.
+    """Return the session's backend.
 
     Raises:
         UploadError: it has none yet.
     """
     if deps.backend is None:
         raise UploadError(
-            "this session has no backend yet: the agent gives it one at its first run. Name the agent, "
-            "upload_file(deps, name, data, agent=agent), or give a backend: "
+            "this session has no backend yet: the agent sets it at its first run. Pass the agent, "
+            "upload_file(deps, name, data, agent=agent), or a backend: "
             "create_default_deps(deep_backends.local_backend('.'))"
         )
     return deps.backend

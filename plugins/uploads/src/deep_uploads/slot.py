@@ -1,4 +1,4 @@
-"""Where a session's uploads are kept."""
+"""The slots of a session's uploads."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["IN_FLIGHT", "UPLOADS", "InFlight"]
 
 
 class InFlight:
-    """Uploads of one session that are on their way: they count against its limits as if they were there.
+    """A session's uploads in progress, which count against its limits.
 
     Attributes:
-        files: how many.
-        size: bytes so far.
-        lock: held while counts or the slot are compared and changed; threads may share a session.
+        files: their number.
+        size: their bytes so far.
+        lock: protects the counts and the slot; threads may share a session.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ def _empty() -> dict[str, UploadedFile]:
 
 
 UPLOADS: StateSlot[dict[str, UploadedFile]] = StateSlot("uploads", _type, _empty, child="share")
-"""The slot: path -> upload, in the order of arrival. Subagents see their parent's."""
+"""The slot: path -> upload, in order of arrival. Subagents see their parent's."""
 
 IN_FLIGHT: StateSlot[InFlight] = StateSlot("uploads_in_flight", InFlight, InFlight, child="share", persist=False)
-"""What is on its way; nothing is, in a session that was just loaded."""
+"""Uploads in progress; none in a session that was just loaded."""

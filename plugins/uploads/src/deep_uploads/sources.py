@@ -1,4 +1,4 @@
-"""Where an upload comes from: bytes, a file, or an async stream; always read in pieces of about one size."""
+"""Read an upload from bytes, a file, or an async stream, in pieces of about one size."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import anyio.to_thread
 __all__ = ["PIECE", "Data", "Source"]
 
 PIECE = 1024 * 1024
-"""Bytes of a piece: large enough that hopping to a thread for each costs little, and all that is in memory."""
+"""Bytes of a piece: large enough that a hop to a thread for each costs little, and all that is in memory."""
 
 Data: TypeAlias = bytes | bytearray | memoryview | Path | AsyncIterable[bytes]
-"""What can be uploaded: bytes; a file of this machine, which is streamed; an async iterable, which is used up."""
+"""The content of an upload: bytes; a file of this machine, which is streamed; or an async iterable."""
 
 
 class Source:
     """The content of one upload.
 
     Attributes:
-        error: what the source raised, if it did: the caller's own error, not the backend's.
+        error: an error that the source raised: the caller's, not the backend's.
 
     Raises:
-        TypeError: `data` is none of `Data`.
+        TypeError: `data` is not `Data`.
     """
 
     def __init__(self, data: Data) -> None:
@@ -39,10 +39,10 @@ class Source:
         self.error: BaseException | None = None
 
     async def size(self) -> int | None:
-        """Bytes that are to be expected, before any is read; None where it cannot be told.
+        """The expected bytes before reading; None if unknown.
 
         Raises:
-            OSError: the file is missing or cannot be looked at.
+            OSError: the file is missing or cannot be read.
         """
         if isinstance(self._data, bytes | bytearray):
             return len(self._data)
@@ -53,7 +53,7 @@ class Source:
         return None
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The content: pieces of `PIECE` bytes or a little more, the last one as it comes; none where it is empty."""
+        """Yield the content: pieces of `PIECE` bytes or slightly more, the last one shorter; none if it is empty."""
         try:
             if isinstance(self._data, Path):
                 async with aclosing(_from_file(self._data)) as pieces:
@@ -80,7 +80,7 @@ async def _from_file(path: Path) -> AsyncGenerator[bytes, None]:
         while piece := await anyio.to_thread.run_sync(partial(file.read, PIECE)):
             yield piece
     finally:
-        # Waits for a read that a cancelled caller left running in its thread: a buffered file has a lock.
+        # Waits for a read that a cancelled caller left in its thread: a buffered file has a lock.
         file.close()
 
 
@@ -89,7 +89,7 @@ def _open(path: Path) -> IO[bytes]:
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):
-            raise IsADirectoryError(f"{path} is a directory: upload its files one by one, or an archive of it")
+            raise IsADirectoryError(f"{path} is a directory: upload each of its files, or an archive of it")
         if not stat.S_ISREG(mode):
             raise OSError(f"{path} is not a regular file")
         return os.fdopen(fd, "rb")
@@ -99,13 +99,13 @@ def _open(path: Path) -> IO[bytes]:
 
 
 async def _gathered(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """Small chunks joined, large ones cut."""
+    """Join small chunks and split large ones."""
     iterator = chunks.__aiter__()
     buffer = bytearray()
     try:
         async for chunk in iterator:
             if not isinstance(chunk, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError(f"the stream of an upload gave {type(chunk).__name__}, not bytes")
+                raise TypeError(f"the upload's stream yielded {type(chunk).__name__}, not bytes")
             if not buffer and type(chunk) is bytes and len(chunk) == PIECE:
                 yield chunk
                 continue
@@ -122,6 +122,6 @@ async def _gathered(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]
 
 
 async def _close(iterator: AsyncIterator[bytes]) -> None:
-    """Let a generator of the caller's run its own `finally` now, not when it is collected."""
+    """Let a generator of the caller run its `finally` now, not at garbage collection."""
     if isinstance(iterator, AsyncGenerator):
         await cast("AsyncGenerator[bytes, None]", iterator).aclose()

@@ -1,4 +1,4 @@
-"""Uploading: into the workspace first, then into the session; a failure leaves nothing in either."""
+"""Upload a file: first to the workspace, then to the session; a failure leaves nothing in either."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["run_with_files", "upload_file"]
 Output = TypeVar("Output")
 UPLOAD_DIR = "/uploads"
 CLEAN_UP_SECONDS = 30
-"""Time that a backend has to remove what a failed write left, while a cancellation waits."""
+"""Seconds for a backend to remove a failed write, while a cancellation waits."""
 
 
 async def upload_file(
@@ -47,32 +47,32 @@ async def upload_file(
     upload_dir: str = UPLOAD_DIR,
     agent: Agent[Any, Any] | None = None,
 ) -> UploadedFile:
-    """Put a file into the session's workspace, and tell the model at its next request that it is there.
+    """Put a file into the session's workspace; the model sees it listed at its next request.
 
-    The bytes are stored as they are. A name that is taken becomes `name-2.csv`: nothing is written over. Files and
-    streams pass in pieces of 1 MiB where the backend streams (`SupportsStreamWrite` of deep-backends); elsewhere
-    what is above the option `whole_bytes` is refused.
+    The bytes are stored unchanged. If the name is taken it becomes `name-2.csv`: nothing is overwritten. Files and
+    streams pass in pieces of 1 MiB if the backend streams (`SupportsStreamWrite` of deep-backends); else
+    uploads above the option `whole_bytes` are rejected.
 
     Args:
         deps: the session.
-        name: as the user calls the file; it is made safe (`deep_uploads.names.safe_name`).
-        data: bytes; a `pathlib.Path`, which is read in worker threads; or an async iterable of bytes, which is used
-            up, also by an upload that fails.
+        name: the user's name of the file; it is made safe (`deep_uploads.names.safe_name`).
+        data: bytes; a `pathlib.Path`, which is read in worker threads; or an async iterable of bytes, which is
+            consumed, even by an upload that fails.
         upload_dir: a directory of the workspace. A leading slash means its working directory, in every backend;
-            an absolute path below that, or one that a composite backend has a mount at, is taken as it is.
-        agent: whose session this is: its backend is used where `deps.backend` is None, and its options. Without it
-            the options are those of the configuration.
+            an absolute path below that, or one at which a composite backend has a mount, is used unchanged.
+        agent: the session's agent: its backend is used if `deps.backend` is None, and its options. Without it
+            the options are the configuration's.
 
     Returns:
-        What is known of it, as it is in `deps.uploads`; `.path` is what file tools take.
+        The upload's record, as in `deps.uploads`; `.path` is its path for file tools.
 
     Raises:
-        UploadLimitError: it is too large for one of the options, or one too many.
+        UploadLimitError: it exceeds the limit of an option.
         UploadError: the session has no backend, the backend failed, or the agent or the session's kernel has no
             plugin `uploads`.
         ConfigError: the configuration of the plugin is wrong.
         TypeError: the name or the data is of another type.
-        Exception: whatever the stream raised, unchanged; `OSError` where a `Path` cannot be read.
+        Exception: any error of the stream, unchanged; `OSError` if a `Path` cannot be read.
     """
     options = enter(agent, deps) if agent is not None else limits_of(deps)
     return await _Upload(deps, safe_name(name), Source(data), options).run(upload_dir)
@@ -90,19 +90,19 @@ async def run_with_files(
     """Upload files, then run the agent on a query.
 
     Args:
-        agent: made by `create_deep_agent`.
+        agent: from `create_deep_agent`.
         query: the user's prompt.
-        deps: the session; its backend may be None, then it gets the agent's.
-        files: names and contents, uploaded in order: all of them, or, where one fails, none.
+        deps: the session; if its backend is None, it gets the agent's.
+        files: names and contents, uploaded in order: all of them or, if one fails, none.
         upload_dir: as in `upload_file`.
-        **run: passed on to `agent.run`: `message_history`, `usage_limits`, ….
+        **run: arguments of `agent.run`: `message_history`, `usage_limits`, ….
 
     Returns:
         The run's output.
 
     Raises:
-        UploadError, TypeError, Exception: as `upload_file`; or what the run raises, and then the uploads stay.
-        TypeError: `files` has something else than pairs; nothing is uploaded then.
+        UploadError, TypeError, Exception: as `upload_file`; or an error of the run, and then the uploads stay.
+        TypeError: `files` has an item that is not a pair; nothing is uploaded then.
     """
     options = enter(agent, deps)
     done: list[UploadedFile] = []
@@ -120,15 +120,15 @@ async def run_with_files(
 def _pair(item: object) -> tuple[str, Data]:
     if not isinstance(item, tuple | list) or len(cast("list[Any]", item)) != 2:
         raise TypeError(
-            f"files is a list of names and contents, and {item!r:.80} is in it. Give: files=[('a.csv', b'…')]; of a "
-            "dictionary its items: files=contents.items()"
+            f"files is a list of names and contents, not of {item!r:.80}. Pass files=[('a.csv', b'…')]; for a "
+            "dictionary: files=contents.items()"
         )
     name, data = cast("list[Any]", item)
     return name, data
 
 
 async def _take_back(deps: DeepAgentDeps[Any], uploads: Iterable[UploadedFile], error: BaseException) -> None:
-    # The session first, all of it: nothing is awaited, so no cancellation comes between.
+    # The session first, without an await, so that no cancellation comes between.
     for upload in uploads:
         deps.state[UPLOADS].pop(upload.path, None)
     files = workspace_of(backend_of(deps))
@@ -137,17 +137,17 @@ async def _take_back(deps: DeepAgentDeps[Any], uploads: Iterable[UploadedFile], 
 
 
 async def _removed(files: Workspace, path: str, error: BaseException) -> None:
-    """Remove a file in spite of a cancellation; where that fails, `error` says that it is still there."""
+    """Remove a file despite a cancellation; if that fails, add it to `error` as a note."""
     try:
         with anyio.fail_after(CLEAN_UP_SECONDS, shield=True):
             if await files.exists(path):
                 await files.remove(path)
-    except Exception as failure:  # noqa: BLE001 - `error` is what went wrong, and it goes on to the caller
-        error.add_note(f"and what was written of it could not be removed from {path}: {failure!r}")
+    except Exception as failure:  # noqa: BLE001 - the caller gets `error`, the first one
+        error.add_note(f"and the partial file {path} could not be removed: {failure!r}")
 
 
 class _Upload:
-    """One upload on its way."""
+    """One upload."""
 
     def __init__(self, deps: DeepAgentDeps[Any], name: str, source: Source, options: UploadsOptions) -> None:
         self._deps = deps
@@ -168,7 +168,7 @@ class _Upload:
                 taken = {folded(path) for path in self._deps.state[UPLOADS].copy()}
                 async with FreeName(place, self._name, taken) as free:
                     await self._write(place, free)
-                    # From here to the slot there is no await: whoever cancels finds both done, or neither.
+                    # No await from here to the slot: a cancellation finds both done, or neither.
                     return self._record(place, free.path, self._measured)
             except UploadError:
                 raise
@@ -176,19 +176,18 @@ class _Upload:
                 if error is self._source.error:
                     raise
                 why = "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
-                raise UploadError(f"{self._name}: nothing was uploaded, the backend failed: {why}") from error
+                raise UploadError(f"{self._name}: not uploaded, the backend failed: {why}") from error
 
-    # -- limits --------------------------------------------------------------------------------------------------
+    # -- limits --------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _counting(self) -> AsyncGenerator[None, None]:
-        """Count against the session's limits what is on its way."""
+        """Count the upload in progress against the session's limits."""
         flight, most = self._flight, self._options.max_files
         with flight.lock:
             if len(self._deps.state[UPLOADS]) + flight.files >= most:
                 raise UploadLimitError(
-                    f"{self._name}: this session has as many uploads as it may have, {most}; to make room, forget one: "
-                    "del deps.uploads[path]",
+                    f"{self._name}: this session has the maximum of {most} uploads; remove one: del deps.uploads[path]",
                     option="max_files",
                     allowed=most,
                 )
@@ -202,7 +201,7 @@ class _Upload:
                 self._counted = 0
 
     def _check(self, size: int, place: Place) -> None:
-        """Refuse what is too large, told by its size or by what has come of it so far."""
+        """Reject an upload that is too large, by its size or by the bytes so far."""
         options, flight = self._options, self._flight
         if size > options.max_file_bytes:
             self._refuse(size, "a file may have", "max_file_bytes", options.max_file_bytes)
@@ -229,7 +228,7 @@ class _Upload:
             allowed=allowed,
         )
 
-    # -- writing -------------------------------------------------------------------------------------------------
+    # -- writing -------------------------------------------------------------------------------------------------------
 
     async def _pieces(self, place: Place) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._source.pieces()) as pieces:
@@ -257,8 +256,8 @@ class _Upload:
         try:
             await asyncio.shield(writing)
         except BaseException as error:
-            # Nothing was there before, and this backend promises nothing about what a failed write leaves. A thread of
-            # its own goes on after a cancellation, and would write behind the removal.
+            # The file is new, and this backend may leave part of it after a failure. Its thread
+            # continues after a cancellation, and would write after the removal.
             with anyio.move_on_after(CLEAN_UP_SECONDS, shield=True):
                 await asyncio.wait([writing])
             writing.cancel()
@@ -276,11 +275,11 @@ class _Upload:
             async for piece in rest:
                 yield piece
             await self._finish()
-            # The last moment: what streams cannot also be guarded, and this may have taken minutes.
+            # Check at the end: a stream cannot be guarded too, and it may have taken minutes.
             if await place.files.exists(path):
                 raise UploadError(
-                    f"{self._name}: {place.shown(path)} was written by someone else meanwhile, and is left as it is; "
-                    "upload again, under another name"
+                    f"{self._name}: {place.shown(path)} was written by another program meanwhile and is unchanged; "
+                    "upload again under another name"
                 )
 
         async with aclosing(chunks()) as stream:

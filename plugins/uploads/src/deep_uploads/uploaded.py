@@ -1,4 +1,4 @@
-"""What is known of a file that a user handed over."""
+"""The record of an upload."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ __all__ = ["UploadedFile"]
 
 @dataclass(frozen=True)
 class UploadedFile:
-    """What is known of an upload. Nothing of its content is in here.
+    """The record of an upload, without its content.
 
     Attributes:
         name: the file's name in the workspace, made safe and unique.
-        path: where it is: relative to the workspace's working directory, or absolute where it lies outside of that.
+        path: relative to the workspace's working directory, or absolute if outside of it.
         size: in bytes.
-        line_count: of a text, as `read_file` counts lines; None for what is no text.
-        mime_type: of the content as far as it tells itself, else by the name.
-        encoding: of a text, as a name of Python's codecs; None for what is no text. A guess where it is neither
-            UTF-8 nor begins with a byte order mark.
+        line_count: of a text, as `read_file` counts lines; None if it is not text.
+        mime_type: from the content if it identifies itself, else from the name.
+        encoding: of a text, as a name of Python's codecs; None if it is not text. A guess unless it is
+            UTF-8 or begins with a byte order mark.
         sha256: of the content, in hexadecimal.
         uploaded_at: when, in UTC.
-        mismatch: what the content is where the name says otherwise (`named .png, content is a PDF document`).
+        mismatch: the real format if the name contradicts it (`named .png, content is a PDF document`).
     """
 
     name: str
