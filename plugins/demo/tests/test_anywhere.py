@@ -59,7 +59,7 @@ async def test_tests_that_fail_for_another_reason_are_reported(make_agent: Maker
     (tmp_path / "test_other.py").write_text(body)
     result = await make_agent(tmp_path, interrupt_on=False).run("go", deps=create_default_deps())
     assert "1 of 1 tests fail: test_it" in result.output
-    assert "for a reason that this script does not know" in result.output
+    assert "for a reason unknown to this script" in result.output
     assert (tmp_path / "test_other.py").read_text() == body
 
 
@@ -69,7 +69,7 @@ async def test_a_second_prompt_is_a_new_tour_of_what_is_there_now(make_agent: Ma
     done = snapshot(project)
     second = await agent.run("And again.", deps=deps, message_history=first.all_messages())
     assert "all 6 tests pass" in second.output
-    assert "Mended" not in second.output
+    assert "Fixed" not in second.output
     changed = {path for path, data in snapshot(project).items() if done.get(path) != data}
     assert changed == {"NOTES.md"}
     ids = [p.tool_call_id for m in second.all_messages() for p in m.parts if isinstance(p, ToolCallPart)]

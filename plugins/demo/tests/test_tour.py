@@ -153,7 +153,7 @@ async def test_with_every_command_denied_it_mends_and_says_what_it_could_not_che
 async def test_with_every_edit_denied_nothing_changes(make_agent: Maker, project: Path) -> None:
     agent = make_agent(project, interrupt_on={"edit_file": True, "write_file": True, "execute": False})
     output, _, _ = await resume(agent, create_default_deps(), lambda name: False)
-    assert "Could not mend invoices/money.py: edit_file was denied" in output
+    assert "Could not fix invoices/money.py: edit_file was denied" in output
     for path in ("README.md", "CHANGELOG.md", "invoices/money.py"):
         assert (project / path).read_bytes() == sample(path)
     assert not (project / "docs").exists()
@@ -181,7 +181,7 @@ async def test_without_the_todo_plugin_it_works_without_a_plan(
 async def test_with_no_tools_at_all_it_says_so(make_agent: Maker, project: Path) -> None:
     agent = make_agent(project, without=["filesystem", "todo"], interrupt_on=False)
     result = await agent.run(PROMPT, deps=create_default_deps())
-    assert "offered: none at all" in result.output
+    assert "available: none" in result.output
 
 
 TOOLS = ["ls", "glob", "grep", "read_file", "edit_file", "write_file", "execute", "write_todos"]
@@ -214,7 +214,7 @@ async def test_a_refused_edit_is_repeated_after_reading_again(make_agent: Maker,
     assert "round_cents(Decimal(text) * 100)" in text
     assert text.endswith("# a person was here\n")
     assert "What I could not do" not in output
-    assert asked.count("edit_file") == 6, "mend twice, the changelog, three items"
+    assert asked.count("edit_file") == 6, "fix twice, the changelog, three items"
 
 
 async def test_a_prefix_on_the_tools_does_not_disturb_it(make_agent: Maker, project: Path, tests_pass: Passes) -> None:

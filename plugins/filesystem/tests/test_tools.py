@@ -159,7 +159,7 @@ async def test_grep_refuses_what_it_cannot_search(session: Any) -> None:
     assert "invalid regular expression" in await session.failed("grep", "(")
     assert "searches line by line" in await session.failed("grep", "a\\nb")
     assert "pattern is empty" in await session.failed("grep", "")
-    assert "without its" in await session.failed("grep", "a", ".", "{a")
+    assert "without" in await session.failed("grep", "a", ".", "{a")
     assert await session.ok("grep", "a") == "No matches for 'a' in the working directory."
 
 
@@ -210,7 +210,7 @@ async def test_execute(root: Path, new_session: Any) -> None:
     assert stored is not None
     assert (root / stored[1]).read_text() == whole
     message = await session.failed("execute", "echo begun; sleep 30", timeout=3)
-    assert message == "Stopped after 3 s (the longest is 5). Output so far:\nbegun"
+    assert message == "Stopped after 3 s (the maximum is 5). Output so far:\nbegun"
     assert "at least 1" in await session.failed("execute", "true", timeout=0)
     assert "more than 10,485,760 bytes" in await session.failed("execute", "yes | head -c 11000000")
 

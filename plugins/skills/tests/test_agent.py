@@ -88,7 +88,7 @@ async def test_a_skill_is_not_injected_twice_but_again_after_it_changed(
     texts = results(result.all_messages())
     given = ["# Skill" in text for text in texts]
     assert (sum(given[:2]), given[2:]) == (1, [False, False, True]), "one of the two side by side"
-    assert sum("in use already" in text for text in texts) == 3
+    assert sum("already in use" in text for text in texts) == 3
     assert "Second text." in texts[4]
 
 
@@ -150,7 +150,7 @@ async def test_two_sessions_on_one_agent_never_see_each_others_skills(
     assert [list(deps.state[SKILLS]) for deps in (one, two)] == [["alpha"], ["beta"]]
     for run, other in zip(runs, ("beta", "alpha"), strict=True):
         assert f"canary-{other}" not in str(run.all_messages())
-        assert "in use already" in results(run.all_messages())[3]
+        assert "already in use" in results(run.all_messages())[3]
     assert one.clone_for_subagent().state[SKILLS] == {}
     again = kernel.load_deps(one.dump())
     assert again.state[SKILLS] == one.state[SKILLS]
@@ -250,7 +250,7 @@ async def test_broken_files_are_told_once_each_and_stop_nothing(
     line = f"{broken / 'SKILL.md'}:3: the frontmatter is not YAML: found unexpected end of stream"
     assert [text.count(line) for text in results(result.all_messages())] == [1, 1]
     assert "- fine (project)" in results(result.all_messages())[0]
-    assert [record.message for record in caplog.records if "broken" in record.message] == [f"{line} (left out)"]
+    assert [record.message for record in caplog.records if "broken" in record.message] == [f"{line} (skipped)"]
 
 
 async def test_a_models_mistakes_are_answered(project: Path, skill: Write, make_agent: Maker, results: Results) -> None:

@@ -298,7 +298,7 @@ async def test_what_is_stored_and_does_not_load_is_a_failed_result(
     first = await agent.run("go", deps=deps)
     next(iter(deps.state[PAUSED].values())).conversation = '{"messages": 3}'
     done = await go_on(agent, first, deps)
-    assert "what was stored of it does not load" in done.output
+    assert "its stored state is not readable" in done.output
     assert (tools.ran, deps.state[PAUSED]) == ([], {})
 
 
@@ -355,7 +355,7 @@ async def test_a_decision_that_speaks_of_one_call_only_denies_the_other(
     answers = decide(asked(first), {"c1": True, "c2": True})
     del answers.metadata["t1"]["subagent_decisions"]["c2"]
     done = await go_on(agent, first, deps, answers)
-    assert "denied:Nobody decided on this call" in done.output
+    assert "denied:This call got no decision" in done.output
     assert [args["path"] for _, args in tools.ran] == ["a"]
 
 

@@ -57,7 +57,7 @@ async def test_of_five_side_by_side_each_call_gets_exactly_one_result(make_agent
     assert so_far["fine"][1] == "all is well"
     assert "RuntimeError: the disk is on fire" in so_far["raises"][1]
     assert "did not finish within 5 seconds" in so_far["hangs"][1]
-    assert "the 4 requests" in so_far["spends"][1]
+    assert "its limit of 4 requests" in so_far["spends"][1]
     assert all("Give it a smaller or clearer task" in text for outcome, text in so_far.values() if outcome == "failed")
 
     done = await agent.run(
@@ -125,7 +125,7 @@ async def test_a_pause_does_not_refill_the_budget(make_agent: MakeAgent, deps: A
             deferred_tool_results=result.output.build_results(approve_all=True),
         )
     assert rounds == 3
-    assert "the 3 requests" in result.output
+    assert "its limit of 3 requests" in result.output
 
 
 async def test_a_model_that_talks_nonsense_ends_its_own_run_only(make_agent: MakeAgent, deps: Any) -> None:
@@ -157,8 +157,7 @@ async def test_a_call_that_is_answered_outside_fails_in_a_subagent_and_it_goes_o
     cast = Cast({"go": [task("work", "t1"), say_results], "work": [call("outside", "o"), say_results]})
     result = await make_agent(cast.model, tools=[outside]).run("go", deps=deps)
     assert result.output == (
-        "success:failed:This tool is answered outside of the run, and that cannot be done in a subagent: leave it to "
-        "your caller."
+        "success:failed:This tool runs outside of the agent, which a subagent cannot do: leave it to your caller."
     )
 
 

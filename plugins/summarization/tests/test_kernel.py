@@ -40,7 +40,7 @@ from tests.stubs.wire import wire_prefix
 pytestmark = pytest.mark.anyio
 MakeAgent = Callable[..., Agent[Any, Any]]
 NO_LIMIT = UsageLimits(request_limit=None)
-ASKED = "Your text will take its place"
+ASKED = "Your text will replace it"
 
 
 class Talker(FunctionModel):
@@ -136,7 +136,7 @@ async def test_at_the_wire_only_the_summarised_request_begins_anew(
     assert all(diff.path.startswith("messages[") for diff in broken), [str(diff) for diff in broken]
     assert all("You are terse." in json.dumps(body) for body in bodies)
     assert "first_request" not in json.dumps(bodies), "notes are not sent"
-    assert "a summary that a model wrote" in json.dumps(bodies[-1])
+    assert "Summary by a model" in json.dumps(bodies[-1])
     assert "What happened so far." in json.dumps(bodies[-1])
 
 

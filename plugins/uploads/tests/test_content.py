@@ -108,7 +108,7 @@ EXE = b"MZ\x90\0\x03\0\0\0"
         ("a.txt", EXE, "application/vnd.microsoft.portable-executable", "named .txt, content is a Windows program"),
         ("a.csv", PNG, "image/png", "named .csv, content is a PNG image"),
         ("a.png", b"just text\n", "text/plain", "named .png, content is text"),
-        ("a.png", b"\0\x01\x02\x03", "application/octet-stream", "named .png, content is no such format"),
+        ("a.png", b"\0\x01\x02\x03", "application/octet-stream", "named .png, content is another format"),
         ("a.jpg", b"<html><script>alert(1)</script>", "text/html", "named .jpg, content is an HTML page"),
         ("a.jpg", b"<?xml version='1.0'?><svg onload='x'>", "image/svg+xml", "named .jpg, content is an SVG image"),
         ("a.svg", b"<svg xmlns='x'/>", "image/svg+xml", None),

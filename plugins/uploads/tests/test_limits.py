@@ -51,7 +51,7 @@ async def test_the_number_of_uploads_is_limited_and_can_be_made_room_in(limited:
     deps = limited(local_backend(root), max_files=2)
     for name in "ab":
         await upload_file(deps, name, b"x")
-    with pytest.raises(UploadLimitError, match=r"c: .* as many uploads as it may have, 2; .*del deps\.uploads\[path\]"):
+    with pytest.raises(UploadLimitError, match=r"c: .* the maximum of 2 uploads; .*del deps\.uploads\[path\]"):
         await upload_file(deps, "c", b"x")
     del deps.uploads["uploads/a"]
     await upload_file(deps, "c", b"x")

@@ -162,7 +162,7 @@ async def test_a_path_that_cannot_be_read_raises_its_own_error(
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(FileNotFoundError):
         await upload_file(deps, "a", tmp_path / "missing")
-    with pytest.raises(IsADirectoryError, match="upload its files one by one"):
+    with pytest.raises(IsADirectoryError, match="upload each of its files"):
         await upload_file(deps, "a", tmp_path)
     with pytest.raises(OSError, match="not a regular file"):
         await upload_file(deps, "a", tmp_path / "fifo")
@@ -259,7 +259,7 @@ async def test_a_link_that_leads_out_is_refused(deps: Deps, root: Path, tmp_path
     (tmp_path / "outside").mkdir()
     (root / "uploads").symlink_to(tmp_path / "outside")
     for data in (b"small", stream(b"x" * (PIECE + 1))):
-        with pytest.raises(UploadError, match=r"nothing was uploaded.*outside the workspace"):
+        with pytest.raises(UploadError, match=r"not uploaded.*outside the workspace"):
             await upload_file(deps, "a.txt", data)
     assert list((tmp_path / "outside").iterdir()) == []
     assert deps.uploads == {}
@@ -296,7 +296,7 @@ async def test_a_stream_that_fails_leaves_nothing_and_its_error_is_the_callers(
 async def test_a_backend_that_fails_half_way_leaves_nothing(kernel: Kernel) -> None:
     backend = Plain(fail_at="bad")
     deps = create_default_deps(backend, kernel=kernel)
-    with pytest.raises(UploadError, match=r"bad\.txt: nothing was uploaded.*No space left") as caught:
+    with pytest.raises(UploadError, match=r"bad\.txt: not uploaded.*No space left") as caught:
         await upload_file(deps, "bad.txt", b"x" * 100)
     assert isinstance(caught.value.__cause__, OSError)
     assert backend.inner.snapshot() == {}
@@ -309,7 +309,9 @@ async def test_what_cannot_be_removed_is_told(kernel: Kernel) -> None:
             raise ConnectionError("the environment is gone")
 
     deps = create_default_deps(Gone(fail_at="bad"), kernel=kernel)
-    with pytest.raises(UploadError, match=r"No space left.*could not be removed from /box/uploads/bad\.txt"):
+    with pytest.raises(
+        UploadError, match=r"No space left.*the partial file /box/uploads/bad\.txt could not be removed"
+    ):
         await upload_file(deps, "bad.txt", b"x" * 100)
     assert deps.uploads == {}
 
@@ -425,7 +427,7 @@ async def test_someone_who_takes_the_name_meanwhile_keeps_the_file(deps: Deps, r
         (root / "uploads/a.bin").write_bytes(b"theirs")
         yield b"y"
 
-    with pytest.raises(UploadError, match=r"uploads/a\.bin was written by someone else meanwhile"):
+    with pytest.raises(UploadError, match=r"uploads/a\.bin was written by another program meanwhile"):
         await upload_file(deps, "a.bin", slow())
     assert (root / "uploads/a.bin").read_bytes() == b"theirs"
     assert [p.name for p in (root / "uploads").iterdir()] == ["a.bin"]

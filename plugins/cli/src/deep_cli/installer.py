@@ -365,7 +365,7 @@ def rewrite_pip(target: Target, text: str, plugins: Collection[str]) -> str:
 
 
 def rewrite_pip_here(text: str) -> str:
-    """Call `mend` for this environment, if the text has a pip command."""
+    """Call `rewrite_pip` for this environment, if the text has a pip command."""
     if PIP.search(text) is None:
         return text
     plugins = {canonical(candidate.record.distribution or "") for candidate in scan()}

@@ -58,7 +58,7 @@ class _Tour:
     readme: Readme = field(default_factory=Readme)
     before: TestRun | None = None
     after: TestRun | None = None
-    mended: str = ""
+    fixed: str = ""
     written: list[str] = field(default_factory=list[str])
     plan_changed: bool = False
     plan_refused: bool = False
@@ -69,7 +69,7 @@ class _Tour:
         self._phase(LOOK)
         yield from self._look()
         self._phase(FIX, over=LOOK, well=bool(self.names or self.paths))
-        well = yield from self._mend()
+        well = yield from self._fix()
         self._phase(WRITE, over=FIX, well=well)
         yield from self._write_down()
         self._phase(CHECK, over=WRITE, well=bool(self.written))
@@ -99,7 +99,7 @@ class _Tour:
             todo = f" {_many(len(self.readme.open_items), 'open item')} in its list." if self.readme.open_items else ""
             self.done.append(f"Looked around: {what}.{title}{todo}")
 
-    def _mend(self) -> Part[bool]:
+    def _fix(self) -> Part[bool]:
         if self._has_tests():
             self.before = yield from self._test("The tests will tell what is wrong.")
             if self.before is not None:
@@ -122,19 +122,19 @@ class _Tour:
         thought = f"Line {repair.line} truncates the cents. It should round."
         result = yield from self._edit(path, repair.old, repair.new, thought)
         if result.ok:
-            self.mended = path
+            self.fixed = path
             self.done.append(f"Fixed {path}, line {repair.line}: {repair.old.strip()} -> {repair.new.strip()}")
         else:
-            self._note(result, "edit_file", f"mend {path}")
+            self._note(result, "edit_file", f"fix {path}")
         return result.ok
 
     def _write_down(self) -> Part[None]:
-        if self.mended:
+        if self.fixed:
             yield from self._change_changelog()
         page = next((path for path in self.readme.pages if path not in self.paths), None)
         if page is not None and self.readme.command:
             yield from self._write_usage(page)
-        elif not self.mended:
+        elif not self.fixed:
             yield from self._write_notes()
 
     def _change_changelog(self) -> Part[None]:
@@ -192,10 +192,10 @@ class _Tour:
         if "`" in item:
             return any(f"`{path}`" in item for path in self.written)
         # The item without a file is about the bug itself; only the tests show that it is fixed.
-        return "cent" in item and bool(self.mended) and self.after is not None and self.after.passed
+        return "cent" in item and bool(self.fixed) and self.after is not None and self.after.passed
 
     def _check(self) -> Part[bool]:
-        if self.mended and self._has_tests():
+        if self.fixed and self._has_tests():
             self.after = yield from self._test("Now the tests once more.")
             if self.after is not None:
                 self.done.append(f"Ran the tests again: {self.after}.")
