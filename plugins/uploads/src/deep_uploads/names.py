@@ -15,8 +15,8 @@ FALLBACK = "upload"
 """The name of a file whose own name has no usable character."""
 
 _SEPARATORS = re.compile(r"[/\\]")
-# Characters that Windows rejects in names (< > : " | ? *) and that a shell interprets; both quotes, so that a name
-# that is quoted carelessly in a command stays one argument.
+# Characters that Windows rejects in names (< > : " | ? *) and that a shell interprets; both quotes, so that a
+# name that is quoted carelessly in a command stays one argument.
 _REPLACED = frozenset("<>:\"|?*`$;&!'\\/")
 # Cc, Cf: control characters, bidirectional overrides, invisible ones. Cs, Co, Cn: no characters at all. Zl, Zp: lines.
 _DROPPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
