@@ -49,7 +49,7 @@ PLUGINS: list[Any] = [
     deep_todo,
     deep_uploads,
 ]
-ASKED = "Your text will take its place"
+ASKED = "Your text will replace it"
 """In every prompt for a summary, and nowhere else."""
 SMALL = {"max_input_tokens": many(9_000, 5_000)}
 """A window that fifty turns overflow several times, at the default trigger and keep."""

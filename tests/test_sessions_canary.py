@@ -58,7 +58,7 @@ from tests.stubs import Call
 SESSIONS, THREADS = many(40, 16), 4
 PATIENCE = 600
 """Seconds after which nobody comes any more: a bug of the test, or a session that hangs."""
-ASKED = "Your text will take its place"
+ASKED = "Your text will replace it"
 """In every prompt for a summary, and nowhere else."""
 CANARY = re.compile(r"kanari\d\d[a-z]{6}")
 KINDS = ("approved", "denied", "child asks", "left waiting", "cancelled")
