@@ -39,7 +39,7 @@ def types_of(context: AgentContext) -> dict[str, SubAgentConfig]:
         other = owners.setdefault(name, item.plugin)
         if other != item.plugin:
             raise PluginError(
-                f"two plugins have a subagent type {name!r}: {other} and {item.plugin}. Choose one:\n"
+                f"two plugins have a subagent type {name!r}: {other} and {item.plugin}. Choose one way out:\n"
                 f"  [plugins.{item.plugin}] enabled = false\n"
                 f"  your type {name!r} in [plugins.{context.plugin}] options.types, which replaces both",
                 plugin=context.plugin,
