@@ -1,4 +1,4 @@
-"""Provide a stand-in for a model, so that the examples run without a key. It plays answers one by one.
+"""Provide a stand-in for a model, so that the examples run without a key. It plays its answers in order.
 
 If you set DEEP_MODEL (`DEEP_MODEL=anthropic:claude-sonnet-4-5`), the examples use that model instead.
 """
@@ -20,9 +20,9 @@ Answer = str | Call | list[Call]
 
 
 def model(*answers: Answer) -> Model | str:
-    """Return the model in DEEP_MODEL, or one that gives these answers.
+    """Return the model of DEEP_MODEL, or one that gives these answers.
 
-    How far a conversation is, is read off its messages, so many conversations can use one model at once.
+    It reads its progress from the messages, so many conversations can use one model at once.
     """
     named = os.environ.get("DEEP_MODEL")
     if named:

@@ -29,7 +29,7 @@ def main() -> None:
         port=given.port,
         log_level="warning",
         ws_max_size=256 * 1024,
-        timeout_graceful_shutdown=3,  # seconds; open pages would hold it for ever
+        timeout_graceful_shutdown=3,  # seconds; open pages would keep it running
     )
 
 

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
 MESSAGE_CHARS = 20_000
 REASON_CHARS = 2_000
-# Nothing but our own files, no inline script, nobody's frame: what a model or a file says stays text.
+# Only our own files, no inline script, no frames: text of a model or a file stays text.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -56,21 +56,21 @@ HEADERS = {
 
 
 class Message(BaseModel, extra="forbid"):
-    """The user says something."""
+    """A message of the user."""
 
     type: Literal["message"]
     text: Annotated[str, Field(min_length=1, max_length=MESSAGE_CHARS)]
 
 
 class Said(BaseModel, extra="forbid"):
-    """What the user says of one call."""
+    """The user's decision about one call."""
 
     approve: bool
     reason: Annotated[str, Field(max_length=REASON_CHARS)] = ""
 
 
 class Decide(BaseModel, extra="forbid"):
-    """The user answers an approval: every question, by its path."""
+    """The user's answers to an approval: to every question, by its path."""
 
     type: Literal["decide"]
     approval: str
@@ -92,11 +92,11 @@ FromPage: TypeAdapter[Message | Decide | Stop] = TypeAdapter(
 
 
 def create_app(settings: Settings | None = None, model: Model | str | None = None) -> FastAPI:
-    """The application.
+    """Create the application.
 
     Args:
-        settings: by default those of `Settings`.
-        model: by default the one that DEEP_MODEL names, else the scripted one.
+        settings: default settings if None.
+        model: the model of DEEP_MODEL if None, else the scripted one.
     """
     chosen = settings or Settings()
 
@@ -107,8 +107,8 @@ def create_app(settings: Settings | None = None, model: Model | str | None = Non
         async with Kernel(plugins=[children]) as kernel:
             agent = kernel.create_agent(
                 model or os.environ.get("DEEP_MODEL") or scripted_model(),
-                interrupt_on={"write_file": True, "edit_file": True},  # beside `execute`, which asks by itself
-                # A command of a local session reaches the files of all others: none, unless there is one user only.
+                interrupt_on={"write_file": True, "edit_file": True},  # besides `execute`, which always asks
+                # A command of a local session can reach the files of all others, so it needs a single user.
                 tool_filter=None if chosen.backend == "docker" or chosen.execute else "~execute",
                 uploads={"max_file_bytes": chosen.max_upload_bytes},
             )
@@ -133,13 +133,13 @@ def create_app(settings: Settings | None = None, model: Model | str | None = Non
 
 
 def local_session(place: SessionPlace) -> WorkspaceBackend:
-    """A session's own directory."""
+    """Create a session's backend in its own directory."""
     assert place.root is not None
     return local_backend(place.root)
 
 
 async def guard(request: Request, call_next: Any) -> Response:
-    """Refuse what a page of another origin sends, put the headers on everything, and answer for what failed."""
+    """Reject requests from pages of another origin, set the headers, and report failures."""
     if request.method not in ("GET", "HEAD") and from_elsewhere(request):
         response: Response = JSONResponse({"error": "This came from a page of another site."}, 403)
     else:
@@ -153,7 +153,7 @@ async def guard(request: Request, call_next: Any) -> Response:
 
 
 def add_errors(app: FastAPI) -> None:
-    """Errors as `{"error": text}`."""
+    """Return errors as `{"error": text}`."""
 
     def told(status: int, text: str | None = None) -> Any:
         async def handler(request: Request, error: Exception) -> Response:
@@ -187,7 +187,7 @@ def sessions_of(connection: Request) -> Sessions:
 
 
 async def opened(session_id: str, request: Request) -> AsyncGenerator[LiveSession, None]:
-    """The session of a path, if it is the caller's."""
+    """Open the session of a path, if it is the caller's."""
     async with sessions_of(request).open(session_id, owner_of(request)) as live:
         yield live
 
@@ -197,7 +197,7 @@ OneSession = Annotated[LiveSession, Depends(opened)]
 
 
 def add_routes(app: FastAPI) -> None:
-    """The page, the interface below `/api`, and the socket."""
+    """Add the page, the interface below `/api`, and the socket."""
 
     @app.get("/")
     async def page(request: Request) -> Response:
@@ -243,7 +243,7 @@ def add_routes(app: FastAPI) -> None:
                 data = await Workspace(backend).read_bytes(path)
             except (OSError, ValueError, WorkspaceError) as error:
                 raise HTTPException(404, "There is no such file.") from error
-        # Saved, never shown: a page that the agent wrote must not run as one of this site's.
+        # Download, never show: a page written by the agent must not run as part of this site.
         headers = {"Content-Disposition": "attachment"}
         return Response(data, media_type="application/octet-stream", headers=headers)
 
@@ -264,7 +264,7 @@ def add_routes(app: FastAPI) -> None:
 
 
 async def converse(websocket: WebSocket, live: LiveSession) -> None:
-    """Tell a page what happens, and hear what it says, until it goes away. The run goes on without it."""
+    """Send events to a page and receive its messages until it disconnects. The run continues without it."""
     with live.watched() as events:
         told = asyncio.create_task(tell(websocket, events))
         heard = asyncio.create_task(hear(websocket, live))
@@ -280,14 +280,14 @@ async def converse(websocket: WebSocket, live: LiveSession) -> None:
 
 
 async def tell(websocket: WebSocket, events: asyncio.Queue[dict[str, Any] | None]) -> None:
-    """Send every event; hang up on a page that is too slow to take them."""
+    """Send every event; disconnect a page that is too slow."""
     while (event := await events.get()) is not None:
         await websocket.send_json(event)
     await websocket.close(1013, "too slow")
 
 
 async def hear(websocket: WebSocket, live: LiveSession) -> None:
-    """Do what the page says; what is wrong with that is told to this page only."""
+    """Handle the page's messages; report errors to this page only."""
     while True:
         try:
             said = FromPage.validate_json(await websocket.receive_text())
@@ -310,5 +310,5 @@ async def hear(websocket: WebSocket, live: LiveSession) -> None:
 
 
 async def refuse(websocket: WebSocket, code: str, text: str) -> None:
-    """Tell a page that what it said was not done."""
+    """Tell a page that its message was rejected."""
     await websocket.send_json({"type": "refused", "code": code, "text": text})

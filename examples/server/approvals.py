@@ -1,4 +1,4 @@
-"""What a person is asked before a call runs, with the diff of what it would change; and the way back of the answer."""
+"""Ask the user about calls, with a diff of what they would change, and read the answers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pydantic_ai.workspaces import Workspace, WorkspaceBackend, WorkspaceError
 __all__ = ["Approval", "Question", "Stale", "Verdict", "answers", "approval_of"]
 
 DIFF_CHARS = 200_000
-"""Characters of both versions; beyond it the arguments are shown as they are."""
+"""Maximum characters of both versions; above it the page shows the arguments."""
 
 
 class Verdict(TypedDict, total=False):
-    """What a person says of one call."""
+    """The user's decision about one call."""
 
     approve: bool
     reason: str
 
 
 class Question(TypedDict):
-    """One call that waits: enough to decide on it.
+    """One call that waits, with all that the user needs to decide.
 
     `path` names it: the call's id; for a subagent's, the ids of the calls above it and its own, with slashes.
-    `subagent` is who wants to make it, or None for the agent itself.
+    `subagent` is the type of the subagent that makes it, or None for the agent itself.
     """
 
     path: str
@@ -41,18 +41,18 @@ class Question(TypedDict):
 
 
 class Approval(TypedDict):
-    """All that a run waits for. Every question must be answered before it goes on."""
+    """All calls that a run waits for. The run continues once every question is answered."""
 
     id: str
     questions: list[Question]
 
 
 class Stale(ValueError):
-    """The answer is to something that is not asked, or not asked any more."""
+    """The answer belongs to a question that is not open."""
 
 
 async def approval_of(requests: DeferredToolRequests, backend: WorkspaceBackend) -> Approval:
-    """What to ask about the calls that a run ended with."""
+    """Build the approval for the output of a run."""
     calls = [
         {"args": call.args_as_dict()}
         | requests.metadata.get(call.tool_call_id, {})
@@ -67,7 +67,7 @@ async def _questions(
     calls: Iterable[Mapping[str, Any]], subagent: str | None, workspace: Workspace
 ) -> AsyncIterator[Question]:
     for call in calls:
-        if "subagent" in call:  # a `task` call waits because of calls below it: these are what is decided
+        if "subagent" in call:  # a `task` call waits for calls below it: decide those
             async for question in _questions(call["calls"], call["subagent"], workspace):
                 yield question
         else:
@@ -82,7 +82,7 @@ async def _questions(
 
 
 def answers(requests: DeferredToolRequests, asked: Approval, verdicts: Mapping[str, Verdict]) -> DeferredToolResults:
-    """What the run goes on with.
+    """Build the input with which the run continues.
 
     Raises:
         Stale: a question is not answered, or an answer has no question.
@@ -94,7 +94,7 @@ def answers(requests: DeferredToolRequests, asked: Approval, verdicts: Mapping[s
         for path, verdict in verdicts.items()
     }
     results = decide(requests, decisions)
-    # Tools that somebody outside executes: nobody does here, and the run must not wait for them.
+    # External calls: no one executes them here, and the run must not wait for them.
     results.calls.update({call.tool_call_id: "Nobody here executes this tool." for call in requests.calls})
     return results
 
@@ -105,9 +105,9 @@ def _refusal(reason: str) -> str:
 
 
 async def _diff(args: Mapping[str, Any], workspace: Workspace) -> str | None:
-    """What a call would change, told by the shape of its arguments, so that every plugin's file tool has it.
+    """Compute what a call would change from the shape of its arguments, for every plugin's file tool.
 
-    It compares as file tools do, which keep a file's line endings and its byte order mark, whatever the model writes.
+    Compares like file tools, which keep a file's line endings and byte order mark.
     """
     path = args.get("path")
     content, old, new = (_folded(args.get(name)) for name in ("content", "old_string", "new_string"))
@@ -119,7 +119,7 @@ async def _diff(args: Mapping[str, Any], workspace: Workspace) -> str | None:
         before = await _text(path, workspace)
         found = before.count(old) if before is not None and old else 0
         if before is None or not found or (found > 1 and not args.get("replace_all")):
-            return None  # it cannot work as it is written: the arguments say more than a diff
+            return None  # the edit would fail: its arguments say more than a diff
         after = before.replace(old, new)
     else:
         return None
@@ -134,7 +134,7 @@ def _folded(value: object) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    # Not splitlines: it takes a line separator or a form feed for a newline, and hides that one became the other.
+    # Not splitlines: it splits at a line separator or a form feed and would hide such changes.
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
@@ -144,4 +144,4 @@ async def _text(path: str, workspace: Workspace) -> str | None:
     except FileNotFoundError:
         return ""
     except (OSError, ValueError, WorkspaceError):
-        return None  # a folder, another encoding, too large, outside: the tool itself will say so
+        return None  # a folder, another encoding, too large, outside: the tool reports it

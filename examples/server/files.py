@@ -1,4 +1,4 @@
-"""The files of a workspace, as the page lists them."""
+"""List the files of a workspace for the page."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pydantic_ai.workspaces import FileEntry, Workspace, WorkspaceError
 __all__ = ["listing"]
 
 MOST = 500
-"""Files that are listed, and directories that are looked into; of more, the page says that there are more."""
+"""Maximum files to list, and directories to search; above it the page says that there are more."""
 
 
 async def listing(workspace: Workspace) -> dict[str, Any]:
-    """`{"files": [{"path", "size"}], "more": bool}`, directory by directory.
+    """Return `{"files": [{"path", "size"}], "more": bool}`, directory by directory.
 
-    Left out are names with a leading dot, names that are no Unicode, which no address can hold, directories that may
-    not be read, and what links to directories lead to: a link may lead in a circle.
+    Skips names with a leading dot, names that are not Unicode, unreadable directories, and links to directories,
+    which may form a cycle.
     """
     root = await workspace.realpath(".")
     files: list[dict[str, Any]] = []
@@ -47,9 +47,9 @@ async def _entries(workspace: Workspace, root: str, directory: str) -> Sequence[
     except (OSError, ValueError, WorkspaceError):
         if not directory:
             raise
-        return ()  # it may not be read, or is gone, or is a link that leads outside
+        return ()  # unreadable, removed, or a link that leads outside
 
 
 def _is_unicode(name: str) -> bool:
-    # Undecodable names arrive as surrogates from Python and as U+FFFD from a command's output.
+    # Undecodable names are surrogates in Python and U+FFFD in a command's output.
     return "\ufffd" not in name and not any("\ud800" <= char <= "\udfff" for char in name)

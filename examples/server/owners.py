@@ -1,4 +1,4 @@
-"""Who somebody is: the holder of a random token in a cookie. There are no accounts; put yours in its place."""
+"""Identify users by a random token in a cookie. There are no accounts; use yours instead."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ A_YEAR = 365 * 24 * 3600
 
 
 def owner_of(connection: HTTPConnection) -> str | None:
-    """What is stored as the owner of a session: the hash of the token; None where there is no token."""
+    """Return the owner of a session as stored: the hash of the token; None without one."""
     token = connection.cookies.get(COOKIE)
     return None if not token else hashlib.sha256(token.encode()).hexdigest()
 
 
 def give_token(connection: HTTPConnection, response: Response) -> str:
-    """Make whoever is at the other end an owner.
+    """Give a new user a token.
 
-    HttpOnly: no script of the page can read the token. SameSite=Lax: no other site's request carries it.
+    HttpOnly: no script of the page can read the token. SameSite=Lax: requests of other sites do not carry it.
     """
     token = secrets.token_urlsafe(32)
     secure = connection.url.scheme in ("https", "wss")
@@ -33,6 +33,6 @@ def give_token(connection: HTTPConnection, response: Response) -> str:
 
 
 def from_elsewhere(connection: HTTPConnection) -> bool:
-    """Whether a page of another origin made a browser send this. Browsers always name the origin; others need not."""
+    """Whether a page of another origin sent this. Browsers always send the origin; other clients need not."""
     origin = connection.headers.get("origin")
     return origin is not None and urlsplit(origin).netloc != connection.headers.get("host")

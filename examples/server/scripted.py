@@ -1,6 +1,6 @@
-"""The model that answers without a key: it does what it is told in a few fixed words, with the real tools.
+"""The model without a key: it understands a few fixed commands and uses the real tools.
 
-It keeps nothing between requests: how far a turn is, is read off the conversation, so it serves any number of sessions,
+It stores nothing between requests: it reads its progress from the conversation, so it serves any number of sessions,
 and subagents too.
 """
 
@@ -75,7 +75,7 @@ COMMANDS: list[tuple[str, Callable[..., list[Call]]]] = [
 
 
 def turn(messages: list[ModelMessage]) -> tuple[str, list[str], int]:
-    """What the user said last, what the tools have answered since, and how often the model has spoken since."""
+    """Return the user's last message, the tools' answers since, and the number of the model's answers since."""
     prompt, returned, spoken = "", list[str](), 0
     for message in messages:
         if isinstance(message, ModelResponse):
@@ -91,7 +91,7 @@ def turn(messages: list[ModelMessage]) -> tuple[str, list[str], int]:
 
 
 def step(messages: list[ModelMessage], info: AgentInfo) -> str | Call:
-    """The next tool call of the turn, or its last words."""
+    """Choose the next tool call of the turn, or its last words."""
     prompt, returned, spoken = turn(messages)
     if prompt.startswith("say "):
         return prompt.removeprefix("say ")
@@ -111,10 +111,10 @@ def step(messages: list[ModelMessage], info: AgentInfo) -> str | Call:
 
 
 def scripted_model(pause: float = 0.02) -> FunctionModel:
-    """The model.
+    """Create the model.
 
     Args:
-        pause: seconds between two words, so that one can see them come.
+        pause: seconds between two words, to show streaming.
     """
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

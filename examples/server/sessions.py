@@ -1,4 +1,4 @@
-"""The sessions that somebody has open or that work: one conversation each, many pages that watch it."""
+"""The sessions that are watched or at work: one conversation each, with any number of pages."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ __all__ = ["Busy", "Children", "LiveSession", "Missing", "Sessions", "TooMany"]
 
 logger = logging.getLogger(__name__)
 QUEUED = 2_000
-"""Events that a page may lag behind. One that lags more is let go, comes back, and is told everything anew."""
+"""Maximum events that a page may lag behind. One that lags more is disconnected, reconnects, and gets a snapshot."""
 TITLE_CHARS = 60
 
 
 class Missing(LookupError):
-    """There is no such session, or it is somebody else's: nobody is told which."""
+    """The session does not exist or is another user's; the error does not say which."""
 
 
 class Busy(RuntimeError):
-    """Not now: the session is at work, or waits for an answer."""
+    """The session is at work, or waits for an answer."""
 
 
 class TooMany(RuntimeError):
-    """This owner has as many sessions as one may have."""
+    """This owner has the maximum number of sessions."""
 
 
 class LiveSession:
-    """One session in memory: its state, its conversation, the run under way, and the pages that watch."""
+    """One session in memory: its state, its conversation, the current run, and the pages that watch it."""
 
     def __init__(self, row: Row, sessions: Sessions) -> None:
         self.id = row.id
@@ -69,7 +69,7 @@ class LiveSession:
     # -- watching ------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything that a page shows; what it is told later are changes to this."""
+        """Everything that a page shows; later events are changes to it."""
         return {
             "type": "snapshot",
             "id": self.id,
@@ -82,9 +82,9 @@ class LiveSession:
 
     @contextlib.contextmanager
     def watched(self) -> Generator[asyncio.Queue[dict[str, Any] | None], None, None]:
-        """A queue of what happens from now on, the snapshot first; None in it means that this page lags too far."""
+        """A queue of events that begins with the snapshot; None in it means that this page lags too far."""
         queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        # Copied: what is in the queue is sent later, and the changes until then come after it.
+        # A copy: it is sent later, and the changes until then follow it.
         queue.put_nowait(json.loads(json.dumps(self.snapshot())))
         self._pages.add(queue)
         try:
@@ -114,10 +114,10 @@ class LiveSession:
     # -- working -------------------------------------------------------------------------------------------------
 
     async def send(self, text: str) -> None:
-        """Begin to work on a message.
+        """Start to work on a message.
 
         Raises:
-            Busy: a run is under way, or a call waits for an answer.
+            Busy: a run is in progress, or a call waits for an answer.
         """
         if self.run is not None:
             raise Busy("The agent is still working: wait for it, or stop it.")
@@ -129,11 +129,11 @@ class LiveSession:
         self._start(text, None)
 
     async def decide(self, approval_id: str, verdicts: Mapping[str, Verdict]) -> None:
-        """Answer what waits, and go on.
+        """Answer the calls that wait, and continue.
 
         Raises:
-            Busy: a run is under way, or nothing waits, or something else than what was answered.
-            Stale: not each call was answered.
+            Busy: a run is in progress, or these calls do not wait.
+            Stale: not every call was answered.
         """
         requests = self.conversation.deferred_tool_requests
         if self.run is not None or self.approval is None or requests is None or self.approval["id"] != approval_id:
@@ -145,16 +145,16 @@ class LiveSession:
         self._start(None, results)
 
     def stop(self) -> None:
-        """End the run under way, if any; what it has done stays."""
+        """Stop the current run, if any; its changes remain."""
         if self._stop is not None:
             self._stop.set()
 
     async def upload(self, name: str, data: Data) -> UploadedFile:
-        """Put a file into the workspace; the agent is told of it with its next request."""
+        """Put a file into the workspace; the agent sees it listed at its next request."""
         async with self._sessions.workspaces.use(self.id) as backend:
             self.deps.backend = backend
             upload = await upload_file(self.deps, name, data, agent=self._sessions.agent)
-        if self.run is None:  # else the run stores it when it ends
+        if self.run is None:  # else the run stores it at its end
             await self._sessions.store.save(self.id, deps=self.deps.dump())
         self._tell({"type": "files"})
         return upload
@@ -167,12 +167,12 @@ class LiveSession:
 
     async def _work(self, prompt: str | None, results: DeferredToolResults | None) -> None:
         store = self._sessions.store
-        # A run has a hold on its session of its own: it goes on when the last page is closed.
+        # The run keeps its session in memory: it continues after the last page is closed.
         with self._sessions.held(self.id):
             waiting, self.approval = self.approval, None
             self._tell_state()
             try:
-                # Not the approval: if the server dies now, it must be asked again.
+                # Not the approval: if the server dies now, it must ask again.
                 await store.save(self.id, running=True, title=self.title, items=self._items())
                 await self._run(prompt, results)
             except Exception as error:
@@ -201,7 +201,7 @@ class LiveSession:
                     async for event in events:
                         self._hear(event)
                 except BaseException as error:
-                    # What was done is kept, so that nothing is done twice.
+                    # Keep the work so far, so that nothing runs twice.
                     self._keep(events)
                     if not isinstance(error, RunCancelled):
                         raise
@@ -225,7 +225,7 @@ class LiveSession:
         try:
             messages = events.all_messages()
         except UserError:
-            return  # the run had not begun: the conversation is as it was
+            return  # the run did not begin: the conversation is unchanged
         self.conversation = Conversation(
             messages=_settled(messages), usage=events.usage, conversation_id=self.conversation.conversation_id
         )
@@ -242,7 +242,7 @@ class LiveSession:
 
     async def _save(self) -> None:
         stored = None
-        while (deps := self.deps.dump()) != stored:  # again, if an upload came while it was being stored
+        while (deps := self.deps.dump()) != stored:  # again, if an upload came meanwhile
             await self._sessions.store.save(
                 self.id,
                 running=False,
@@ -258,14 +258,14 @@ class LiveSession:
 
 
 def _settled(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """The messages without a last answer whose calls were never made: a provider would refuse to go on from it."""
+    """Drop a last answer whose calls never ran: a provider would reject it."""
     last = messages[-1] if messages else None
     unmade = isinstance(last, ModelResponse) and last.tool_calls and last.state != "interrupted"
     return messages[:-1] if unmade else messages
 
 
 class Sessions:
-    """All sessions: what is stored, and what is in memory because somebody watches it or it works."""
+    """All sessions: those in the store, and those in memory because they are watched or at work."""
 
     def __init__(
         self, kernel: Kernel, agent: Agent[Any, Any], store: Store, workspaces: SessionManager, max_of_one: int
@@ -281,14 +281,14 @@ class Sessions:
 
     @property
     def in_memory(self) -> tuple[str, ...]:
-        """The sessions that somebody watches or that work."""
+        """The sessions that are watched or at work."""
         return tuple(self._live)
 
     async def create(self, owner: str) -> dict[str, str]:
-        """A new session of this owner.
+        """Create a session of this owner.
 
         Raises:
-            TooMany: this owner has as many as one may have.
+            TooMany: this owner has the maximum number of sessions.
         """
         if len(await self.store.of_owner(owner)) >= self._max_of_one:
             raise TooMany(f"You have {self._max_of_one} sessions, and that is as many as one may have.")
@@ -300,12 +300,12 @@ class Sessions:
 
     @contextlib.asynccontextmanager
     async def open(self, session_id: str, owner: str | None) -> AsyncGenerator[LiveSession, None]:
-        """A session of this owner, the same object for all who have it open.
+        """Open a session of this owner, the same object for all of its pages.
 
         Raises:
-            Missing: there is none, or it is another's.
+            Missing: it does not exist, or is another user's.
         """
-        # Held first: what is in memory now stays, and what is not is nobody's work, so its row is the last word.
+        # Hold it first: if it is in memory it stays there, and if not, its row is up to date.
         with self.held(session_id):
             row = await self.store.get(session_id)
             if row is None or row.owner != owner:
@@ -317,7 +317,7 @@ class Sessions:
 
     @contextlib.contextmanager
     def held(self, session_id: str) -> Generator[None, None, None]:
-        """Keep a session in memory."""
+        """Keep a session in memory during the block."""
         self._holds[session_id] = self._holds.get(session_id, 0) + 1
         try:
             yield
@@ -328,26 +328,26 @@ class Sessions:
                 self._live.pop(session_id, None)
 
     def child_event(self, event: RunEvent) -> None:
-        """An event of a subagent's run, for whoever watches its session."""
+        """Pass an event of a subagent's run to its session."""
         live = self._live.get(event.session_id)
         if live is not None:
             live.child_event(event)
 
     async def close(self) -> None:
-        """End what runs; each stores what it has."""
+        """Stop all runs; each stores its state."""
         for run in self.runs:
             run.cancel()
         await asyncio.gather(*self.runs, return_exceptions=True)
 
 
 class Children:
-    """The plugin that the kernel is given by hand: it passes on what subagents do."""
+    """The plugin that passes on events of subagents; the kernel gets it as an object."""
 
     def __init__(self) -> None:
         self.sessions: Sessions | None = None
 
     @hookimpl
     def deep_run_event(self, event: RunEvent, context: AgentContext) -> None:
-        """Called for every event of every run."""
+        """Receive every event of every run."""
         if event.depth > 0 and self.sessions is not None:
             self.sessions.child_event(event)

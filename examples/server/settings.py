@@ -1,4 +1,4 @@
-"""What whoever runs the server decides."""
+"""The settings of the server's operator."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Settings:
     Attributes:
         data: the directory of the database, and of the sessions' files.
         backend: where sessions work: `local`, a directory for each, or `docker`, a container for each.
-        execute: whether `local` sessions are offered commands. They run as the server's user and are not confined to
-            the session's directory, so this is for one person on one machine. In docker they are always offered.
-        hosts: the host names that the server answers to; a page of another name cannot reach it.
-        max_upload_bytes: of one upload.
-        max_file_bytes: of one file of the workspace that is sent to the browser.
-        max_sessions_of_one: how many sessions one user may have.
-        max_workspaces: how many sessions may work at one time.
+        execute: whether `local` sessions can run commands. These run as the server's user and are not confined to
+            the session's directory, so this is for one user on one machine. In docker they are always available.
+        hosts: the host names that the server accepts; a page of another name cannot reach it.
+        max_upload_bytes: maximum bytes of one upload.
+        max_file_bytes: maximum bytes of a workspace file that is sent to the browser.
+        max_sessions_of_one: maximum sessions of one user.
+        max_workspaces: maximum sessions at work at one time.
     """
 
     data: Path = Path("server-data")

@@ -1,4 +1,4 @@
-"""The sessions in SQLite: one row each, whole, so that a restart finds them as they were."""
+"""Store sessions in SQLite, one row each, so that a restart finds them unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CREATE INDEX IF NOT EXISTS sessions_of_owner ON sessions (owner, created);
 
 @dataclass(frozen=True)
 class Row:
-    """One session as it is stored; the columns are explained in the schema."""
+    """One stored session; the schema explains the columns."""
 
     id: str
     owner: str
@@ -45,7 +45,7 @@ class Row:
 
 
 class Store:
-    """The database. Every method waits in a thread, so that the event loop does not."""
+    """The database. Every method waits in a thread and does not block the event loop."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the page shows of a conversation: a list of items, kept up to date from the events of a run."""
+"""The page's view of a conversation: a list of items, updated from the events of a run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from deep_core import RunEvent, ToolEvent
 __all__ = ["Item", "Transcript"]
 
 RESULT_CHARS = 4_000
-"""Characters of a tool's arguments or result that are kept for the page; the model has all of it."""
+"""Maximum characters of a tool's arguments or result for the page; the model has all of it."""
 State = Literal["running", "waiting", "success", "failed", "retried", "denied", "interrupted"]
 
 
 class Item(TypedDict, total=False):
-    """One thing on the page: what somebody said, or a tool call with `id`, `tool`, `args`, `state`, `depth`."""
+    """One item of the page: a message, or a tool call with `id`, `tool`, `args`, `state`, `depth`."""
 
     kind: Literal["user", "assistant", "tool", "note", "error"]
     text: str
@@ -38,11 +38,11 @@ class Item(TypedDict, total=False):
 
 
 class Transcript:
-    """The items, and the changes to them, told as they happen.
+    """The items, and their changes as they happen.
 
     Args:
-        items: those that there are.
-        tell: hears every change: `{"type": "item", "index", "item"}`, or `{"type": "delta", "index", "text"}`.
+        items: the present items.
+        tell: receives every change: `{"type": "item", "index", "item"}`, or `{"type": "delta", "index", "text"}`.
     """
 
     def __init__(self, items: list[Item], tell: Callable[[dict[str, Any]], None]) -> None:
@@ -57,7 +57,7 @@ class Transcript:
         self._changed(len(self.items) - 1)
 
     def hear(self, event: AgentStreamEvent) -> None:
-        """Take in an event of the agent's own run."""
+        """Receive an event of the agent's own run."""
         match event:
             case PartStartEvent(part=TextPart(content=text)) if text:
                 self._write(text)
@@ -73,7 +73,7 @@ class Transcript:
                 pass
 
     def hear_child(self, event: RunEvent) -> None:
-        """Take in an event of a subagent's run, which the agent's own events do not tell of."""
+        """Receive an event of a subagent's run, which the agent's own events do not include."""
         match event:
             case ToolEvent(outcome="started"):
                 self._call(event.call_id, event.tool, event.args, event.depth)
@@ -83,7 +83,7 @@ class Transcript:
                 pass
 
     def wait(self, path: str, tool: str, args: Mapping[str, Any]) -> None:
-        """A call waits for a person, and with it the `task` calls above it; the path is their ids and its own."""
+        """Mark a call that waits, and the `task` calls above it; the path has their ids and its own."""
         *above, call_id = path.split("/")
         for waiting in above:
             self._result(waiting, "waiting", "")
@@ -92,11 +92,11 @@ class Transcript:
         self._result(call_id, "waiting", "")
 
     def deny(self, path: str, reason: str) -> None:
-        """A person denied a call that waited; of a subagent's, no event of the run tells."""
+        """Mark a call that the user denied; for a subagent's call, no event of the run reports it."""
         self._result(path.split("/")[-1], "denied", reason)
 
     def end(self) -> None:
-        """The run is over: what has not ended by now never will."""
+        """End the run: unfinished items will never finish."""
         self._writing = None
         for index, item in enumerate(self.items):
             if item.get("state") == "running":
@@ -118,7 +118,7 @@ class Transcript:
             text = json.dumps(dict(args), indent=2, ensure_ascii=False, default=str)
             item: Item = {"kind": "tool", "id": call_id, "tool": tool, "args": _clipped(text), "depth": depth}
             self.add({**item, "state": "running", "text": ""})
-        else:  # it waited for a person, and runs now
+        else:  # it waited for an approval, and runs now
             self.items[index]["state"] = "running"
             self._changed(index)
 
@@ -130,7 +130,7 @@ class Transcript:
             self._changed(index)
 
     def _index(self, call_id: str) -> int | None:
-        # From the end: a model may use an id again in a later turn.
+        # From the end: a model may reuse an id in a later turn.
         places = range(len(self.items) - 1, -1, -1)
         mine = (n for n in places if self.items[n].get("id") == call_id)
         return next((n for n in mine if self.items[n].get("state") in ("running", "waiting")), None)
