@@ -132,8 +132,9 @@ def test_when_the_kernel_is_closed_its_guards_deny() -> None:
     )
     tools.toolset.add_function(kernel.close, name="close", sequential=True)
     agent = kernel.create_agent(scripted([Call("close", {}), Call("wipe", {})], Call("wipe", {}), Call("shut", {})))
-    for _ in range(2):  # the run in which it is closed, and one after it
-        run(agent)
+    with pytest.warns(PluginWarning, match="under way"):
+        run(agent)  # closes the kernel
+    run(agent)
     assert tools.ran == []
 
 
