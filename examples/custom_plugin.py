@@ -66,9 +66,8 @@ class Weather:
 def main() -> None:
     """Use a kernel with only this plugin."""
     with Kernel(plugins=[Weather()], discover=False) as kernel:
-        agent = kernel.create_agent(
-            model(("forecast", {"city": "Oslo"}), "21 degrees in Oslo."), weather={"unit": "kelvin"}
-        )
+        scripted = model(("forecast", {"city": "Oslo"}), "21 degrees in Oslo.")
+        agent = kernel.create_agent(scripted, plugins=[WeatherOptions(unit="kelvin")])
         deps = create_default_deps(kernel=kernel)
         result = agent.run_sync("How is Oslo?", deps=deps)
         print(result.output)

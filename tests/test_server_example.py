@@ -697,7 +697,7 @@ async def test_when_all_workspaces_are_taken_the_user_is_told_and_can_try_again(
         assert (await ben.http.get(f"/api/sessions/{second}/files")).status_code == 503
         async with ben.page(second) as page:
             await page.ask("say hello")
-            assert "SessionLimitError: there are 1 sessions" in page.last
+            assert "SessionLimitError: all 1 sessions are in use" in page.last
             await running.app.state.sessions.workspaces.release(first)
             await page.ask("say hello")
             assert page.last == "hello"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from deep_backends import SessionLimitError, SessionManager, SessionPlace, docker_session, local_backend
-from deep_uploads import UploadError, UploadLimitError
+from deep_uploads import UploadError, UploadLimitError, UploadsOptions
 from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket, WebSocketDisconnect
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
@@ -110,7 +110,7 @@ def create_app(settings: Settings | None = None, model: Model | str | None = Non
                 interrupt_on={"write_file": True, "edit_file": True},  # besides `execute`, which always asks
                 # A command of a local session can reach the files of all others, so it needs a single user.
                 tool_filter=None if chosen.backend == "docker" or chosen.execute else "~execute",
-                uploads={"max_file_bytes": chosen.max_upload_bytes},
+                plugins=[UploadsOptions(max_file_bytes=chosen.max_upload_bytes)],
             )
             store = Store(data / "sessions.sqlite")
             factory = docker_session if chosen.backend == "docker" else local_session
