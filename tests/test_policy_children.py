@@ -130,7 +130,11 @@ def test_when_the_kernel_is_closed_its_guards_deny() -> None:
         plugin("disk", toolsets=[tools.toolset]),
         plugin("guard", check_call=lambda call: Deny("no") if call.tool == "wipe" else None),
     )
-    tools.toolset.add_function(kernel.close, name="close", sequential=True)
+
+    def close() -> None:
+        kernel.close(wait=0)
+
+    tools.toolset.add_function(close, sequential=True)
     agent = kernel.create_agent(scripted([Call("close", {}), Call("wipe", {})], Call("wipe", {}), Call("shut", {})))
     with pytest.warns(PluginWarning, match="under way"):
         run(agent)  # closes the kernel
