@@ -50,7 +50,8 @@ def name_of(page: Path) -> str:
 def with_blocks(*languages: str) -> list[Any]:
     """The pages that have blocks in these languages. Hook pages are run by tests/test_hook_examples.py."""
     return [
-        pytest.param(page, id=name_of(page))
+        # The page on testing runs pytest in pytest, which takes as long as all other pages together.
+        pytest.param(page, id=name_of(page), marks=[pytest.mark.exhaustive] * (page.name == "testing-plugins.md"))
         for page in pages()
         if page.parent.name != "hooks" and any(block.language in languages for block in blocks(page))
     ]

@@ -301,6 +301,7 @@ def permuted(seed: int, orders: int = 3) -> set[str]:
     return found
 
 
+@pytest.mark.exhaustive
 def test_the_order_of_the_plugins_and_of_hashes_decides_nothing(here: Path) -> None:
     found = permuted(1)
     assert len(found) == 1

@@ -337,6 +337,7 @@ def test_plugins_pass_their_own_tests(tmp_path: Path, rows: Sequence[Kinds]) -> 
     own_tests(together, together.folders, tmp_path / "report.xml")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rows", ROWS)
 def test_plugins_are_formatted_linted_and_typed(tmp_path: Path, rows: Sequence[Kinds]) -> None:
     folders = rendered(tmp_path, rows)
@@ -380,6 +381,7 @@ def test_it(name):
 """
 
 
+@pytest.mark.exhaustive
 def test_its_tests_pass_beside_other_tools_of_pytest_and_fail_at_its_own_warnings(tmp_path: Path) -> None:
     for tool in ("pytest_asyncio", "pytest_cov"):
         pytest.importorskip(tool, reason="pip install -r requirements/dev.txt")

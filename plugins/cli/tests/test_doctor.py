@@ -111,6 +111,7 @@ def assert_named(found: dict[str, Any], broken: dict[str, tuple[str, str]]) -> N
         assert f"plugins.disable = ['{name}']" in check["fix"]
 
 
+@pytest.mark.exhaustive
 def test_every_plugin_that_ends_the_process_is_named_and_the_others_are_looked_at(make_deep: Any) -> None:
     bad = [acme(name, code) for name, (code, _) in ENDS.items()]
     code, found = checks(make_deep(others=(*bad, acme("good", section("good")), acme("zeal", section("zeal")))))
@@ -199,6 +200,7 @@ def test_two_plugins_that_clash_are_found_together(crowd: Any) -> None:
     assert "acme-two" in found["agent"]["message"]
 
 
+@pytest.mark.exhaustive
 def test_what_hangs_or_does_not_let_the_process_end_is_told_and_stopped_with_all_it_started(
     make_deep: Any, tmp_path: Any
 ) -> None:
@@ -292,6 +294,7 @@ def test_without_a_folder_for_temporary_files_the_rest_is_looked_at(make_deep: A
     assert "could not be checked" in found["plugin:good"]["message"]
 
 
+@pytest.mark.exhaustive
 def test_plugins_that_take_two_seconds_to_import_are_told_with_how_to_find_out_why(make_deep: Any) -> None:
     # The clock goes on by two seconds, for the first that imports the library they share.
     library = "import time\nclock = time.perf_counter\ntime.perf_counter = lambda: clock() + 2\n"
@@ -304,6 +307,7 @@ def test_plugins_that_take_two_seconds_to_import_are_told_with_how_to_find_out_w
         assert f"-X importtime -c 'import acme_{name}'" in found[f"plugin:{name}"]["fix"]
 
 
+@pytest.mark.exhaustive
 def test_rules_of_the_agent_about_other_plugins_tools_fail_no_single_plugin(deep: Any) -> None:
     deep.config("[agent]\ninterrupt_on = { ls = true }\ntool_filter = 'plugin:filesystem'\n")
     _, found = checks(deep)

@@ -117,6 +117,7 @@ def test_an_address_is_installed_and_named_by_what_it_was(shop: Shop) -> None:
     assert shop.recorded[0]["requirement"] == wheel.as_uri()
 
 
+@pytest.mark.exhaustive
 def test_several_come_together_or_not_at_all(shop: Shop) -> None:
     shop.offer(SUN)
     done = shop("install", "acme-sun", "acme-moon", env=OFF)
@@ -140,6 +141,7 @@ def test_what_is_there_already_is_said_to_be_and_upgraded_when_asked(shop: Shop)
     assert [entry["version"] for entry in shop.recorded] == ["1.1"]
 
 
+@pytest.mark.exhaustive
 def test_plugins_that_do_not_load_are_installed_and_told_with_why(shop: Shop) -> None:
     breaks = {
         "fails": ("1 / 0", "is failed: ZeroDivisionError"),
@@ -164,6 +166,7 @@ def test_a_plugin_that_the_user_has_disabled_is_told_to_be(shop: Shop) -> None:
     assert "is disabled: " in shop("install", "acme-sun", env={"DEEP_PLUGINS_DISABLE": "sun"}).ok().out
 
 
+@pytest.mark.exhaustive
 def test_nothing_that_was_installed_is_imported_by_the_installing_process(shop: Shop) -> None:
     mark = shop.deep.work / "mark"
     code = f"import sys\nwith open({str(mark)!r}, 'a') as f: f.write(' '.join(sys.orig_argv) + '\\n')\n"
@@ -363,6 +366,7 @@ def test_nothing_typed_is_a_usage_error(shop: Shop) -> None:
     assert (done.code, "nothing to install" in done.err) == (2, True)
 
 
+@pytest.mark.exhaustive
 def test_a_projects_pip_and_configuration_are_not_used(shop: Shop) -> None:
     (shop.deep.work / "pip.py").write_text("import pathlib; pathlib.Path(__file__).with_name('RAN').touch()\n")
     (shop.deep.work / "setup.cfg").write_text("[install]\nprefix = /nowhere\n")
@@ -408,6 +412,7 @@ def test_no_record_that_cannot_be_read_is_written_over(text: str) -> None:
     assert path.read_text() == text
 
 
+@pytest.mark.exhaustive
 def test_a_wrong_configuration_hinders_neither_installing_nor_uninstalling(shop: Shop) -> None:
     shop.deep.config("[plugins]\nrequire = ['sun']\n")
     shop.offer(SUN)

@@ -54,6 +54,7 @@ def test_what_is_gone_comes_back_and_what_is_there_is_left_alone(run: Any) -> No
     assert run("restore").ok().out == "acme-moon is installed.\nacme-sun is installed.\n"
 
 
+@pytest.mark.exhaustive
 def test_one_that_fails_stops_no_other_and_is_told(run: Any) -> None:
     run("install", "acme-moon", "acme-star", "acme-sun").ok()
     for distribution in (SUN, MOON, STAR):

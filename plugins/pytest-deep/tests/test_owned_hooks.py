@@ -86,6 +86,7 @@ def test_a_misspelt_owner_is_told_with_a_suggestion(environment: Environment) ->
     assert "Did you mean 'subagents'?" in done.out
 
 
+@pytest.mark.exhaustive
 def test_a_plugin_that_does_more_is_checked_and_warned_of_what_was_not(environment: Environment) -> None:
     done = check(environment, TYPES.replace("OWNER", "subagents") + TOO).ok()
     assert "1 warning" in done.out
