@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
+from anyio import CancelScope, create_task_group, sleep
+from deep_backends import memory_backend
 from deep_filesystem.globs import BadGlob, Glob, basename_or_path
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic_ai.workspaces import FileEntry, Workspace, WrapperWorkspace
 
 
 @pytest.mark.parametrize(
@@ -29,7 +39,9 @@ def test_a_pattern_matches(pattern: str, matching: list[str], other: list[str]) 
     assert [path for path in matching + other if glob.matches(path)] == matching
 
 
-@pytest.mark.parametrize("pattern", ["{a,b", "[a", "[z-a]", "{a,b}" * 9])
+@pytest.mark.parametrize(
+    "pattern", ["{a,b", "[a", "[z-a]", "{a,b}" * 9, "{" * 400 + "}" * 400, "x" * 2_000, "{a,b,c,d,e,f,g,h}" + "x" * 900]
+)
 def test_a_malformed_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(BadGlob):
         Glob(pattern)
@@ -46,3 +58,93 @@ def test_a_filter_without_a_slash_is_for_the_name() -> None:
     assert basename_or_path("*.py").matches("a/b/c.py")
     assert basename_or_path("/a/*.py").matches("a/c.py")
     assert not basename_or_path("a/*.py").matches("b/a/c.py")
+
+
+def meaning(names: Sequence[str], path: Sequence[str]) -> bool:
+    """What a pattern means, name by name and character by character: short, and exponential."""
+    if not names:
+        return not path
+    name, *rest = names
+    if name == "**" and not rest:
+        return bool(path)  # `a/**` is below `a`
+    if name == "**":
+        return any(meaning(rest, path[start:]) for start in range(len(path) + 1))
+    return bool(path) and name_meaning(name, path[0]) and meaning(rest, path[1:])
+
+
+def name_meaning(pattern: str, name: str) -> bool:
+    if not pattern:
+        return not name
+    if pattern[0] == "*":
+        return any(name_meaning(pattern[1:], name[start:]) for start in range(len(name) + 1))
+    if pattern.startswith("[!a]"):
+        return name[:1] not in ("", "a") and name_meaning(pattern[4:], name[1:])
+    return name[:1] != "" and pattern[0] in ("?", name[0]) and name_meaning(pattern[1:], name[1:])
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "ab", "?", "*", "[!a]", "\n", "."]), min_size=1, max_size=6).map("".join)
+PATTERNS = st.lists(st.one_of(NAMES, st.just("**")), min_size=1, max_size=5)
+PATHS = st.lists(st.text("ab\n.", min_size=1, max_size=5), min_size=1, max_size=5)
+
+
+@pytest.mark.hypothesis
+@given(PATTERNS, PATHS)
+@example(["**", "a", "**", "*b", "**", "a"], ["a", "a", "ab", "b", "a"])
+@example(["*a*ab"], ["aaab"])
+@example(["a", "**"], ["a"])
+def test_it_matches_as_written_down_for_small_ones(pattern: list[str], path: list[str]) -> None:
+    assert Glob("/".join(pattern)).matches("/".join(path)) == meaning(pattern, path)
+
+
+STARS = "*a" * 200 + "b"
+HOSTILE = [STARS, "**/*a*a/" * 40 + "b", "**/" + "?*" * 300 + "b", "{" + ",".join(["*a" * 20 + "b"] * 20) + "}"]
+
+
+@pytest.mark.parametrize("pattern", HOSTILE, ids=["stars", "directories", "marks", "braces"])
+def test_a_hostile_pattern_costs_no_more_than_its_length_times_the_path(pattern: str) -> None:
+    script = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+from deep_filesystem.globs import Glob
+glob = Glob(sys.argv[1])
+assert not any(glob.matches(path) for path in ("a" * 4000, "/".join(["a" * 99] * 40), "/".join("a" * 2000)))
+"""
+    # Of the processor, not of the clock: a busy machine changes nothing. Backtracking takes longer than the universe.
+    subprocess.run([sys.executable, "-c", script, pattern], check=True)
+
+
+class Endless(WrapperWorkspace):
+    """A tree of long names without an end."""
+
+    async def list_dir(self, path: str) -> Sequence[FileEntry]:
+        names = ["d", *(f"{'a' * 200}{number}" for number in range(100))]
+        return [FileEntry(name=name, path=f"{path}/{name}", is_dir=name == "d", size=None) for name in names]
+
+    async def realpath(self, path: str) -> str:
+        return path
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("tool", "arguments"), [("glob", [f"**/{STARS}"]), ("grep", ["x", ".", STARS])])
+async def test_a_search_leaves_the_loop_free_and_stops_when_it_is_cancelled(
+    new_session: Any, tool: str, arguments: list[str]
+) -> None:
+    session = new_session(Endless(Workspace(memory_backend())), grep_seconds=3600)
+    scope = CancelScope()
+
+    async def search() -> None:
+        with scope:
+            await session.ok(tool, *arguments)
+
+    async with create_task_group() as group:
+        group.start_soon(search)
+        for _ in range(20):
+            await sleep(0)
+        scope.cancel()
+    assert scope.cancelled_caught
+
+
+@pytest.mark.anyio
+async def test_the_time_limit_ends_a_search_whose_backend_never_waits(new_session: Any) -> None:
+    session = new_session(Endless(Workspace(memory_backend())), grep_seconds=0.01)
+    assert "stopped after 0.01 s" in await session.failed("glob", "**/*.py")

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from anyio import lowlevel, to_thread
 
 from .quoting import quoted
 
-__all__ = ["BadGlob", "Glob", "basename_or_path"]
+__all__ = ["BadGlob", "Glob", "basename_or_path", "select"]
 
 MAX_ALTERNATIVES = 256
-"""Maximum number of patterns that the braces expand to."""
+"""Maximum number of patterns that the braces expand to, and of braces to expand."""
+MAX_PATTERN, MAX_EXPANDED = 1_000, 4_000
+"""Maximum characters of a pattern, and of all that its braces expand to."""
+INLINE_STEPS = 250_000
+"""Maximum product of pattern and path lengths to match in the event loop: about a millisecond at worst."""
 _SPECIAL = re.compile(r"[*?\[{]")
 
 
@@ -25,20 +33,31 @@ class Glob:
 
     Wildcards match a leading dot too.
 
+    Matching takes at most `size` times the path's length in steps, because no part of the regular expression is tried
+    again once it matched. The text between two stars has a fixed length, and so has the path between two `**` in
+    names: if it matches somewhere, its first place leaves the most for the rest. Only the last such part
+    must be at the end.
+
     Attributes:
         prefix: the directories before the first special character, "" or ending in "/".
         depth: maximum directories below `prefix` in a match; None with `**`.
+        size: characters of the pattern with its braces expanded.
 
     Raises:
-        BadGlob: unbalanced braces or brackets, too many alternatives.
+        BadGlob: unbalanced braces or brackets, too many alternatives, too long.
     """
 
     def __init__(self, pattern: str) -> None:
+        if len(pattern) > MAX_PATTERN:
+            raise BadGlob(pattern, f"a glob has at most {MAX_PATTERN:,} characters")
         self.pattern = pattern
         found = _SPECIAL.search(pattern)
         fixed = pattern[: found.start()] if found else pattern
         self.prefix = fixed[: fixed.rfind("/") + 1]
         alternatives = _expand(pattern)
+        self.size = sum(map(len, alternatives))
+        if self.size > MAX_EXPANDED:
+            raise BadGlob(pattern, f"the braces expand to more than {MAX_EXPANDED:,} characters")
         self.depth = None
         if not any("**" in alternative for alternative in alternatives):
             self.depth = max(alternative.count("/") for alternative in alternatives) - self.prefix.count("/")
@@ -60,17 +79,36 @@ def basename_or_path(pattern: str) -> Glob:
     return Glob(pattern.lstrip("/") if "/" in pattern else f"**/{pattern}")
 
 
+async def select(glob: Glob, paths: Sequence[str], key: Callable[[str], str] = str) -> list[str]:
+    """List the paths of which `key` matches, in their order; leave the event loop free, and stop when cancelled."""
+    kept: list[str] = []
+    start = cost = 0
+    for end, path in enumerate(paths, 1):
+        cost += glob.size * len(key(path))
+        if cost > INLINE_STEPS:
+            kept += await to_thread.run_sync(partial(_matching, glob, paths[start:end], key))
+            start, cost = end, 0
+    await lowlevel.checkpoint()  # a backend of this machine lists directories without one
+    return kept + _matching(glob, paths[start:], key)
+
+
+def _matching(glob: Glob, paths: Sequence[str], key: Callable[[str], str]) -> list[str]:
+    return [path for path in paths if glob.matches(key(path))]
+
+
 def _expand(pattern: str) -> list[str]:
     done: list[str] = []
     todo = [pattern]
+    expanded = 0
     while todo:
-        if len(todo) + len(done) > MAX_ALTERNATIVES:
+        if len(todo) + len(done) > MAX_ALTERNATIVES or expanded > MAX_ALTERNATIVES:
             raise BadGlob(pattern, f"the braces have more than {MAX_ALTERNATIVES} alternatives")
         current = todo.pop()
         span = _braces(current, pattern)
         if span is None:
             done.append(current)
             continue
+        expanded += 1
         start, end, parts = span
         todo += [current[:start] + part + current[end:] for part in parts]
     return done
@@ -112,16 +150,19 @@ def _class_end(text: str, start: int, pattern: str) -> int:
 
 
 def _translate(pattern: str) -> str:
-    out: list[str] = []
     names = pattern.split("/") if "[" not in pattern else _split(pattern)
-    for index, name in enumerate(names):
-        last = index == len(names) - 1
+    groups: list[list[str]] = [[]]
+    for name in names:
         if name == "**":
-            out.append(".*" if last else "(?:[^/]+/)*")
+            groups.append([])
         else:
-            out.append(_name(name, pattern))
-            if not last:
-                out.append("/")
+            groups[-1].append(_name(name, pattern))
+    if len(groups) == 1:
+        return "/".join(groups[0])
+    first, *middle, last = groups
+    out = [f"{name}/" for name in first]
+    out += [f"(?>(?:[^/]++/)*?{''.join(f'{name}/' for name in group)})" for group in middle if group]
+    out.append(f"(?:[^/]++/)*{'/'.join(last)}" if last else ".*")
     return "".join(out)
 
 
@@ -140,23 +181,29 @@ def _split(pattern: str) -> list[str]:
 
 
 def _name(name: str, pattern: str) -> str:
-    out: list[str] = []
+    """Translate the pattern of one name: parts of a fixed length, with stars between them."""
+    parts: list[list[str]] = [[]]
     at = 0
     while at < len(name):
         char = name[at]
         if char == "*":
-            if not out or out[-1] != "[^/]*":
-                out.append("[^/]*")
+            if len(parts) == 1 or parts[-1]:
+                parts.append([])
         elif char == "?":
-            out.append("[^/]")
+            parts[-1].append("[^/]")
         elif char == "[":
             end = _class_end(name, at, pattern)
-            out.append(_class(name[at + 1 : end], pattern))
+            parts[-1].append(_class(name[at + 1 : end], pattern))
             at = end
         else:
-            out.append(re.escape(char))
+            parts[-1].append(re.escape(char))
         at += 1
-    return "".join(out)
+    first, *rest = ("".join(part) for part in parts)
+    if not rest:
+        return first
+    *middle, last = rest
+    end = f"[^/]*{last}(?=/|\\Z)" if last else "[^/]*+"
+    return f"(?>{first}{''.join(f'(?>[^/]*?{part})' for part in middle)}{end})"
 
 
 def _class(body: str, pattern: str) -> str:

@@ -118,11 +118,8 @@ class Operations:
                 raise NotADirectoryError(start)
             try:
                 with fail_after(self.options.grep_seconds):
-                    found = [
-                        file.path
-                        async for file in walk(workspace, place.real, depth=glob.depth)
-                        if glob.matches(glob.prefix + file.path)
-                    ]
+                    below = walk(workspace, place.real, depth=glob.depth, wanted=glob, prefix=glob.prefix)
+                    found = [file.path async for file in below]
             except TimeoutError as error:
                 raise self._too_slow() from error
             except TooMany as error:
@@ -147,7 +144,7 @@ class Operations:
         workspace = ctx.workspace
         try:
             dialect = read_pattern(pattern)
-            wanted = basename_or_path(glob).matches if glob else _any
+            wanted = basename_or_path(glob) if glob else None
         except (BadPattern, BadGlob) as error:
             raise ToolFailed(str(error)) from error
         if not pattern:
@@ -256,10 +253,6 @@ async def _searchable(workspace: Workspace, place: Place, limit: int) -> None:
     _, head, _ = await open_source(workspace, place.absolute, limit)
     if text_of(head) is None:
         raise ToolFailed(f"{place.shown} is a binary file (it has NUL bytes): grep skips it. Use a command.")
-
-
-def _any(path: str) -> bool:
-    return True
 
 
 def _rename(path: str, real: str, absolute: str, root: str) -> str:

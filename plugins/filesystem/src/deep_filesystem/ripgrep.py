@@ -10,6 +10,7 @@ from weakref import WeakSet
 from pydantic_ai.workspaces import SupportsCommands, Workspace, WorkspaceBackend, WorkspaceError
 
 from .access import SupportsRoute, is_of_this_machine
+from .globs import select
 from .linematch import LONG_LINE, shown_line
 from .search import FileMatches, SearchRequest
 from .walk import SKIPPED
@@ -65,13 +66,15 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
     counted = await _count_matches(workspace, arguments, request, root or "/", seconds)
     if counted is None:
         return None
-    found: list[FileMatches] = []
-    prefix = request.root.rstrip("/") + "/"
-    for path, count in counted:
-        inside = path == request.root if request.is_file else request.wanted(path.removeprefix(prefix))
-        if inside and "\ufffd" not in path:
-            found.append(FileMatches(path, int(count)))
-    found.sort(key=lambda matches: matches.path)
+    counts = {path: int(count) for path, count in counted if "\ufffd" not in path}
+    if request.is_file:
+        paths = [path for path in counts if path == request.root]
+    elif request.wanted is None:
+        paths = [*counts]
+    else:
+        start = len(request.root.rstrip("/")) + 1
+        paths = await select(request.wanted, [*counts], lambda path: path[start:])
+    found = [FileMatches(path, counts[path]) for path in sorted(paths)]
     return await _with_lines(workspace, request, found, seconds)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from anyio import to_thread
@@ -11,6 +11,7 @@ from pydantic_ai.workspaces import Workspace
 
 from .access import range_reader
 from .dialect import Dialect
+from .globs import Glob
 from .linematch import text_of
 from .matching import Matching
 from .walk import Found, walk
@@ -29,7 +30,7 @@ class SearchRequest:
         root: the absolute real path of a directory or a file.
         is_file: whether it is a file.
         dialect: the pattern.
-        wanted: whether to search a file, by its path relative to `root`.
+        wanted: the files to search, by path relative to `root`; None for all.
         max_bytes: larger files are not searched.
         most: maximum lines to show; 0 to count only.
     """
@@ -37,7 +38,7 @@ class SearchRequest:
     root: str
     is_file: bool
     dialect: Dialect
-    wanted: Callable[[str], bool]
+    wanted: Glob | None
     max_bytes: int
     most: int
 
@@ -82,9 +83,8 @@ async def _files(workspace: Workspace, request: SearchRequest) -> AsyncIterator[
     if request.is_file:
         yield Found("", request.root, (await workspace.stat(request.root)).size)
         return
-    async for file in walk(workspace, request.root):
-        if request.wanted(file.path):
-            yield file
+    async for file in walk(workspace, request.root, wanted=request.wanted):
+        yield file
 
 
 async def _match_file(

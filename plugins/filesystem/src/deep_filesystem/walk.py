@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from pydantic_ai.workspaces import Workspace
 
+from .globs import Glob, select
+
 __all__ = ["SKIPPED", "Found", "TooMany", "walk"]
 
 SKIPPED = frozenset({
@@ -17,6 +19,9 @@ SKIPPED = frozenset({
 """Directories that are skipped unless they are the root; other hidden ones are not."""
 MAX_ENTRIES = 500_000
 """Maximum entries of a walk, so that a walk of `/` ends."""
+
+
+_ANY = Glob("**")
 
 
 class TooMany(RuntimeError):
@@ -38,7 +43,9 @@ class Found:
     size: int | None
 
 
-async def walk(workspace: Workspace, root: str, *, depth: int | None = None) -> AsyncIterator[Found]:
+async def walk(
+    workspace: Workspace, root: str, *, depth: int | None = None, wanted: Glob | None = None, prefix: str = ""
+) -> AsyncIterator[Found]:
     """Yield the files below `root`, directory by directory, in no fixed order.
 
     Links to directories are not followed: so no file appears twice, there are no cycles, and nothing outside is
@@ -48,6 +55,8 @@ async def walk(workspace: Workspace, root: str, *, depth: int | None = None) -> 
         workspace: the workspace to walk.
         root: an absolute real path.
         depth: maximum directories below `root` to enter; None for all.
+        wanted: yield only files that match it.
+        prefix: what `wanted` expects before the path relative to `root`, "" or ending in "/".
 
     Raises:
         TooMany: after `MAX_ENTRIES`.
@@ -66,17 +75,16 @@ async def walk(workspace: Workspace, root: str, *, depth: int | None = None) -> 
         seen += len(entries)
         if seen > MAX_ENTRIES:
             raise TooMany(f"more than {MAX_ENTRIES:,} files and directories below {root}")
+        entries = [entry for entry in entries if _printable(entry.name)]
+        files = {entry.name: entry for entry in entries if not entry.is_dir}
+        names = await select(wanted or _ANY, [*files], (prefix + relative).__add__)
+        for name in names:
+            yield Found(relative + name, posixpath.join(directory, name), files[name].size)
         for entry in entries:
-            if not _printable(entry.name):
-                continue
-            absolute = posixpath.join(directory, entry.name)
-            path = relative + entry.name
-            if not entry.is_dir:
-                yield Found(path, absolute, entry.size)
-            elif entry.name not in SKIPPED and (depth is None or level < depth):
-                if await _is_link(workspace, absolute):
-                    continue
-                todo.append((absolute, path + "/", level + 1))
+            if entry.is_dir and entry.name not in SKIPPED and (depth is None or level < depth):
+                absolute = posixpath.join(directory, entry.name)
+                if not await _is_link(workspace, absolute):
+                    todo.append((absolute, f"{relative}{entry.name}/", level + 1))
 
 
 async def _is_link(workspace: Workspace, absolute: str) -> bool:
