@@ -59,7 +59,7 @@ def test_a_backend_that_confines_nothing_is_caught(pytester: pytest.Pytester) ->
     # Each way out is read twice and listed; removing a link removes the link.
     outcomes = result.parseoutcomes()
     assert outcomes["failed"] >= 3 * len(WAYS), outcomes
-    result.stdout.fnmatch_lines(["*read a file outside of the workspace. Change: resolve links*"])
+    result.stdout.fnmatch_lines(["*read a file outside of the workspace. Fix: resolve links*"])
     result.stdout.fnmatch_lines(["*changed files outside of the workspace*"])
 
 

@@ -1,4 +1,4 @@
-"""Each bad plugin is caught by the one check that is meant for it, by name, with advice; a good one passes all."""
+"""Each bad plugin fails one check, by name and with advice; a good one passes all."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ BAD = Path(__file__).parent / "bad"
 CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
     "keeps_notes": (
         "test_sessions_share_nothing",
-        ("keeps_notes.NOTES: keeps what a session said: 'canary-", "keep what belongs to a session in a StateSlot"),
+        ("keeps_notes.NOTES: keeps the text of a session: 'canary-", "keep a session's data in a StateSlot"),
     ),
     "counts_calls": (
         "test_sessions_share_nothing",
-        ("deep_toolsets[0]", ".calls: changed while sessions ran: 4 became 8", "keep what belongs to a session"),
+        ("deep_toolsets[0]", ".calls: changed while sessions ran: 4 became 8", "keep a session's data"),
     ),
     "caches_notes": (
         "test_sessions_share_nothing",
-        ("caches_notes.notebook.cache: keeps what a session said: 'canary-", "keep what belongs to a session"),
+        ("caches_notes.notebook.cache: keeps the text of a session: 'canary-", "keep a session's data"),
     ),
     "remembers_words": (
         "test_sessions_share_nothing",
-        ("remembers_words.plain.cache: keeps what a session said: 'canary-", "keep what belongs to a session"),
+        ("remembers_words.plain.cache: keeps the text of a session: 'canary-", "keep a session's data"),
     ),
     "shares_a_context": (
         "test_sessions_share_nothing",
-        ("shares_a_context.NOTES.get(): keeps what a session said: 'canary-", "keep what belongs to a session"),
+        ("shares_a_context.NOTES.get(): keeps the text of a session: 'canary-", "keep a session's data"),
     ),
     "tells_notes": (
         "test_sessions_share_nothing",
-        ("tool 'note': showed one session what another had said", "keep what belongs to a session in a StateSlot"),
+        ("tool 'note': showed one session the text of another", "keep a session's data in a StateSlot"),
     ),
     "blocks_the_loop": (
         "test_event_loop_is_not_blocked",
-        ("blocks_the_loop.py:17 in measure: held the event loop for", "await what waits"),
+        ("blocks_the_loop.py:17 in measure: held the event loop for", "await slow operations"),
     ),
     "computes_in_a_section": (
         "test_event_loop_is_not_blocked",
@@ -50,7 +50,7 @@ CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "rewrites_history": (
         "test_prompt_prefix_is_stable",
-        ("request 2 of a conversation: message 1 changed: ", "a history processor leaves earlier messages as they are"),
+        ("request 2 of a conversation: message 1 changed: ", "a history processor keeps earlier messages unchanged"),
     ),
     "slides_a_window": (
         "test_prompt_prefix_is_stable",
@@ -94,15 +94,15 @@ CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "doubts_its_defaults": (
         "test_options_have_valid_defaults",
-        ("options WeatherOptions: does not validate its own defaults: unit", "choose a default"),
+        ("options WeatherOptions: does not accept its defaults: unit", "choose a default"),
     ),
     "forgets_its_keys": (
         "test_slots_round_trip",
-        ("slot 'forecasts': comes back as {'1': 'sunny'} where {1: 'sunny'} was stored", "declare a precise type"),
+        ("slot 'forecasts': is {'1': 'sunny'} after loading, but {1: 'sunny'} was stored", "declare a precise type"),
     ),
     "talks_too_much": (
         "test_sections_are_short",
-        ("section 'manual': has 6400 characters, and 2000 is the limit", "shorten it"),
+        ("section 'manual': has 6400 characters; the limit is 2000", "shorten it"),
     ),
     "swallows_cancellation": (
         "test_cancellation_is_not_swallowed",
@@ -118,12 +118,12 @@ CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "refuses_to_see_an_agent": (
         "test_failures_are_contained",
-        ("deep_agent_created: raises RuntimeError: no agent is good enough", "catch what can be expected"),
+        ("deep_agent_created: raises RuntimeError: no agent is good enough", "catch expected errors"),
     ),
     "names_twice_later": (
         "test_failures_are_contained",
         (
-            "a run in which nothing is called: is refused: plugin names_twice_later (given by hand) has two tools of "
+            "a run without calls: is refused: plugin names_twice_later (given by hand) has two tools of "
             "the name 'forecast'",
             "rename one of them",
         ),
@@ -134,15 +134,15 @@ CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "counts_its_neighbours": (
         "test_order_does_not_matter",
-        ("the static sections: is [('tools', 'There are 0 other toolsets.')] alone and", "depend on its options"),
+        ("the static sections: is [('tools', 'There are 0 other toolsets.')] alone and", "depend only on its options"),
     ),
     "repeats_itself": (
         "test_sections_do_not_repeat_tools",
-        ("section 'weather': repeats the description of 'forecast'", "leave it out of the section"),
+        ("section 'weather': repeats the description of 'forecast'", "remove it from the section"),
     ),
     "takes_anything": (
         "test_tool_schemas_say_what_they_take",
-        ("takes_anything.py:14): does not say what its parameter 'city' takes", "annotate it"),
+        ("takes_anything.py:14): has no type or description for its parameter 'city'", "annotate it"),
     ),
     "misspells_a_hook": (
         "test_hooks_are_valid",
@@ -150,20 +150,20 @@ CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "has_no_docstring": (
         "test_docs_are_there",
-        ("has_no_docstring: has no docstring", "say in one line what the plugin gives"),
+        ("has_no_docstring: has no docstring", "say in one line what the plugin adds"),
     ),
     "leaves_a_thread": (
         "test_unloads_cleanly",
         ("kernel.close(): left the thread 'weather-watch'", "context.on_close"),
     ),
 }
-"""Plugin -> the check that catches it, and what that says."""
+"""Plugin -> the check that catches it, and parts of its message."""
 ONE_FOR_EACH_CHECK = {check: plugin for plugin, (check, _) in reversed(CAUGHT.items())}.values()
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one check of one plugin: `passed`, `skipped` or `failed`, and what was said."""
+    """The result of one check of one plugin: `passed`, `skipped` or `failed`, and its text."""
 
     outcome: str
     text: str
@@ -174,7 +174,7 @@ Results = dict[str, dict[str, Result]]
 
 @pytest.fixture(scope="module")
 def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """The suite over those that are selected, in a pytest of its own that has nothing but the installed plugins."""
+    """The results of the suite for the selected plugins, in a pytest that loads only installed plugins."""
     folder = tmp_path_factory.mktemp("author")
     selected = {item.name for item in request.session.items if item.path == request.path}
     plugins = [
@@ -212,12 +212,12 @@ def run(folder: Path, *arguments: str) -> Results:
 
 @pytest.mark.parametrize("plugin", sample(CAUGHT, *ONE_FOR_EACH_CHECK))
 def test_a_bad_plugin_is_caught_by_its_check_alone(results: Results, plugin: str) -> None:
-    check, said = CAUGHT[plugin]
+    check, parts = CAUGHT[plugin]
     failed = {name: result.text for name, result in results[plugin].items() if result.outcome == "failed"}
     assert list(failed) == [check], failed
     text = failed[check]
     assert text.startswith(f"Failed: plugin {plugin}\n") or f"plugin {plugin}\n" in text
-    assert [part for part in said if part not in text] == [], text
+    assert [part for part in parts if part not in text] == [], text
     assert "change: " in text
 
 

@@ -1,4 +1,4 @@
-"""The checks of what a plugin says of itself, one rule at a time."""
+"""The checks of a plugin's declarations, one rule at a time."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_docs_that_are_missing_are_each_told() -> None:
     assert [text.partition("\n")[0] for text in found] == [
         "acme: has no docstring",
         "pyproject.toml: has no description",
-        "pyproject.toml: brings a README of 5 characters, and 80 is the least",
+        "pyproject.toml: has a README of 5 characters; the minimum is 80",
     ]
     (none,) = texts(about_docs(subject("weather"), "Weather.", {"summary": "Weather.", "readme": ""}))
-    assert none.startswith("pyproject.toml: brings no README\n")
+    assert none.startswith("pyproject.toml: has no README\n")
     assert texts(about_docs(subject("weather"), "Weather.", {"summary": "Weather.", "readme": "x" * 80})) == []
     assert texts(about_docs(subject("weather"), "Weather.", None)) == []
 
@@ -81,9 +81,9 @@ def test_options_that_cannot_be_made_or_take_anything() -> None:
         unit: str = "celsius"
 
     (needs,) = texts(about_options(Needs))
-    assert "cannot be made without arguments: key: Field required" in needs
+    assert "cannot be created without arguments: key: Field required" in needs
     (loose,) = texts(about_options(Loose))
-    assert "takes an unknown key in silence" in loose
+    assert "silently accepts an unknown key" in loose
     assert texts(about_options(Good)) == []
 
 
@@ -117,8 +117,8 @@ def test_tool_names() -> None:
     found = texts(about_tool_names(listed))
     assert [text.partition("\n")[0] for text in found] == [
         "tool 'forecast' (a.py:1): has the name of another tool of this plugin (b.py:2)",
-        "tool 'get weather' (a.py:3): has a name that not every provider takes",
-        "tool 'final_result' (a.py:4): has a name that Pydantic AI takes for itself",
+        "tool 'get weather' (a.py:3): has a name that some providers reject",
+        "tool 'final_result' (a.py:4): has a name reserved by Pydantic AI",
     ]
 
 

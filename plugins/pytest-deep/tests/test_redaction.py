@@ -1,4 +1,4 @@
-"""What the suite says of a redactor: where it leaves what it hides elsewhere."""
+"""The suite reports where a redactor leaves a secret that it hides elsewhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Masks:
 
 
 def everywhere(hide: Callable[[str], str]) -> Redact:
-    """A redactor that changes every text there is."""
+    """Return a redactor that changes every text."""
 
     def hidden(value: Any) -> Any:
         if isinstance(value, str):
@@ -55,7 +55,7 @@ def everywhere(hide: Callable[[str], str]) -> Redact:
 
 
 def prompts_only(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """What a first draft does."""
+    """Redact like a first draft."""
     return [
         replace(
             message,
@@ -131,7 +131,7 @@ def test_every_kind_that_can_be_named_is_tried() -> None:
 
 def test_a_kind_that_is_not_there_is_a_mistake_with_a_suggestion(tmp_path: Path) -> None:
     (mistake,) = told(tmp_path, prompts_only, unredacted=["thinkin"]).mistakes
-    assert mistake.what == "names 'thinkin', which is no kind of part. Did you mean 'thinking'?"
+    assert mistake.what == "names 'thinkin', which is not a kind of part. Did you mean 'thinking'?"
 
 
 @pytest.mark.parametrize("secret", ["K-42", 'say "42"', "a\\b", "π-42", "[1] (2)"])
@@ -140,8 +140,8 @@ def test_the_author_may_name_what_is_hidden(tmp_path: Path, secret: str) -> None
         return text.replace(secret, "***")
 
     (gap,) = told(tmp_path, everywhere(hide)).gaps
-    assert gap.what.startswith("hides none of the secrets that the suite tries")
-    if '"' not in secret and "\\" not in secret:  # in the JSON text of a call they are written otherwise
+    assert gap.what.startswith("hides none of the suite's secrets")
+    if '"' not in secret and "\\" not in secret:  # the JSON text of a call escapes them
         assert told(tmp_path, everywhere(hide), secrets=[secret]) == Redaction()
     else:
         (gap,) = told(tmp_path, everywhere(hide), secrets=[secret]).gaps
@@ -150,7 +150,7 @@ def test_the_author_may_name_what_is_hidden(tmp_path: Path, secret: str) -> None
 
 def test_a_secret_that_is_hidden_nowhere_is_a_mistake(tmp_path: Path) -> None:
     found = told(tmp_path, prompts_only, secrets=["bob@example.org", "K-42"])
-    assert [mistake.what for mistake in found.mistakes] == ["has 'K-42', which processor mask hides nowhere"]
+    assert [mistake.what for mistake in found.mistakes] == ["has 'K-42', which processor mask never hides"]
     assert len(found.gaps) == 1
 
 
@@ -162,7 +162,7 @@ def test_a_redactor_that_does_not_expect_a_part_is_a_mistake(tmp_path: Path) -> 
         return messages
 
     (mistake,) = told(tmp_path, redact).mistakes
-    assert "ends a run that has every kind of part in its history: AttributeError: " in mistake.what
+    assert "fails a run that has every kind of part in its history: AttributeError: " in mistake.what
 
 
 AUTHOR = """
@@ -197,7 +197,7 @@ def test_what_is_left_is_a_warning(pytester: pytest.Pytester) -> None:
 
 
 def test_no_processor_reaches_the_instructions() -> None:
-    """As the suite says beside every gap."""
+    """The suite says so beside every gap."""
     seen: list[str | None] = []
 
     def redact(messages: list[ModelMessage]) -> list[ModelMessage]:

@@ -61,6 +61,6 @@ def test_a_careless_loader_is_caught(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
     result.stdout.fnmatch_lines(["*skill 'Not A Name': a name matches*"])
     result.stdout.fnmatch_lines(["*the list changes from call to call: sort it*"])
-    result.stdout.fnmatch_lines(["*has the frontmatter; return what follows it*"])
+    result.stdout.fnmatch_lines(["*has the frontmatter; return the text after it*"])
     result.stdout.fnmatch_lines(["*for a skill that is not listed: raise KeyError(name)*"])
     result.stdout.fnmatch_lines(["*'/etc/passwd') gave b'root:*: resolve links and*"])

@@ -1,6 +1,6 @@
-"""Tests for plugins of deep: fixtures, and conformance suites to subclass in one line.
+"""Test plugins of deep: fixtures, and conformance suites to subclass in one line.
 
-Importing this package loads neither pydantic nor Pydantic AI: where it is installed, every run of pytest loads it.
+Importing this package loads neither pydantic nor Pydantic AI, because every run of pytest loads it.
 """
 
 from __future__ import annotations

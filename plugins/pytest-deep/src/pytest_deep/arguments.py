@@ -1,4 +1,4 @@
-"""Arguments for a stranger's tool: the least that its JSON schema takes, and what a confused model may send."""
+"""Make arguments for a tool from its JSON schema: the smallest valid ones, and those of a confused model."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, cast
 __all__ = ["fill", "garbage", "least"]
 
 DEPTH = 8
-"""How far a schema that refers to itself is followed."""
+"""How many levels of a recursive schema are filled."""
 
 
 def least(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """The smallest object that the schema takes, with `text` wherever any text will do.
+    """Make the smallest object that the schema accepts, with `text` wherever the schema accepts any text.
 
-    Optional parameters that take text are given too: what a session says should reach what the tool keeps.
+    Optional text parameters are filled too, so that a session's text reaches everything that the tool stores.
     """
     return _object(schema, schema, text, DEPTH, optional_text=True)
 
 
 def _value(schema: Mapping[str, Any], root: Mapping[str, Any], text: str, depth: int) -> Any:
     if "$ref" in schema:
-        return None if depth <= 0 else _value(_resolved(schema["$ref"], root), root, text, depth - 1)
+        return None if depth <= 0 else _value(_resolve(schema["$ref"], root), root, text, depth - 1)
     for key in ("const", "default"):
         if key in schema:
             return schema[key]
@@ -58,7 +58,7 @@ def _is_free_text(schema: Mapping[str, Any]) -> bool:
 
 
 def _array(schema: Mapping[str, Any], root: Mapping[str, Any], text: str, depth: int) -> list[Any]:
-    # One item where there may be one: an empty list would call the tool without saying anything.
+    # One item if allowed: an empty list would not carry the text to the tool.
     count = max(schema.get("minItems", 0), 1 if schema.get("maxItems", 1) else 0) if depth > 0 else 0
     return [_value(schema.get("items", {}), root, text, depth) for _ in range(count)]
 
@@ -79,7 +79,7 @@ def _text(schema: Mapping[str, Any], text: str) -> str:
     return long_enough[: schema.get("maxLength")]
 
 
-def _resolved(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
     found: Any = root
     for part in reference.removeprefix("#/").split("/"):
         found = found[part.replace("~1", "/").replace("~0", "~")]
@@ -87,7 +87,7 @@ def _resolved(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def fill(example: Any, text: str) -> Any:
-    """An author's example with `{canary}` replaced."""
+    """Replace `{canary}` in an author's example."""
     if isinstance(example, str):
         return example.replace("{canary}", text)
     if isinstance(example, Mapping):
@@ -98,7 +98,7 @@ def fill(example: Any, text: str) -> Any:
 
 
 def garbage(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What a confused model may send: nothing, the wrong types, unknown names, and texts that no schema forbids."""
+    """Make the arguments of a confused model: none, wrong types, unknown names, and texts that no schema forbids."""
     names: list[str] = list(schema.get("properties", {}))
     yield {}
     yield {"no_such_parameter": 1}

@@ -1,6 +1,6 @@
-"""The conformance suite for backends: Pydantic AI's own rules for workspaces, and that nothing leaves the workspace."""
+"""The conformance suite for backends: Pydantic AI's rules for workspaces, plus confinement."""
 
-# A test suite: its checks are assertions, and the folder beside the workspace is looked at as it is.
+# A test suite: its checks are assertions, and it inspects the folder beside the workspace directly.
 # ruff: noqa: S101, ASYNC240
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ CHANGES: dict[str, Operation] = {
 }
 
 WAYS = ("absolute", "dot dot", "dot dot through a folder", "link to the folder", "link to the file")
-"""Ways out of a workspace. Links are made only where the working directory is a folder of this machine."""
+"""Ways out of a workspace. Links are created only if the working directory is a folder of this machine."""
 
 
 class BackendConformance(WorkspaceBackendSuite):
-    """Subclass it in a test module and provide the fixture `backend`:
+    """Subclass it in a test module and define the fixture `backend`:
 
         class TestMyBackend(BackendConformance):
             @pytest.fixture
@@ -42,32 +42,32 @@ class BackendConformance(WorkspaceBackendSuite):
                 return my_backend(tmp_path)
 
     The other fixtures of `WorkspaceBackendSuite` (`fresh_backend`, `destructive_backend`, `attach_backend`,
-    `destroy_environment`) enable further rules. A backend that does not confine, by design, provides the fixture
-    `outside` and returns None from it: the rules about leaving the workspace are then skipped.
+    `destroy_environment`) enable more tests. A backend that does not confine, by design, defines the fixture
+    `outside` and returns None from it: the tests of confinement are then skipped.
     """
 
     @pytest.fixture
     def anyio_backend(self) -> str:
-        """The suite runs on asyncio."""
+        """Run the suite on asyncio."""
         return "asyncio"
 
     @pytest.fixture
     def can_detect_exit_with_inherited_output_pipes(self, backend: WorkspaceBackend) -> bool:
-        """Whether to wait for the exit of a command whose child keeps its pipes; without commands there is none."""
+        """Whether to wait for the exit of a command whose child keeps its pipes; False without commands."""
         return isinstance(backend, SupportsCommands)
 
     @pytest.fixture
     def has_real_posix_shell(self, backend: WorkspaceBackend) -> bool:
-        """Whether a shell's own rules are asked for; without commands there is no shell.
+        """Whether to test a shell's rules; False without commands.
 
-        A rule that skips inside a task group ends anyio's runner with an exception that nobody fetches. Python 3.11
-        cannot log that while pytest parses a source to show another failure: pytest itself ended.
+        A test that skips inside a task group ends anyio's runner with an exception that is never retrieved. Python 3.11
+        cannot log it while pytest parses a source to show another failure, and pytest ends.
         """
         return isinstance(backend, SupportsCommands)
 
     @pytest.fixture
     def outside(self, tmp_path_factory: pytest.TempPathFactory) -> Path | None:
-        """A folder that is not in the workspace."""
+        """A folder outside of the workspace."""
         folder = tmp_path_factory.mktemp("outside")
         (folder / "secret.txt").write_bytes(SECRET)
         return folder
@@ -98,40 +98,40 @@ class BackendConformance(WorkspaceBackendSuite):
         """Reading a file outside of the workspace fails."""
         try:
             found = await READS[operation](Workspace(backend), way_out)
-        except Exception:  # noqa: BLE001 - how it is refused is the backend's own; FileNotFoundError is as good
+        except Exception:  # noqa: BLE001 - any error is fine, FileNotFoundError too
             return
         text = found.encode() if isinstance(found, str) else found
         assert text != SECRET, (
-            f"{operation}({way_out!r}) read a file outside of the workspace. Change: resolve links and `..` of every "
-            "path first, and refuse what is not below the working directory"
+            f"{operation}({way_out!r}) read a file outside of the workspace. Fix: resolve links and `..` of every "
+            "path first, and reject paths outside of the working directory"
         )
 
     async def test_nothing_outside_is_listed(self, backend: WorkspaceBackend, way_out: str) -> None:
-        """Listing a folder outside of the workspace fails, or shows nothing of it."""
+        """Listing a folder outside of the workspace fails, or shows none of its files."""
         folder = os.path.dirname(way_out) or way_out
         try:
             entries = await Workspace(backend).list_dir(folder)
-        except Exception:  # noqa: BLE001 - as above
+        except Exception:  # noqa: BLE001 - any error is fine
             return
         assert "secret.txt" not in [entry.name for entry in entries], (
-            f"list_dir({folder!r}) listed a folder outside of the workspace. Change: check the path as for reading"
+            f"list_dir({folder!r}) listed a folder outside of the workspace. Fix: check the path as for reading"
         )
 
     @pytest.mark.parametrize("operation", CHANGES)
     async def test_nothing_outside_is_changed(
         self, backend: WorkspaceBackend, way_out: str, outside: Path, operation: str
     ) -> None:
-        """Writing, making and removing outside of the workspace changes nothing there."""
-        with contextlib.suppress(Exception):  # refused or not: what counts is what became of the files
+        """Writing, creating and removing outside of the workspace changes nothing there."""
+        with contextlib.suppress(Exception):  # an error or not: only the files count
             await CHANGES[operation](Workspace(backend), way_out)
         found = {path.name: path.read_bytes() if path.is_file() else None for path in outside.iterdir()}
         assert found == {"secret.txt": SECRET}, (
-            f"{operation}({way_out!r}) changed files outside of the workspace: {sorted(found)}. Change: check the path "
-            "as for reading; when a file is replaced, check again after it is opened"
+            f"{operation}({way_out!r}) changed files outside of the workspace: {sorted(found)}. Fix: check the path "
+            "as for reading; when you replace a file, check again after you open it"
         )
 
     async def test_names_are_kept_as_they_are(self, backend: WorkspaceBackend) -> None:
-        """Names with blanks, quotes, letters of any script and a leading dash are names like others."""
+        """Names with blanks, quotes, letters of any script and a leading dash work."""
         workspace = Workspace(backend)
         names = ["with a blank.txt", "quote'and\"quote.txt", "Ärger-漢字.txt", "-n", "$HOME", "*.txt"]
         for name in names:
@@ -141,14 +141,14 @@ class BackendConformance(WorkspaceBackendSuite):
         assert sorted(entry.name for entry in await workspace.list_dir("names")) == sorted(names)
 
     async def test_writing_leaves_nothing_beside(self, backend: WorkspaceBackend) -> None:
-        """A file that was written is the only new one: what a write needs meanwhile is gone after it."""
+        """Writing a file leaves no other new file."""
         workspace = Workspace(backend)
         for content in (b"one", b"another"):
             await workspace.write_bytes("beside/file.txt", content)
         assert [entry.name for entry in await workspace.list_dir("beside")] == ["file.txt"]
 
     async def test_listing_is_in_the_same_order_each_time(self, backend: WorkspaceBackend) -> None:
-        """Two listings of a folder agree: what a model is shown must not depend on chance."""
+        """Two listings of a folder are equal: the model's view must not depend on chance."""
         workspace = Workspace(backend)
         for name in ("b", "a", "c", "B"):
             await workspace.write_bytes(f"listed/{name}", b"")

@@ -1,4 +1,4 @@
-"""What a plugin does while an agent runs: each check makes its runs and tells what is wrong with them."""
+"""Check a plugin while an agent runs: each check makes its runs and reports problems."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Neighbour:
-    """Another plugin, of every kind that is assembled with it."""
+    """Another plugin, with every kind of contribution."""
 
     @hookimpl
     def deep_toolsets(self) -> list[Any]:
@@ -74,15 +74,15 @@ class Neighbour:
 
 
 def about_order(bench: Bench) -> Iterator[Problem]:
-    """The contribution is the same each time, alone, before and after another plugin."""
+    """The contribution is the same each time: alone, before and after another plugin."""
     alone, again = _contribution(bench), _contribution(bench)
     changing = [what for what, value in alone.items() if again[what] != value]
     for what in changing:
         yield Problem(
             what,
             f"is {alone[what]!r} for one agent and {again[what]!r} for the next",
-            "let a hook's result depend on its options alone, not on a clock, a counter or chance: a session that goes "
-            "on with another agent would pay for its whole prompt again",
+            "let a hook's result depend only on its options, not on a clock, a counter or chance: a session that "
+            "continues with another agent would pay for its whole prompt again",
         )
     for place, order in (("before", -10), ("after", 10)):
         beside = _contribution(bench, Neighbour(), order=order)
@@ -91,7 +91,7 @@ def about_order(bench: Bench) -> Iterator[Problem]:
                 yield Problem(
                     what,
                     f"is {value!r} alone and {beside[what]!r} {place} another plugin",
-                    "let a hook's result depend on its options alone; order what comes from a set or a folder",
+                    "let a hook's result depend only on its options; sort values from a set or a folder",
                 )
 
 
@@ -117,11 +117,11 @@ def _contribution(bench: Bench, *neighbours: object, order: int = 0) -> dict[str
 
 
 def about_sessions(bench: Bench) -> Iterator[Problem]:
-    """Two sessions in step on one agent: nothing crosses, and nothing of them stays."""
+    """Two sessions run in step on one agent: no data crosses, and none remains."""
     bench.sound(bench.first)
     canaries = ("canary-first-session", "canary-second-session")
     with _older_objects_left_alone():
-        # The first round makes what is made once: caches, compiled patterns, modules loaded on first use.
+        # The first round creates what is created once: caches, compiled patterns, modules loaded on first use.
         _together(bench, "warmup-one", "warmup-two")
         before = _held(bench)
         runs = dict(zip(canaries, _together(bench, *canaries), strict=True))
@@ -144,7 +144,7 @@ def _older_objects_left_alone() -> Generator[None]:
 def _together(bench: Bench, one: str, other: str) -> tuple[Run, Run]:
     async def both() -> list[Run]:
         barrier = asyncio.Barrier(2)
-        # Twice through the tools: what one session's first round wrote, the other's second round would read.
+        # Call the tools twice: the second round of one session would read what the first of the other wrote.
         runs = [
             bench.run_async(bench.agent, *(bench.calls(canary) * 2), canary=canary, barrier=barrier)
             for canary in (one, other)
@@ -167,27 +167,27 @@ def _crossed(run: Run, canary: str) -> Iterator[Problem]:
         if canary in request.text:
             parts = [part for part in request.results if canary in str(part.content)]
             where = f"tool {parts[0].tool_name!r}" if parts else "a section, processor or capability"
-            yield Problem(where, f"showed one session what another had said ({canary!r})", SESSION_CHANGE)
+            yield Problem(where, f"showed one session the text of another ({canary!r})", SESSION_CHANGE)
             return
     if canary in run.deps.dump():
-        yield Problem("the session's state", f"has what another session said ({canary!r})", SESSION_CHANGE)
+        yield Problem("the session's state", f"has the text of another session ({canary!r})", SESSION_CHANGE)
     for path in run.folder.rglob("*"):
         if canary in path.name or (path.is_file() and canary.encode() in path.read_bytes()):
-            yield Problem(f"the file {path.name!r}", "of one session has what another said", SESSION_CHANGE)
+            yield Problem(f"the file {path.name!r}", "of one session has the text of another", SESSION_CHANGE)
 
 
 SESSION_CHANGE = (
-    "keep what belongs to a session in a StateSlot (deep_state) and reach it as ctx.deps.state[SLOT]; one agent serves "
+    "keep a session's data in a StateSlot (deep_state), as ctx.deps.state[SLOT]; one agent serves "
     "many sessions at a time"
 )
 
 
 def _stayed(before: Mapping[str, str], after: Mapping[str, str], canaries: Sequence[str]) -> Iterator[Problem]:
     said = [where for where, text in after.items() if any(canary in text for canary in canaries)]
-    # A list that grew and what stands in it are one matter: the shortest path names the owner.
+    # A list that grew and its new items are one problem: the shortest path is the owner.
     for where in sorted(said, key=len)[:1]:
         owner = where.partition("[")[0].partition(".key[")[0]
-        yield Problem(owner, f"keeps what a session said: {after[where]}", SESSION_CHANGE)
+        yield Problem(owner, f"keeps the text of a session: {after[where]}", SESSION_CHANGE)
         return
     for where in sorted((where for where in after if after[where] != before.get(where, after[where])), key=len)[:1]:
         yield Problem(where, f"changed while sessions ran: {before[where]} became {after[where]}", SESSION_CHANGE)
@@ -196,7 +196,7 @@ def _stayed(before: Mapping[str, str], after: Mapping[str, str], canaries: Seque
 # -- the event loop ----------------------------------------------------------------------------------------------------
 
 REPEATS, ENOUGH = 8, 3
-"""A busy machine holds a loop now and then, and seldom in the plugin's code; a plugin that blocks does it each time."""
+"""A busy machine holds a loop now and then, but seldom in the plugin's code; a plugin that blocks does it each time."""
 
 
 def about_blocking(bench: Bench) -> Iterator[Problem]:
@@ -204,15 +204,15 @@ def about_blocking(bench: Bench) -> Iterator[Problem]:
     limit = bench.suite.max_hold_ms
     reported: set[tuple[str, str]] = set()
     for calls in [[], *([call] for call in bench.calls("canary"))]:
-        bench.sound(bench.run(*calls))  # what is done once, as imports on first use, is no matter of each call
+        bench.sound(bench.run(*calls))  # work done once, such as imports on first use, does not count
         hold = _held_each_time(bench, calls, limit)
         if hold is not None and (hold.place.file, hold.place.function) not in reported:
             reported.add((hold.place.file, hold.place.function))
             yield Problem(
                 str(hold.place),
-                f"held the event loop for {hold.milliseconds:.0f} ms; {limit} ms is the limit",
-                "await what waits (asyncio.sleep, an async client), or do the work in a thread: "
-                "await anyio.to_thread.run_sync(function); a tool that is a plain function runs in one by itself",
+                f"held the event loop for {hold.milliseconds:.0f} ms; the limit is {limit} ms",
+                "await slow operations (asyncio.sleep, an async client), or work in a thread: "
+                "await anyio.to_thread.run_sync(function); a tool that is a plain function runs in one automatically",
             )
 
 
@@ -222,7 +222,7 @@ def _held_each_time(bench: Bench, calls: Sequence[Call], limit: float) -> Hold |
     async def repeatedly() -> Hold | None:
         found: dict[tuple[str, str], list[Hold]] = {}
         for _ in range(REPEATS):
-            # In one loop, so that worker threads are there already: to start one takes long on a busy machine.
+            # In one loop, so that worker threads already exist: starting one takes long on a busy machine.
             await bench.run_async(bench.agent, *calls)
             seen, over = holds.taken()
             if not over:
@@ -238,7 +238,7 @@ def _held_each_time(bench: Bench, calls: Sequence[Call], limit: float) -> Hold |
 
 
 MOST_CANCELLED = 60
-"""Places at which a run is cancelled, each in a run of its own."""
+"""Maximum places at which to cancel a run, each in its own run."""
 
 
 def about_cancellation(bench: Bench) -> Iterator[Problem]:
@@ -250,13 +250,13 @@ def about_cancellation(bench: Bench) -> Iterator[Problem]:
         run = bench.run(*calls, watch=watch)
         if watch.place is None or watch.task is None:
             return
-        # A task of anyio's never ends as cancelled; then the run does.
+        # A task of anyio never ends as cancelled; then the run does.
         if not watch.task.cancelled() and not isinstance(run.error, asyncio.CancelledError):
             yield Problem(
                 str(watch.place),
-                "was cancelled while it waited there, and went on",
-                "let asyncio.CancelledError through: end `except asyncio.CancelledError`, `except BaseException` or a "
-                "bare `except` with `raise`; a run that a user stops must stop",
+                "was cancelled while it waited there, and continued",
+                "re-raise asyncio.CancelledError: end `except asyncio.CancelledError`, `except BaseException` or a "
+                "bare `except` with `raise`; a user must be able to stop a run",
             )
 
 
@@ -264,7 +264,7 @@ def about_cancellation(bench: Bench) -> Iterator[Problem]:
 
 
 def about_prefix(bench: Bench) -> Iterator[Problem]:
-    """What was sent is sent again as it was: tools, prompt, and every earlier message."""
+    """Tools, prompt and every earlier message are sent again unchanged."""
     run = bench.sound(bench.run(*bench.calls("canary")))
     heard = len(bench.recorder.events)
     requests = [*run.requests]
@@ -279,7 +279,7 @@ def about_prefix(bench: Bench) -> Iterator[Problem]:
         problem = _changed(where, one, other)
         rewritten = _rewritten(where, one, other)
         if problem is None and (just_rewritten or not compacted):
-            # A reducer may rewrite what was sent, and then the next request goes on from there.
+            # A reducer may rewrite earlier messages; the next request then starts from those.
             problem = rewritten
         if problem is not None:
             yield problem
@@ -287,7 +287,9 @@ def about_prefix(bench: Bench) -> Iterator[Problem]:
         just_rewritten = rewritten is not None
 
 
-PREFIX_CHANGE = "say what changes in a live section (PromptSection.live): it is appended, so a provider's cache holds"
+PREFIX_CHANGE = (
+    "put changing text in a live section (PromptSection.live): it is appended, so a provider's cache stays valid"
+)
 
 
 def _changed(where: str, one: Request, other: Request) -> Problem | None:
@@ -295,7 +297,7 @@ def _changed(where: str, one: Request, other: Request) -> Problem | None:
         what = f"the prompt changed: {_difference(one.instructions, other.instructions)}"
         return Problem(where, what, PREFIX_CHANGE)
     if _shown(one) != _shown(other):
-        return Problem(where, "the tools' definitions changed", "make names, descriptions and schemas fixed text")
+        return Problem(where, "the tools' definitions changed", "keep names, descriptions and schemas constant")
     return None
 
 
@@ -306,7 +308,7 @@ def _rewritten(where: str, one: Request, other: Request) -> Problem | None:
     index = next(i for i, text in enumerate(before) if i >= len(after) or after[i] != text)
     what = f"message {index + 1} changed: {_difference(before[index], after[index] if index < len(after) else '')}"
     change = (
-        f"{PREFIX_CHANGE}; a history processor leaves earlier messages as they are, or reduces them rarely and much, "
+        f"{PREFIX_CHANGE}; a history processor keeps earlier messages unchanged, or reduces them rarely and much, "
         "not at every request"
     )
     return Problem(where, what, change)
@@ -327,20 +329,20 @@ def _difference(one: str, other: str) -> str:
 
 
 def about_containment(bench: Bench) -> Iterator[Problem]:
-    """A run goes on, whatever the model sends to the tools."""
+    """A run continues, whatever the model sends to the tools."""
     first = bench.first
-    yield from _ended(first, "a run in which nothing is called")
+    yield from _ended(first, "a run without calls")
     if first.error is not None:
         return
     calls = bench.calls("canary")
     run = bench.run(*calls)
     yield from _ended(run, f"a run that calls {', '.join(call.tool for call in calls)}")
     for incident in (*bench.made, *first.incidents, *run.incidents):
-        # A tool may raise at arguments that nobody promised to be good; at an author's own example it may not.
+        # A tool may raise for invalid arguments, but not for the author's examples.
         tool = incident.where.removeprefix("tool ")
         if tool == incident.where or tool in bench.suite.examples:
             what = f"raises {incident.error} ({incident.effect})"
-            yield Problem(incident.where, what, "catch what can be expected, and say it: pydantic_ai.ModelRetry(…)")
+            yield Problem(incident.where, what, "catch expected errors, and raise pydantic_ai.ModelRetry(…)")
     for tool in bench.tools if run.error is None else ():
         for arguments in garbage(tool.parameters_json_schema) if bench.callable(tool) else ():
             yield from _after_garbage(bench, tool.name, arguments)
@@ -351,7 +353,7 @@ def _after_garbage(bench: Bench, tool: str, arguments: dict[str, Any]) -> Iterat
     told = f"a call of {tool} with {json.dumps(arguments)[:80]}"
     yield from _ended(run, told)
     if run.error is None and not _answers(run):
-        yield Problem(told, "was not answered", "return a text, or raise pydantic_ai.ModelRetry with what to do")
+        yield Problem(told, "got no answer", "return text, or raise pydantic_ai.ModelRetry with what to do")
 
 
 def _answers(run: Run) -> list[object]:
@@ -360,10 +362,10 @@ def _answers(run: Run) -> list[object]:
 
 def _ended(run: Run, told: str) -> Iterator[Problem]:
     if isinstance(run.error, PluginError):
-        yield Problem(told, f"is refused: {run.error}", "mend what the message names")
+        yield Problem(told, f"is refused: {run.error}", "fix what the message names")
     elif run.error is not None:
         change = (
-            "raise an Exception of your own, or pydantic_ai.ModelRetry: the model is told, and the run goes on; "
+            "raise your own Exception, or pydantic_ai.ModelRetry: the model reads it, and the run continues; "
             "SystemExit and KeyboardInterrupt end the application, a tool with retries=0 the run"
         )
         yield Problem(told, f"ended with {one_line(run.error)}", change)
@@ -373,9 +375,9 @@ def _ended(run: Run, told: str) -> Iterator[Problem]:
 
 
 def about_unload(bench: Bench) -> Iterator[Problem]:
-    """Closing a kernel leaves nothing behind, and twice is as good as once."""
+    """Closing a kernel, once or twice, leaves nothing open."""
     with _older_objects_left_alone():
-        _lived(bench)  # what is made once for the process is no matter of a kernel
+        _lived(bench)  # objects created once per process do not count
         gc.collect()
         threads, files = set(threading.enumerate()), _open_files()
         left, problems = _lived(bench)
@@ -386,10 +388,10 @@ def about_unload(bench: Bench) -> Iterator[Problem]:
     for thread in set(threading.enumerate()) - threads:
         thread.join(2)
         if thread.is_alive():
-            change = "end it in a function given to context.on_close(…)"
+            change = "end it in a function passed to context.on_close(…)"
             yield Problem("kernel.close()", f"left the thread {thread.name!r}", change)
     for file in sorted(_open_files() - files):
-        yield Problem("kernel.close()", f"left {file} open", "close it in a function given to context.on_close(…)")
+        yield Problem("kernel.close()", f"left {file} open", "close it in a function passed to context.on_close(…)")
 
 
 def _lived(bench: Bench) -> tuple[tuple[str, ...], list[Problem]]:
@@ -401,8 +403,8 @@ def _lived(bench: Bench) -> tuple[tuple[str, ...], list[Problem]]:
         Problem(
             "on_close",
             f"raises {incident.error} at {_raised_at(incident.traceback)}",
-            "a function given to context.on_close(…) is called once, with nothing, when all runs are over: let it "
-            "expect that what it closes was never opened, or is gone",
+            "the kernel calls a function passed to context.on_close(…) once, without arguments, after all runs: it "
+            "must accept that its resource was never opened, or is already closed",
         )
         for incident in kernel.incidents
         if incident.where == "on_close"
@@ -418,11 +420,11 @@ def _lived(bench: Bench) -> tuple[tuple[str, ...], list[Problem]]:
 
 def _raised_at(traceback: str) -> str:
     frames = re.findall(r'File "([^"]+)", line (\d+)', traceback)
-    return ":".join(frames[-1]) if frames else "an unknown place"
+    return ":".join(frames[-1]) if frames else "an unknown line"
 
 
 def _open_files() -> set[str]:
-    """What this process has open, as the system tells it; nothing where it does not."""
+    """The files that this process has open; empty if the system does not list them."""
     folder = "/proc/self/fd"
     if not os.path.isdir(folder):
         return set()

@@ -1,4 +1,4 @@
-"""Runs of a plugin under test: an agent with it alone, a scripted model that calls its tools, what came of it."""
+"""Run a plugin under test: an agent with it alone, a scripted model that calls its tools, and the results."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ PROMPT = "A run of the conformance suite."
 UNASKED = {*STANDARD_TAGS} - {"read", "write"}
 """Tags of tools that are called only with an author's examples."""
 SECONDS = 60
-"""After which a run is given up: a guard against hanging, not a measure."""
+"""Seconds after which a run is given up: a guard against hanging, not a measurement."""
 
 
 class _Model(ScriptedModel):
-    """Plays its script to the agent under test; an agent that a tool made (a subagent) is told `done`."""
+    """Play the script for the agent under test; an agent that a tool made (a subagent) gets `done`."""
 
     def __init__(self, prompt: str, steps: Sequence[Step], barrier: asyncio.Barrier | None) -> None:
         super().__init__(*steps)
@@ -63,9 +63,9 @@ class _Model(ScriptedModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """As the base class, in step with another session where there is one."""
+        """Answer as the base class does, in step with another session if there is one."""
         if self.barrier is not None and self._is_own(messages):
-            # The other session may be over: then there is nobody to wait for.
+            # The other session may have ended: then do not wait.
             with contextlib.suppress(asyncio.BrokenBarrierError):
                 await self.barrier.wait()
         return await super().request(messages, model_settings, model_request_parameters)
@@ -81,16 +81,16 @@ class _Model(ScriptedModel):
 
 @dataclass
 class Run:
-    """One run and what came of it.
+    """One run and its results.
 
     Attributes:
-        requests: what the model was asked.
+        requests: the model's requests.
         deps: the session.
         folder: the session's workspace.
-        messages: the conversation, where the run ended well.
-        error: what ended it otherwise.
-        incidents: what the plugin did wrong meanwhile, and the kernel contained.
-        left: tasks that were still there when it was over.
+        messages: the conversation, if the run succeeded.
+        error: the error that ended it, if any.
+        incidents: the plugin's errors that the kernel contained.
+        left: tasks that still existed after it.
     """
 
     requests: list[Request]
@@ -103,14 +103,14 @@ class Run:
 
 
 class Bench:
-    """A plugin under test, beside the plugins that the suite names and the installed owners of the hooks it implements.
+    """A plugin under test, with the plugins that the suite names and the installed owners of the hooks it implements.
 
     Args:
         suite: the settings: an instance of a subclass of `PluginConformance`.
-        folder: for the sessions' workspaces.
+        folder: the parent of the sessions' workspaces.
 
     Attributes:
-        absent_owners: plugins whose hooks it implements, and which are not here.
+        absent_owners: plugins whose hooks it implements, and which are not installed.
     """
 
     def __init__(self, suite: PluginConformance, folder: Path) -> None:
@@ -127,14 +127,14 @@ class Bench:
 
     @property
     def asleep(self) -> bool:
-        """Whether every hook that it implements belongs to a plugin that is not here."""
+        """Whether every hook that it implements belongs to a plugin that is not installed."""
         owners = self.subject.hooks.values()
         return bool(owners) and all(owner in self.absent_owners for owner in owners)
 
     # -- kernels and agents --------------------------------------------------------------------------------------------
 
     def make_kernel(self, *neighbours: object, order: int = 0) -> Kernel:
-        """A kernel of the plugin, of what it needs beside it, and of neighbours. The caller closes it."""
+        """Create a kernel of the plugin, the plugins it needs, and neighbours. The caller closes it."""
         shells = [shell_of(subject, self.recorder.hook_calls) for subject in (self.subject, *self._beside)]
         settings: dict[str, Any] = {"order": order}
         if self.suite.plugin_options is not None:
@@ -145,49 +145,49 @@ class Bench:
         return kernel
 
     def make_agent(self, kernel: Kernel) -> Agent[Any, Any]:
-        """An agent whose calls nobody is asked about."""
+        """Create an agent whose calls never ask."""
         return kernel.create_agent(ScriptedModel(), interrupt_on=False)
 
     def close(self) -> None:
-        """Close every kernel that was made."""
+        """Close every kernel."""
         for kernel in reversed(self.recorder.kernels):
             kernel.close()
 
     @cached_property
     def kernel(self) -> Kernel:
-        """The kernel that most checks use. Skips the test where the plugin does not load."""
+        """The kernel of most checks. Skips the test if the plugin does not load."""
         if self.asleep:
             owners = ", ".join(sorted(self.absent_owners))
             pytest.skip(f"it implements only hooks of {owners}, which is not installed (see test_hooks_are_valid)")
         try:
             return self.make_kernel()
-        except Exception as error:  # noqa: BLE001 - test_hooks_are_valid tells of it
-            pytest.skip(f"it does not load (test_hooks_are_valid says why): {one_line(error)}")
+        except Exception as error:  # noqa: BLE001 - test_hooks_are_valid reports it
+            pytest.skip(f"it does not load (see test_hooks_are_valid): {one_line(error)}")
 
     @cached_property
     def agent(self) -> Agent[Any, Any]:
-        """The agent that most checks use. Skips the test where none can be made."""
+        """The agent of most checks. Skips the test if none can be created."""
         kernel = self.kernel
         try:
             return self.make_agent(kernel)
-        except Exception as error:  # noqa: BLE001 - test_hooks_are_valid or test_tool_names tells of it
-            pytest.skip(f"no agent can be made with it (another check says why): {one_line(error)}")
+        except Exception as error:  # noqa: BLE001 - test_hooks_are_valid or test_tool_names reports it
+            pytest.skip(f"no agent can be created with it (see the other checks): {one_line(error)}")
 
     @cached_property
     def made(self) -> tuple[Incident, ...]:
-        """What the plugin did wrong while an agent was made, and the kernel contained."""
+        """The plugin's errors during creation of an agent, which the kernel contained."""
         kernel = self.make_kernel()
         self.make_agent(kernel)
         return tuple(kernel.latest)
 
     def parts(self, agent: Agent[Any, Any]) -> AgentParts:
-        """What was collected for an agent."""
+        """The contributions collected for an agent."""
         leaves: list[object] = []
         agent.root_capability.apply(leaves.append)
         return next(leaf for leaf in leaves if isinstance(leaf, DeepCapability)).parts
 
     def contributed(self, hook: str) -> list[Any]:
-        """What the plugin's hook returned when it was called last; empty where it has none, or it raised."""
+        """The last result of the plugin's hook; empty if it has none, or it raised."""
         calls = [call for call in self.recorder.hook_calls if call.plugin == self.subject.name and call.hook == hook]
         result: Any = calls[-1].result if calls else None
         if result is None:
@@ -200,20 +200,20 @@ class Bench:
 
     @cached_property
     def first(self) -> Run:
-        """A run in which nothing is called."""
+        """A run without calls."""
         return self.run()
 
     @property
     def tools(self) -> list[ToolDefinition]:
-        """The plugin's tools as the model is shown them."""
+        """The plugin's tools as the model sees them."""
         return self.own_tools(self.sound(self.first).requests[0])
 
     def own_tools(self, request: Request) -> list[ToolDefinition]:
-        """Those of a request's tools that are the plugin's."""
+        """The plugin's tools in a request."""
         return [tool for tool in request.tools if tool_facts(tool).plugin == self.subject.name]
 
     def callable(self, tool: ToolDefinition) -> bool:
-        """Whether a stranger may call it: the author gave examples, or it does no harm by what it says of itself."""
+        """Whether the suite may call it: the author gave examples, or its tags say that it is harmless."""
         if tool.name in self.suite.examples:
             return True
         known = tool_facts(tool)
@@ -235,11 +235,11 @@ class Bench:
     # -- runs ----------------------------------------------------------------------------------------------------------
 
     def run(self, *steps: Step, agent: Agent[Any, Any] | None = None, watch: Steps | None = None, **how: Any) -> Run:
-        """One run in a session and an event loop of its own. `how` is of `run_async`."""
+        """Run once in a new session and event loop. `how` is for `run_async`."""
         run_one = self.run_async(agent or self.agent, *steps, **how)
         try:
             return asyncio.run(run_one) if watch is None else run_watched(run_one, watch)
-        except SystemExit as error:  # asyncio lets it through at once, past everything that awaits
+        except SystemExit as error:  # asyncio raises it at once, past everything that awaits
             return Run([], DeepAgentDeps(), self.folder, error=error)
 
     async def run_async(
@@ -251,25 +251,25 @@ class Bench:
         history: Sequence[ModelMessage] = (),
         continued: Run | None = None,
     ) -> Run:
-        """One run. What ends it is in `error`."""
+        """Run once. An error is in `error`."""
         kernel = self.parts(agent).kernel
         known = len(kernel.latest)
         folder = self.folder / f"session-{next(self._sessions)}"
         deps = make_deps(kernel, folder, files=self.suite.files) if continued is None else continued.deps
         prompt = PROMPT if canary == "canary" else f"{PROMPT} {canary}"
         model = _Model(prompt, steps, barrier)
-        if history:  # each turn says something else, or a window that slides over equal turns would look like rest
+        if history:  # each turn differs, or a window that slides over equal turns would look unchanged
             prompt = f"{prompt} After {len(history)} messages."
         run = Run(model.requests, deps, folder if continued is None else continued.folder)
         before = asyncio.all_tasks()
         try:
             async with asyncio.timeout(SECONDS):
-                # A task of its own: what is cancelled in it must not be this one, which tells of it.
+                # A separate task: a cancellation must not hit this one, which reports it.
                 result = await asyncio.create_task(
                     agent.run(prompt, deps=deps, model=model, message_history=list(history))
                 )
             run.messages = result.all_messages()
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a check tells of it
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a check reports it
             run.error = error
         finally:
             if barrier is not None:
@@ -279,14 +279,14 @@ class Bench:
         return run
 
     def sound(self, run: Run) -> Run:
-        """The run, if it ended well; else the test is skipped, since test_failures_are_contained tells of it."""
+        """Return the run if it succeeded; else skip the test, since test_failures_are_contained reports it."""
         if run.error is not None:
-            pytest.skip(f"a run with it ends (test_failures_are_contained says why): {one_line(run.error)}")
+            pytest.skip(f"a run with it fails (see test_failures_are_contained): {one_line(run.error)}")
         return run
 
 
 def one_line(error: BaseException) -> str:
-    """An exception as one line."""
+    """Format an exception on one line."""
     return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
@@ -295,12 +295,12 @@ UNSTABLE = frozenset({"timestamp", "run_id", "conversation_id", "usage", "metada
 
 
 def plain_messages(messages: Sequence[ModelMessage]) -> list[str]:
-    """Messages as text, without what differs from run to run and is not sent."""
+    """Messages as text, without values that vary between runs and are not sent."""
     return [json.dumps(_plain(message), sort_keys=True) for message in _dumped(messages)]
 
 
 def _dumped(messages: Sequence[ModelMessage]) -> list[Any]:
-    # The instructions of an earlier request are not sent again; those of this one are compared by themselves.
+    # The instructions of an earlier request are not sent again; those of this one are compared separately.
     bare = [_without_instructions(message) for message in messages]
     return ModelMessagesTypeAdapter.dump_python(bare, mode="json")
 

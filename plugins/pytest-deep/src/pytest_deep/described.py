@@ -1,4 +1,4 @@
-"""What a plugin says of itself: its name, its metadata, its options, its tools, its sections, its slots."""
+"""Check a plugin's declarations: its name, metadata, options, tools, sections and slots."""
 
 from __future__ import annotations
 
@@ -34,52 +34,52 @@ __all__ = [
 ]
 
 TOOL_NAME = re.compile(r"^[a-zA-Z][a-zA-Z0-9_-]{0,63}$")
-"""What OpenAI, Anthropic and Google all take as a tool's name."""
+"""The tool names that OpenAI, Anthropic and Google all accept."""
 REPEATED = 40
-"""Characters of a sentence from which on finding it twice is no chance."""
+"""Minimum characters of a sentence for which a repetition is no coincidence."""
 ENOUGH = 80
-"""Characters that a README has at least."""
+"""Minimum characters of a README."""
 
 
 # -- the distribution --------------------------------------------------------------------------------------------------
 
 
 def about_name(subject: Subject) -> Iterator[Problem]:
-    """The entry point's name."""
+    """Check the entry point's name."""
     where = f"entry point {subject.name!r} of group deep" if subject.candidate else f"plugin {subject.name!r}"
     if not NAME.fullmatch(subject.name):
-        yield Problem(where, "is no name for a plugin", f"rename it so that it matches {NAME.pattern}")
+        yield Problem(where, "is not a valid name for a plugin", f"rename it so that it matches {NAME.pattern}")
     if subject.name in RESERVED_NAMES:
         yield Problem(where, "is a parameter of create_deep_agent", "rename it: acme_" + subject.name)
 
 
 def about_metadata(core_range: str) -> Iterator[Problem]:
-    """The range of deep-core that the distribution requires."""
+    """Check the range of deep-core that the distribution requires."""
     where = "pyproject.toml, [project] dependencies"
     change = 'write "deep-core>=0.1,<1": the major version is the version of the hooks'
     if not core_range:
-        yield Problem(where, "deep-core is not among them, or without a range", change)
+        yield Problem(where, "deep-core is missing or has no range", change)
     elif not any(part.operator in ("<", "<=", "==", "~=") for part in SpecifierSet(core_range)):
         yield Problem(where, f"deep-core{core_range} has no upper bound", change)
 
 
 def about_docs(subject: Subject, documentation: str | None, metadata: Mapping[str, str] | None) -> Iterator[Problem]:
-    """The module's docstring, and what the distribution says of itself."""
+    """Check the module's docstring, and the distribution's description."""
     if not (documentation or "").strip():
-        yield Problem(subject.module, "has no docstring", "say in one line what the plugin gives an agent")
+        yield Problem(subject.module, "has no docstring", "say in one line what the plugin adds to an agent")
     if metadata is not None and not metadata["summary"].strip():
         yield Problem("pyproject.toml", "has no description", 'add description = "…" to [project]')
     said = len(metadata["readme"].strip()) if metadata is not None else ENOUGH
     if said < ENOUGH:
         yield Problem(
             "pyproject.toml",
-            f"brings a README of {said} characters, and {ENOUGH} is the least" if said else "brings no README",
+            f"has a README of {said} characters; the minimum is {ENOUGH}" if said else "has no README",
             'write README.md (what it does, its options, an example) and add readme = "README.md" to [project]',
         )
 
 
 def about_owners(subject: Subject, absent: Set[str]) -> Iterator[Problem]:
-    """The hooks of plugins that are not here: the kernel never calls them."""
+    """Report hooks of plugins that are not installed: the kernel never calls them."""
     for hook, owner in subject.hooks.items():
         if owner is not None and owner in absent:
             near = suggest(owner, installed_names())
@@ -95,25 +95,25 @@ def about_owners(subject: Subject, absent: Set[str]) -> Iterator[Problem]:
 
 
 def about_options(model: type[BaseModel]) -> Iterator[Problem]:
-    """Whether an options model stands its own defaults, and refuses what it does not know."""
+    """Check that an options model accepts its defaults, and rejects unknown keys."""
     where = f"options {model.__name__}"
     try:
         defaults = model()
     except ValidationError as error:
-        yield Problem(where, f"cannot be made without arguments: {_first(error)}", "give every field a default")
+        yield Problem(where, f"cannot be created without arguments: {_first(error)}", "give every field a default")
         return
     for mode in ("python", "json"):
         try:
             model.model_validate(defaults.model_dump(mode=mode))
         except ValidationError as error:
-            change = "choose a default that the field's own type takes (pydantic does not check defaults)"
-            yield Problem(where, f"does not validate its own defaults: {_first(error)}", change)
+            change = "choose a default that fits the field's type (pydantic does not check defaults)"
+            yield Problem(where, f"does not accept its defaults: {_first(error)}", change)
             break
     try:
         model.model_validate({"no_such_option": 1})
     except ValidationError:
         return
-    yield Problem(where, "takes an unknown key in silence", "leave extra='forbid' of PluginOptions as it is")
+    yield Problem(where, "silently accepts an unknown key", "keep extra='forbid' of PluginOptions")
 
 
 def _first(error: ValidationError) -> str:
@@ -122,12 +122,12 @@ def _first(error: ValidationError) -> str:
 
 
 def about_slot(slot: StateSlot[Any], kernel: Kernel) -> Iterator[Problem]:
-    """Whether the default is fresh each time, and survives being stored."""
+    """Check that the default is new each time, and survives storing."""
     where = f"slot {slot.name!r}"
     try:
         one, other = slot.default(), slot.default()
-    except Exception as error:  # noqa: BLE001 - whatever an author's function raises is told
-        yield Problem(where, f"its default raises {type(error).__name__}: {error}", "let it need nothing")
+    except Exception as error:  # noqa: BLE001 - any error of an author's function is reported
+        yield Problem(where, f"its default raises {type(error).__name__}: {error}", "make it work without arguments")
         return
     is_fixed = one is None or isinstance(one, str | bytes | int | float | bool | tuple | frozenset)
     if one is other and not is_fixed:
@@ -138,35 +138,33 @@ def about_slot(slot: StateSlot[Any], kernel: Kernel) -> Iterator[Problem]:
 
 
 def about_stored(deps: DeepAgentDeps[Any], slot: StateSlot[Any], kernel: Kernel) -> Iterator[Problem]:
-    """Whether the slot's value in a session is the same after it was stored and loaded."""
+    """Check that the slot's value in a session is the same after storing and loading."""
     if not slot.persist:
         return
     where = f"slot {slot.name!r}"
-    value = deps.state[slot]  # before it is stored: a slot that nobody used is made here
+    value = deps.state[slot]  # before storing: creates an unused slot
     try:
         text = deps.dump()
     except ValueError as error:
-        yield Problem(where, str(error), "declare the type that the value has, of what JSON can hold")
+        yield Problem(where, str(error), "declare the value's type, of types that JSON can represent")
         return
     loaded = DeepAgentDeps[Any].load(text, kernel=kernel)
     found = loaded.state[slot]
     if slot.name in loaded.state.invalid:
-        change = "declare the type that the value has, as pydantic understands it"
+        change = "declare the value's type for pydantic"
         yield Problem(where, f"does not load what it stored: {loaded.state.invalid[slot.name]}", change)
     elif found != value:
-        change = (
-            "declare a precise type (dict[int, str], not dict); a class of your own needs __eq__ (a dataclass has it)"
-        )
-        yield Problem(where, f"comes back as {found!r} where {value!r} was stored", change)
+        change = "declare a precise type (dict[int, str], not dict); your own class needs __eq__ (a dataclass has it)"
+        yield Problem(where, f"is {found!r} after loading, but {value!r} was stored", change)
     elif loaded.dump() != text:
-        yield Problem(where, "is stored differently the second time", "make the order of its JSON stable")
+        yield Problem(where, "is stored differently the second time", "keep the order of its JSON stable")
 
 
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
 def listed_tools(toolsets: Sequence[AbstractToolset[Any]]) -> list[tuple[str, str]]:
-    """(name, where it is) of every tool that is known without I/O."""
+    """(name, location) of every tool that is known without I/O."""
     return [
         (definition.name, _place(toolset, definition.name))
         for toolset in toolsets
@@ -183,7 +181,7 @@ def _place(toolset: AbstractToolset[Any], name: str) -> str:
 
 
 def about_tool_names(tools: Sequence[tuple[str, str]]) -> Iterator[Problem]:
-    """Plain, unique, and not Pydantic AI's own."""
+    """Tool names are plain, unique, and not Pydantic AI's."""
     places: dict[str, list[str]] = {}
     for name, place in tools:
         places.setdefault(name, []).append(place)
@@ -193,19 +191,19 @@ def about_tool_names(tools: Sequence[tuple[str, str]]) -> Iterator[Problem]:
             others = ", ".join(found[1:])
             yield Problem(where, f"has the name of another tool of this plugin ({others})", "rename one of them")
         if not TOOL_NAME.fullmatch(name):
-            yield Problem(where, "has a name that not every provider takes", f"match {TOOL_NAME.pattern}")
+            yield Problem(where, "has a name that some providers reject", f"match {TOOL_NAME.pattern}")
         if name in RESERVED_TOOL_NAMES:
-            yield Problem(
-                where, "has a name that Pydantic AI takes for itself", f"rename it; reserved: {RESERVED_TOOL_NAMES}"
-            )
+            yield Problem(where, "has a name reserved by Pydantic AI", f"rename it; reserved: {RESERVED_TOOL_NAMES}")
 
 
 def about_descriptions(tools: Sequence[ToolDefinition], places: Mapping[str, str], most: int) -> Iterator[Problem]:
-    """Each tool says what it does, and not at length."""
+    """Each tool has a description, and a short one."""
     for tool in tools:
         where, text = _where(tool, places), (tool.description or "").strip()
         if not text:
-            yield Problem(where, "has no description, so the model cannot know when to call it", "give it a docstring")
+            yield Problem(
+                where, "has no description, so the model does not know when to call it", "give it a docstring"
+            )
         elif len(text) > most:
             change = f"shorten it to {most}: every request pays for it (max_description_chars is the limit)"
             yield Problem(where, f"has a description of {len(text)} characters", change)
@@ -216,11 +214,13 @@ def about_schemas(tools: Sequence[ToolDefinition], places: Mapping[str, str]) ->
     said = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "description"}
     for tool in tools:
         if tool.parameters_json_schema.get("type") != "object":
-            yield Problem(_where(tool, places), "takes no object", "let its parameters be an object's properties")
+            yield Problem(
+                _where(tool, places), "does not take an object", "let its parameters be an object's properties"
+            )
         for name, part in tool.parameters_json_schema.get("properties", {}).items():
             if not said & part.keys():
                 change = f"annotate it ({name}: str), or describe it in the docstring"
-                yield Problem(_where(tool, places), f"does not say what its parameter {name!r} takes", change)
+                yield Problem(_where(tool, places), f"has no type or description for its parameter {name!r}", change)
 
 
 def _where(tool: ToolDefinition, places: Mapping[str, str]) -> str:
@@ -232,21 +232,21 @@ def _where(tool: ToolDefinition, places: Mapping[str, str]) -> str:
 
 
 def about_sizes(texts: Mapping[str, str], most: int, setting: str) -> Iterator[Problem]:
-    """Sections, by name, against a limit."""
+    """Check sections, by name, against a limit."""
     for name, text in texts.items():
         if len(text) > most:
             change = (
-                f"shorten it, or make the rest a tool or a skill: every request pays for it ({setting} is the limit)"
+                f"shorten it, or move the rest to a tool or a skill: every request pays for it ({setting} is the limit)"
             )
-            yield Problem(f"section {name!r}", f"has {len(text)} characters, and {most} is the limit", change)
+            yield Problem(f"section {name!r}", f"has {len(text)} characters; the limit is {most}", change)
 
 
 def about_repetition(texts: Mapping[str, str], tools: Sequence[ToolDefinition]) -> Iterator[Problem]:
-    """No section says again what a tool's description says."""
+    """No section repeats a tool's description."""
     for tool in tools:
         for sentence in re.split(r"(?<=[.!?:])\s+|\n", tool.description or ""):
             plain = " ".join(sentence.split())
             for name, text in texts.items():
                 if len(plain) >= REPEATED and plain in " ".join(text.split()):
-                    change = "leave it out of the section: the model reads the tool's description in every request"
+                    change = "remove it from the section: the model reads the tool's description in every request"
                     yield Problem(f"section {name!r}", f"repeats the description of {tool.name!r}: {plain!r}", change)

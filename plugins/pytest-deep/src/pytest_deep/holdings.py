@@ -1,4 +1,4 @@
-"""What a plugin keeps outside of sessions: in its modules, its classes, its contributions and their closures."""
+"""List what a plugin stores outside of sessions: in its modules, classes, contributions and their closures."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = ["holdings"]
 
 DEPTH = 14
 MOST = 50_000
-"""Values that are looked at: a plugin may hold large constant tables."""
+"""Maximum values to inspect: a plugin may have large constant tables."""
 OPENED = ("deep_core.contributions", "pydantic_ai.toolsets", "pydantic_ai.tools", "collections")
-"""Modules of classes, not the plugin's own, whose instances a plugin contributes or keeps its state in."""
+"""Modules of foreign classes whose instances a plugin contributes or stores its state in."""
 CACHED = type(functools.lru_cache(len))
-"""What `functools.cache` and `lru_cache` make of a function."""
+"""The types that `functools.cache` and `lru_cache` create."""
 LINK = "_lru_list_elem"
 SCALARS = (str, bytes, int, float, bool, complex, type(None))
 
 
 def holdings(subject: Subject, contributed: Mapping[str, object]) -> dict[str, str]:
-    """Every value that the plugin holds: where it is -> what it is, as text.
+    """List every value that the plugin stores: location -> value, as text.
 
     Args:
-        subject: the plugin; its modules are looked through.
-        contributed: what its hooks returned, by a name to tell of it.
+        subject: the plugin; its modules are searched.
+        contributed: the results of its hooks, by a name for reports.
     """
     roots: dict[str, object] = {
         name: module
@@ -81,7 +81,7 @@ def _parts(value: Any, subject: Subject) -> Iterator[tuple[str, object]]:
     elif isinstance(value, CACHED):
         yield from _of_cache(value)
     elif isinstance(value, ContextVar):
-        with contextlib.suppress(LookupError):  # it has no default, and a run's own value is not seen here
+        with contextlib.suppress(LookupError):  # it has no default, and a run's value is not visible here
             yield ".get()", cast("ContextVar[object]", value).get()
     elif isinstance(value, MethodType):
         yield from (("", value.__self__), (".__func__", value.__func__))
@@ -113,17 +113,17 @@ def _of_function(function: FunctionType, subject: Subject) -> Iterator[tuple[str
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield f".{name}", cell.cell_contents
-        except ValueError:  # a name that is assigned later
+        except ValueError:  # a name assigned later
             continue
     yield from ((f".__defaults__[{index}]", item) for index, item in enumerate(function.__defaults__ or ()))
     yield from ((f".{n}", v) for n, v in vars(function).items() if n not in ("deep_impl", "deep_order", "__wrapped__"))
 
 
 def _of_cache(function: Any) -> Iterator[tuple[str, object]]:
-    """The keys and results of a cache, not how many there are: a cache may fill."""
+    """The keys and results of a cache, but not their number: a cache may fill."""
     yield "", function.__wrapped__
     bounded = function.cache_parameters()["maxsize"] is not None
-    # Nothing but the collector tells what is in it. A bounded one tells of keys and results, and of links between them.
+    # Only the collector knows its content. A bounded one has keys, results, and links between them.
     for held in gc.get_referents(function):
         if held is function.__wrapped__ or held is function.__dict__ or isinstance(held, type):
             continue

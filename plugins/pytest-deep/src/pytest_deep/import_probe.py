@@ -1,8 +1,8 @@
-"""Run as a script in a fresh interpreter: imports one module and writes down what that did besides.
+"""Import one module in a fresh interpreter, run as a script, and record its side effects.
 
     python -P -B import_probe.py JOB.json        JOB: {"module", "sources": [...], "heavy": [...], "out"}
 
-Only the standard library and deep_core are loaded before: what is seen is the module's own doing.
+Only the standard library and deep_core are loaded before, so that every effect is the module's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, cast
 import deep_core
 
 PRELOADED = (deep_core.hookimpl, deep_core.PromptSection)
-"""What plugins import at once is loaded before anything is measured."""
+"""Modules that plugins import first are loaded before the measurement."""
 CHANGES = {
     "os.mkdir": "makes the directory {}",
     "os.remove": "removes {}",
@@ -41,12 +41,12 @@ CHANGES = {
     "os.posix_spawn": "starts the process {}",
     "sqlite3.connect": "opens the database {}",
 }
-"""Audit events that are side effects -> what is told of them."""
+"""Audit events of side effects -> their description."""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 
 
 class Watch:
-    """What the interpreter audits while the module is imported."""
+    """Record what the interpreter audits while the module is imported."""
 
     def __init__(self, sources: list[str], heavy: list[str]) -> None:
         self.sources = sources
@@ -56,7 +56,7 @@ class Watch:
         self.loaded: dict[str, str] = {}
 
     def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """An audit hook cannot be taken off; this one is turned off."""
+        """Receive audit events; an audit hook cannot be removed, so this one is disabled instead."""
         if not self.on:
             return
         if event == "open":
@@ -71,11 +71,11 @@ class Watch:
 
     def _did(self, what: str) -> None:
         place = self.place(direct=True)
-        if place:  # what a dependency does when it is imported is no doing of the plugin
+        if place:  # a dependency's own effects do not count
             self.effects.append({"what": what, "place": place})
 
     def threads(self) -> list[str]:
-        """From now on the names of threads that the module starts: one may be over when the import is."""
+        """Record the names of threads that the module starts: one may have ended when the import does."""
         start, names = threading.Thread.start, list[str]()
 
         def told(thread: threading.Thread) -> None:
@@ -94,7 +94,7 @@ class Watch:
             self._did(f"writes the file {name}")
 
     def place(self, *, direct: bool = False) -> str:
-        """The line of the plugin that led here, "" for none; `direct`: through the standard library alone."""
+        """The line of the plugin that led here, "" for none; `direct`: only through the standard library."""
         frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         while frame is not None:
             file = frame.f_code.co_filename
@@ -113,7 +113,7 @@ def _is_standard(file: str) -> bool:
 
 
 def state() -> dict[str, str]:
-    """What a module may not change, as text."""
+    """State that a module must not change, as text."""
     signals = {str(number): repr(signal.getsignal(number)) for number in signal.valid_signals()}
     return {
         **{f"the environment variable {key}": value for key, value in os.environ.items()},
@@ -136,7 +136,7 @@ def state() -> dict[str, str]:
 
 
 def probe(job: dict[str, Any]) -> dict[str, Any]:
-    """Import the module; what was seen, as JSON values."""
+    """Import the module; return the observations as JSON values."""
     watch = Watch(job["sources"], job["heavy"])
     threads, told = set(threading.enumerate()), watch.threads()
     before = state()
@@ -145,7 +145,7 @@ def probe(job: dict[str, Any]) -> dict[str, Any]:
     error = ""
     try:
         __import__(job["module"])
-    except BaseException:  # noqa: BLE001 - whatever it raises is what the parent tells
+    except BaseException:  # noqa: BLE001 - the parent reports any error
         error = traceback.format_exc(limit=-3)
     watch.on = False
     after = state()
@@ -162,6 +162,6 @@ if __name__ == "__main__":
     given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     found = probe(given)
     Path(given["out"]).write_text(json.dumps(found), encoding="utf-8")
-    # A thread that the module left behind must not keep the probe waiting.
+    # A thread that the module left must not block the probe.
     sys.stdout.flush()
     os._exit(0)

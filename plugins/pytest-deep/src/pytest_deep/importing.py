@@ -1,4 +1,4 @@
-"""What importing a plugin does, seen in a fresh interpreter."""
+"""Observe the import of a plugin in a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .problem import Problem
 __all__ = ["HEAVY", "Imported", "import_apart"]
 
 HEAVY = ("pydantic", "pydantic_ai")
-"""What a plugin's module must not load: 150 ms and more, paid by commands that only list plugins."""
+"""Modules that a plugin must not import: 150 ms and more, even in commands that only list plugins."""
 SECONDS = 60
-"""After which an import is given up."""
+"""Seconds after which an import is given up."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """One import in an interpreter of its own.
+    """One import in a fresh interpreter.
 
     Attributes:
-        error: the end of the traceback, "" where it worked.
-        effects: what else it did.
+        error: the end of the traceback, "" on success.
+        effects: its side effects.
         heavy: the heavy modules that it loaded.
     """
 
@@ -40,14 +40,14 @@ class Imported:
 
 @cache
 def import_apart(module: str, sources: tuple[Path, ...]) -> Imported:
-    """Import a module in a fresh interpreter, with this one's path and the environment that pytest was started with.
+    """Import a module in a fresh interpreter, with this one's path and pytest's original environment.
 
     Args:
         module: the module's name.
-        sources: the plugin's files and folders: what happens is told with the line there that led to it.
+        sources: the plugin's files and folders: each effect is reported with the line there that caused it.
 
     Raises:
-        subprocess.TimeoutExpired: it did not end.
+        subprocess.TimeoutExpired: it took too long.
     """
     with tempfile.TemporaryDirectory(prefix="pytest-deep-") as name:
         folder = Path(name)
@@ -55,10 +55,10 @@ def import_apart(module: str, sources: tuple[Path, ...]) -> Imported:
         job = {"module": module, "sources": [str(source) for source in sources], "heavy": HEAVY, "out": str(out)}
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         probe = Path(__file__).with_name("import_probe.py")
-        # -P: the probe's own folder is not searched. -B: no byte code is written.
+        # -P: do not search the probe's folder. -B: write no byte code.
         done = subprocess.run(
             [sys.executable, "-P", "-B", str(probe), str(folder / "job.json")],
-            # Not os.environ: this process has imported the plugin already, and it may have changed that.
+            # Not os.environ: the plugin, already imported in this process, may have changed it.
             env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HOME": str(folder)},
             cwd=folder,
             capture_output=True,
@@ -81,7 +81,7 @@ def _effect(plugin: str, what: str, place: str) -> Problem:
         place or f"import {plugin}",
         f"{what} when it is imported",
         "do it in a hook or, what needs files, threads or the network, at run time: in a tool, a capability or a "
-        "backend. `deep plugins list` and every other application may import a plugin that nobody uses",
+        "backend. `deep plugins list` and other applications may import a plugin without using it",
     )
 
 
@@ -89,6 +89,6 @@ def _heavy(plugin: str, module: str, place: str) -> Problem:
     return Problem(
         place or f"import {plugin}",
         f"loads {module} when the plugin is imported",
-        f"move the import of {module}, and of what imports it, into the functions that use it; types go under "
+        f"move the import of {module}, and of modules that import it, into the functions that use it; types go under "
         "`if TYPE_CHECKING:`, and public names through `deep_core.lazy_exports`",
     )

@@ -1,4 +1,4 @@
-"""Kernels and sessions for tests."""
+"""Create kernels and sessions for tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["folder_backend", "make_deps", "make_kernel"]
 
 
 def make_kernel(recorder: Recorder, plugins: Sequence[object], **options: Any) -> Kernel:
-    """A kernel of these plugins and the recorder's listener.
+    """Create a kernel of these plugins and the recorder's listener.
 
     Raises:
         LookupError: no plugin and no module has that name.
@@ -41,7 +41,7 @@ def make_deps(
     backend: WorkspaceBackend | None = None,
     app: Any = None,
 ) -> DeepAgentDeps[Any]:
-    """A session whose workspace is a folder with these files, unless another backend is given."""
+    """Create a session whose workspace is a folder with these files, unless another backend is given."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         path = folder / name
@@ -51,7 +51,7 @@ def make_deps(
 
 
 def folder_backend(folder: Path) -> WorkspaceBackend:
-    """A folder as a workspace: deep-backends' local one if installed, else Pydantic AI's, which confines nothing."""
+    """Use a folder as a workspace: by deep-backends if installed, else by Pydantic AI, which does not confine."""
     if importlib.util.find_spec("deep_backends") is not None:
         from deep_backends import local_backend
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures for a kernel of exactly the plugins a test names, a scripted model, and a session."""
+"""The pytest plugin: fixtures for a kernel of a test's plugins, a scripted model, and a session."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["ENVIRONMENT", "deep_deps", "deep_home", "deep_kernel", "deep_loop", "deep_recorder", "scripted_model"]
 
 ENVIRONMENT = dict(os.environ)
-"""What pytest was started with: tests and the plugins that they import may change the environment."""
+"""The environment in which pytest started: tests and plugins may change it."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """A plugin that is left out is an error for a test that named it, and so is everything else that would be told."""
+    """Turn warnings about plugins into errors for these tests: a plugin that they name must not be left out."""
     if "deep_kernel" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.filterwarnings("error::deep_core.errors.PluginWarning"), append=False)
 
@@ -34,8 +34,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Import what conformance needs before the first test runs.
 
-    pytest parses these modules to rewrite their assertions. Later, a garbage collection in the middle of that may log
-    the traceback of somebody's forgotten task, for which Python 3.11 parses too, and then fails with a SystemError.
+    pytest parses these modules to rewrite their assertions. Later, a garbage collection during that may log
+    the traceback of a forgotten task, for which Python 3.11 parses too, and then fails with a SystemError.
     """
     if any("bench" in getattr(item, "fixturenames", ()) for item in session.items):
         for name in ("behaviour", "bench", "described", "holdings", "importing", "making", "stepping"):
@@ -44,7 +44,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def deep_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user without configuration, data or cache, and an environment without settings of deep."""
+    """Set up a user without configuration, data or cache, and an environment without settings of deep."""
     home = tmp_path_factory.mktemp("home")
     for key in [key for key in os.environ if key.startswith(("DEEP_", "XDG_"))]:
         monkeypatch.delenv(key)
@@ -55,7 +55,7 @@ def deep_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def deep_recorder() -> Recorder:
-    """What the test's kernels and scripted models saw: `.requests`, `.events`, `.hook_calls`, `.incidents`."""
+    """Record what the test's kernels and scripted models saw: `.requests`, `.events`, `.hook_calls`, `.incidents`."""
     from .recorder import Recorder
 
     return Recorder()
@@ -63,7 +63,7 @@ def deep_recorder() -> Recorder:
 
 @pytest.fixture
 def deep_loop(request: pytest.FixtureRequest) -> Iterator[None]:
-    """An event loop for `agent.run_sync()`, which makes one that nobody closes; a test that is async has its own."""
+    """Provide an event loop for `agent.run_sync()`, which would leave its own open; an async test has its own."""
     if inspect.iscoroutinefunction(getattr(request, "function", None)):
         yield
         return
@@ -79,10 +79,10 @@ def deep_loop(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def deep_kernel(deep_home: Path, deep_loop: None, deep_recorder: Recorder) -> Iterator[Callable[..., Kernel]]:
-    """Makes kernels: `deep_kernel("acme_weather", **options_of_Kernel)`.
+    """Return a function that creates kernels: `deep_kernel("acme_weather", **options_of_Kernel)`.
 
-    Plugins are named by entry point or module, or given. Nothing else is loaded: no installed plugin, no configuration
-    file, no environment variable. Kernels are strict unless `strict=False`, and closed when the test is over.
+    Plugins are named by entry point or module, or passed as objects. Nothing else is loaded: no installed plugin, no
+    configuration file, no environment variable. Kernels are strict unless `strict=False`, and closed after the test.
     """
     from .making import make_kernel
 
@@ -96,7 +96,7 @@ def deep_kernel(deep_home: Path, deep_loop: None, deep_recorder: Recorder) -> It
 
 @pytest.fixture
 def scripted_model(deep_recorder: Recorder) -> Callable[..., ScriptedModel]:
-    """Makes models that play a script: `scripted_model(call("forecast", city="Oslo"), "Sunny.")`."""
+    """Return a function that creates scripted models: `scripted_model(call("forecast", city="Oslo"), "Sunny.")`."""
     from .script import ScriptedModel
 
     def make(*steps: Step, then: str = "done") -> ScriptedModel:
@@ -109,7 +109,7 @@ def scripted_model(deep_recorder: Recorder) -> Callable[..., ScriptedModel]:
 
 @pytest.fixture
 def deep_deps(tmp_path: Path) -> Callable[..., DeepAgentDeps[Any]]:
-    """Makes sessions in `tmp_path/"workspace"`: `deep_deps(kernel, files={"notes.txt": "…"})`."""
+    """Return a function that creates sessions in `tmp_path/"workspace"`: `deep_deps(kernel, files={"a.txt": "…"})`."""
     from .making import make_deps
 
     def make(

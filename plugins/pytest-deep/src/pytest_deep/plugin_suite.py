@@ -1,4 +1,4 @@
-"""The conformance suite for plugins: subclass it with one line, and pytest runs one test for each promise."""
+"""The conformance suite for plugins: subclass it in one line, and pytest runs one test for each rule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["PluginConformance"]
 
 
 class PluginConformance:
-    """Subclass it in a test module and say which plugin:
+    """Subclass it in a test module and set the plugin:
 
         class TestConformance(PluginConformance):
             plugin = "acme_weather"
@@ -27,20 +27,20 @@ class PluginConformance:
     Attributes:
         plugin: the plugin: its entry point's name, its module's name, its module, or an object with hooks as methods.
         plugin_options: its options, as in `[plugins.x] options`; None for its defaults.
-        beside: other plugins that it needs, named or given in the same way. The owner of a hook that it implements
-            need not be named where it is installed.
-        examples: tool -> arguments of a good call, or a list of such. In their texts `{canary}` becomes a text of the
-            session's own. Without examples, arguments are made from the tool's schema. Tools that ask for approval,
-            and those tagged execute, network or destructive, are called only with examples.
+        beside: other plugins that it needs, in the same form. The suite adds the owner of a hook that the plugin
+            implements, if it is installed.
+        examples: tool -> arguments of a good call, or a list of them. The suite replaces `{canary}` in their texts
+            with a unique text per session. Without examples, it makes arguments from the tool's schema. It calls
+            tools that ask for approval, or are tagged execute, network or destructive, only with examples.
         files: path -> text, in the workspace of every session.
         secrets: texts that its redactors hide. Without any, the suite tries usual ones: an e-mail address, a key.
-        unredacted: kinds of part that its redactors leave on purpose, as `thinking`; `pytest_deep.redaction.KINDS` has
-            all.
-        strict_import: whether loading pydantic or Pydantic AI when the plugin is imported fails the test; else it is
-            a warning. First-party plugins set it.
-        max_static_chars: of one static section.
-        max_live_chars: of one live section.
-        max_description_chars: of one tool's description.
+        unredacted: kinds of part that its redactors leave on purpose, such as `thinking`; `pytest_deep.redaction.KINDS`
+            lists them all.
+        strict_import: whether a plugin that imports pydantic or Pydantic AI fails the test, instead of a warning.
+            First-party plugins set it.
+        max_static_chars: limit of one static section.
+        max_live_chars: limit of one live section.
+        max_description_chars: limit of one tool's description.
         max_hold_ms: how long one step may hold the event loop, in milliseconds.
     """
 
@@ -59,11 +59,11 @@ class PluginConformance:
 
     @pytest.fixture
     def bench(self, tmp_path: Path, deep_home: Path) -> Iterator[Bench]:
-        """The plugin, ready to be run."""
+        """The plugin, ready to run."""
         from .bench import Bench
 
         if self.plugin is None:
-            pytest.fail(f'{type(self).__name__}: say which plugin: plugin = "acme_weather"', pytrace=False)
+            pytest.fail(f'{type(self).__name__}: set the plugin: plugin = "acme_weather"', pytrace=False)
         try:
             bench = Bench(self, tmp_path)
         except LookupError as error:
@@ -77,17 +77,17 @@ class PluginConformance:
     # -- the distribution ----------------------------------------------------------------------------------------------
 
     def test_name_is_valid(self, bench: Bench) -> None:
-        """The plugin's name is plain, and no parameter of `create_deep_agent`."""
+        """The plugin's name is plain, and not a parameter of `create_deep_agent`."""
         from .described import about_name
 
         self._report(bench, about_name(bench.subject))
 
     def test_metadata_says_which_deep_core(self, bench: Bench) -> None:
-        """The distribution requires deep-core, with an upper bound. Skipped for what is not installed."""
+        """The distribution requires deep-core, with an upper bound. Skipped if it is not installed."""
         from .described import about_metadata
 
         if bench.subject.candidate is None:
-            pytest.skip("it was not found by an entry point, so there is no metadata")
+            pytest.skip("it has no entry point, so no metadata")
         self._report(bench, about_metadata(bench.subject.candidate.core_range))
 
     def test_docs_are_there(self, bench: Bench) -> None:
@@ -115,7 +115,7 @@ class PluginConformance:
 
         found = import_apart(bench.subject.module, bench.subject.sources)
         if found.error:
-            pytest.skip(f"it cannot be imported by itself: {found.error.splitlines()[-1]}")
+            pytest.skip(f"it cannot be imported alone: {found.error.splitlines()[-1]}")
         if self.strict_import:
             self._report(bench, found.heavy)
         if found.heavy:
@@ -130,15 +130,15 @@ class PluginConformance:
         if found.error:
             module = bench.subject.module
             if bench.subject.candidate is None:
-                pytest.skip(f"{module} is no module that a fresh interpreter finds")
+                pytest.skip(f"a fresh interpreter does not find the module {module}")
             change = "an installed module must be importable from anywhere"
             self._report(bench, [Problem(f"import {module}", f"raises {found.error}", change)])
         self._report(bench, found.effects)
 
-    # -- what it says --------------------------------------------------------------------------------------------------
+    # -- the declarations ----------------------------------------------------------------------------------------------
 
     def test_hooks_are_valid(self, bench: Bench) -> None:
-        """The plugin loads, its hooks exist and take what they name, and an agent can be made."""
+        """The plugin loads, its hooks and their arguments exist, and the kernel can create an agent."""
         from deep_core import PluginWarning
 
         from .described import about_owners, about_tool_names, listed_tools
@@ -151,15 +151,15 @@ class PluginConformance:
         failure: Exception | None = None
         try:
             bench.make_agent(bench.make_kernel())
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        except Exception as error:  # noqa: BLE001 - any error is reported
             failure = error
         if list(about_tool_names(listed_tools(bench.contributed("deep_toolsets")))):
-            return  # test_tool_names_are_plain_and_unique tells of it
+            return  # test_tool_names_are_plain_and_unique reports it
         if failure is not None:
-            self._report(bench, [Problem("loading", str(failure), "mend what the message names")])
+            self._report(bench, [Problem("loading", str(failure), "fix what the message names")])
 
     def test_options_have_valid_defaults(self, bench: Bench) -> None:
-        """The options model can be made of nothing, validates its own defaults, and refuses unknown keys."""
+        """The options model needs no arguments, accepts its defaults, and rejects unknown keys."""
         from .described import about_options
 
         models = bench.kernel.option_models()
@@ -168,7 +168,7 @@ class PluginConformance:
         self._report(bench, about_options(models[bench.subject.name]))
 
     def test_slots_round_trip(self, bench: Bench) -> None:
-        """Every state slot's default is fresh, and it comes back from JSON as it was, also after a run."""
+        """Every state slot has a new default each time, and survives storing and loading, also after a run."""
         from .described import about_slot, about_stored
 
         kernel = bench.kernel
@@ -182,7 +182,7 @@ class PluginConformance:
         self._report(bench, problems)
 
     def test_tool_names_are_plain_and_unique(self, bench: Bench) -> None:
-        """Tools have names that every provider takes, each one once, and none that Pydantic AI takes for itself."""
+        """Every provider accepts the tool names, each occurs once, and Pydantic AI reserves none of them."""
         from deep_core import tool_facts
 
         from .described import about_tool_names, listed_tools
@@ -190,7 +190,7 @@ class PluginConformance:
         kernel = bench.kernel
         try:
             agent = bench.make_agent(kernel)
-        except Exception:  # noqa: BLE001 - the names that are known are looked at all the same
+        except Exception:  # noqa: BLE001 - the known names are checked anyway
             listed = listed_tools(bench.contributed("deep_toolsets"))
         else:
             run = bench.sound(bench.run(agent=agent))
@@ -201,7 +201,7 @@ class PluginConformance:
         self._report(bench, about_tool_names(listed))
 
     def test_tools_are_described(self, bench: Bench) -> None:
-        """Every tool says what it does, within a limit."""
+        """Every tool has a description within a limit."""
         from .described import about_descriptions
 
         self._report(bench, about_descriptions(bench.tools, self._places(bench), self.max_description_chars))
@@ -218,7 +218,7 @@ class PluginConformance:
         return dict(listed_tools(bench.contributed("deep_toolsets")))
 
     def test_sections_are_short(self, bench: Bench) -> None:
-        """Static and live sections stay within their limits, also after the tools were used."""
+        """Static and live sections stay within their limits, also after tools ran."""
         from .described import about_sizes
 
         problems = [*about_sizes(self._static(bench), self.max_static_chars, "max_static_chars")]
@@ -226,7 +226,7 @@ class PluginConformance:
         self._report(bench, problems)
 
     def test_sections_do_not_repeat_tools(self, bench: Bench) -> None:
-        """No section says again what a tool's description says."""
+        """No section repeats a tool's description."""
         from .described import about_repetition
 
         self._report(bench, about_repetition({**self._static(bench), **self._live(bench)}, bench.tools))
@@ -243,7 +243,7 @@ class PluginConformance:
         own = f"{bench.subject.name}."
         return {name.removeprefix(own): live.text for name, live in said.items() if name.startswith(own)}
 
-    # -- what it does --------------------------------------------------------------------------------------------------
+    # -- the behavior --------------------------------------------------------------------------------------------------
 
     def test_order_does_not_matter(self, bench: Bench) -> None:
         """The contribution is the same alone, before and after another plugin."""
@@ -253,25 +253,25 @@ class PluginConformance:
         self._report(bench, about_order(bench))
 
     def test_sessions_share_nothing(self, bench: Bench) -> None:
-        """Two sessions in step on one agent: neither sees the other's, and nothing of them stays in the plugin."""
+        """Two sessions in step on one agent see nothing of each other, and the plugin keeps none of their data."""
         from .behaviour import about_sessions
 
         self._report(bench, about_sessions(bench))
 
     def test_event_loop_is_not_blocked(self, bench: Bench) -> None:
-        """No step of a run stays in the plugin's code longer than `max_hold_ms`."""
+        """No step of a run holds the event loop in the plugin's code longer than `max_hold_ms`."""
         from .behaviour import about_blocking
 
         self._report(bench, about_blocking(bench))
 
     def test_prompt_prefix_is_stable(self, bench: Bench) -> None:
-        """In a conversation, the tools, the prompt and every earlier message are sent again as they were."""
+        """Each request of a conversation repeats the tools, the prompt and every earlier message unchanged."""
         from .behaviour import about_prefix
 
         self._report(bench, about_prefix(bench))
 
     def test_redactors_hide_in_every_part(self, bench: Bench) -> None:
-        """What a redactor hides, it hides in every kind of part. Where it does not, that is a warning."""
+        """A redactor hides a secret in every kind of part; a warning lists the kinds that it leaves."""
         from deep_core import PluginWarning
 
         from .redaction import examine
@@ -283,7 +283,7 @@ class PluginConformance:
             warnings.warn(f"plugin {bench.subject.label}\n  {told}", PluginWarning, stacklevel=2)
 
     def test_failures_are_contained(self, bench: Bench) -> None:
-        """A run goes on whatever the model sends to the tools, and sections and processors do not raise."""
+        """A run continues whatever the model sends to the tools; sections and processors do not raise."""
         from .behaviour import about_containment
 
         self._report(bench, about_containment(bench))
@@ -296,7 +296,7 @@ class PluginConformance:
         self._report(bench, about_cancellation(bench))
 
     def test_unloads_cleanly(self, bench: Bench) -> None:
-        """`kernel.close()` leaves no thread, task or open file; what `on_close` registered does not raise."""
+        """`kernel.close()` leaves no thread, task or open file; functions passed to `on_close` do not raise."""
         from .behaviour import about_unload
 
         bench.sound(bench.first)

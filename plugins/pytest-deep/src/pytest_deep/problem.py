@@ -1,4 +1,4 @@
-"""How a check says what is wrong: where, what, and what to change."""
+"""Report a problem: where, what, and what to change."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["Problem", "report"]
 
 @dataclass(frozen=True)
 class Problem:
-    """Something a plugin must change.
+    """A problem that a plugin must fix.
 
     Attributes:
         where: the file, hook, tool, section or slot.
         what: what is wrong.
-        change: what to do about it.
+        change: how to fix it.
     """
 
     where: str

@@ -1,4 +1,4 @@
-"""What a test can look back on: requests to the model, events of runs, and calls of hooks."""
+"""Record what a test can inspect: requests to the model, events of runs, and calls of hooks."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 __all__ = ["EVENTS_PLUGIN", "Recorder", "RunEvents"]
 
 EVENTS_PLUGIN = "run_events"
-"""The plugin that listens for the recorder, as it stands in `kernel.plugins`."""
+"""The recorder's plugin in `kernel.plugins`."""
 
 
 class RunEvents:
-    """A plugin that keeps what it hears of runs."""
+    """A plugin that records events of runs."""
 
     def __init__(self) -> None:
         self.heard: list[RunEvent] = []
 
     @hookimpl
     def deep_run_event(self, event: RunEvent) -> None:
-        """Keep it."""
+        """Record the event."""
         self.heard.append(event)
 
 
 class Recorder:
-    """What happened in the kernels and models that one test made.
+    """Events in the kernels and models of one test.
 
     Attributes:
-        events: what plugins were told of runs, in order.
+        events: the events that plugins received, in order.
         hook_calls: every call of a hook of the plugins that the test named.
     """
 
@@ -47,19 +47,19 @@ class Recorder:
 
     @property
     def events(self) -> list[RunEvent]:
-        """What plugins were told of runs, in order."""
+        """The events that plugins received, in order."""
         return self.listener.heard
 
     @property
     def requests(self) -> list[Request]:
-        """What the test's scripted models were asked, model by model."""
+        """The requests to the test's scripted models, model by model."""
         return [request for model in self.models for request in model.requests]
 
     @property
     def incidents(self) -> list[Incident]:
-        """What plugins did wrong at run time. A strict kernel raises it, and records nothing."""
+        """Errors of plugins at run time. A strict kernel raises them, and records none."""
         return [incident for kernel in self.kernels for incident in kernel.incidents]
 
     def calls_of(self, hook: str) -> list[Any]:
-        """The results of one hook, in the order of the calls; a call that raised is left out."""
+        """The results of one hook, in the order of the calls, without calls that raised."""
         return [call.result for call in self.hook_calls if call.hook == hook and call.error is None]

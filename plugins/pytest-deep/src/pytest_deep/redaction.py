@@ -1,4 +1,4 @@
-"""What a redactor leaves: the same secret in every place of a conversation where text can stand, and where it stays."""
+"""Find what a redactor leaves: put the same secret in every place of a conversation, and see where it remains."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ KINDS = (
     "text",
     "thinking",
 )
-"""The kinds of part that `unredacted` may name, as Pydantic AI calls them; a file may also stand in a user's prompt."""
+"""The kinds of part for `unredacted`, named as in Pydantic AI; a file may also be in a user's prompt."""
 SECRETS = (
     "bob@example.org",
     "+44 20 7946 0958",
@@ -56,12 +56,12 @@ SECRETS = (
     "AKIAIOSFODNN7EXAMPLE",
     "sk-example-0123456789abcdefghijklmnopqrstuv",
 )
-"""Tried where the author names none: an address, a telephone, card and insurance number, an IP address, two keys."""
+"""Default secrets: an address, a telephone, card and insurance number, an IP address, two keys."""
 NOT_SENT = frozenset({"metadata", "timestamp", "provider_details"})
 
 
 class Place(NamedTuple):
-    """Where a secret stands: in which kind of part, and in what form."""
+    """The place of a secret: the kind of part, and its form."""
 
     kind: str
     form: str
@@ -69,11 +69,11 @@ class Place(NamedTuple):
 
 @dataclass
 class Redaction:
-    """What was found out about the redactors of a plugin.
+    """The findings about a plugin's redactors.
 
     Attributes:
-        mistakes: what is wrong with them, or with what the suite's settings say of them.
-        gaps: where they leave what they hide elsewhere, and nothing says that this is meant.
+        mistakes: errors of the redactors, or of the suite's settings.
+        gaps: places that they skip without a setting that says so.
     """
 
     mistakes: list[Problem] = field(default_factory=list[Problem])
@@ -81,7 +81,7 @@ class Redaction:
 
 
 def examine(bench: Bench) -> Redaction:
-    """Send a conversation that is full of secrets through the plugin's redactors."""
+    """Send a conversation full of secrets through the plugin's redactors."""
     found = Redaction()
     bench.sound(bench.first)
     names = [
@@ -94,15 +94,15 @@ def examine(bench: Bench) -> Redaction:
     where = f"processor {', '.join(names)}"
     for kind in bench.suite.unredacted:
         if kind not in KINDS:
-            what = f"names {kind!r}, which is no kind of part.{suggest(kind, KINDS)}"
+            what = f"names {kind!r}, which is not a kind of part.{suggest(kind, KINDS)}"
             found.mistakes.append(Problem("unredacted", what, f"name some of: {', '.join(KINDS)}"))
     hidden = 0
     for secret in bench.suite.secrets or SECRETS:
         conversation = Conversation(secret)
         run = asyncio.run(bench.run_async(bench.agent, history=conversation.messages))
         if run.error is not None:
-            what = f"ends a run that has every kind of part in its history: {one_line(run.error)}"
-            change = "pass on what it does not know: isinstance before an attribute is read"
+            what = f"fails a run that has every kind of part in its history: {one_line(run.error)}"
+            change = "return unknown parts unchanged: check isinstance before you read an attribute"
             found.mistakes.append(Problem(where, what, change))
             return found
         left = conversation.places_in(run.requests[0].messages)
@@ -110,11 +110,11 @@ def examine(bench: Bench) -> Redaction:
             hidden += 1
             found.gaps += _gap(where, secret, conversation.places, left, bench.suite.unredacted)
         elif bench.suite.secrets:
-            what = f"has {secret!r}, which {where} hides nowhere"
-            found.mistakes.append(Problem("secrets", what, "name texts that it hides"))
+            what = f"has {secret!r}, which {where} never hides"
+            found.mistakes.append(Problem("secrets", what, "choose texts that it hides"))
     if not hidden and not bench.suite.secrets:
-        what = "hides none of the secrets that the suite tries, so what it leaves is not known"
-        found.gaps.append(Problem(where, what, 'name one that it hides: secrets = ["K-42"]'))
+        what = "hides none of the suite's secrets, so its gaps are unknown"
+        found.gaps.append(Problem(where, what, 'choose one that it hides: secrets = ["K-42"]'))
     return found
 
 
@@ -131,14 +131,14 @@ def _gap(
         yield Problem(
             where,
             f"leaves {secret!r} in {', '.join(told.values())}",
-            f"hide it there too, or say that this is meant: unredacted = {json.dumps([*meant, *told])} "
+            f"hide it there too, or declare it: unredacted = {json.dumps([*meant, *told])} "
             "(no processor reaches the instructions)",
         )
 
 
 @dataclass
 class _Note:
-    """What a tool returned that returns objects."""
+    """The result of a tool that returns objects."""
 
     text: str
 
@@ -147,7 +147,7 @@ class Conversation:
     """A conversation with the secret in every place.
 
     Attributes:
-        places: where it stands.
+        places: the places of the secret.
         messages: the conversation.
     """
 
@@ -165,7 +165,7 @@ class Conversation:
         file = BinaryContent(put("file", "text attached by the user").encode(), media_type="text/plain")
         url = DocumentUrl(f"https://example.org/?note{put('file', 'address', '=')}", media_type="text/plain")
         items = [put("user-prompt", "item of a list"), TextContent(put("user-prompt", "TextContent")), file, url]
-        # The bench's model goes by the first prompt.
+        # The bench's model reads the first prompt.
         first = [UserPromptPart(PROMPT), SystemPromptPart(put("system-prompt", "text"))]
         yield ModelRequest([*first, UserPromptPart(put("user-prompt", "text")), UserPromptPart(items)])
         arguments: list[Any] = [
@@ -197,7 +197,7 @@ class Conversation:
         yield ModelResponse([TextPart("An answer.")])
 
     def places_in(self, messages: Sequence[ModelMessage]) -> list[Place]:
-        """Where it still stands."""
+        """The places where the secret remains."""
         escaped = json.dumps(self._secret, ensure_ascii=False)[1:-1]
         marked = re.compile(rf"\[(\d+)\][ =](?:{re.escape(self._secret)}|{re.escape(escaped)})")
         numbers = {int(number) for text in _texts(messages) for number in marked.findall(text)}

@@ -1,4 +1,4 @@
-"""Scripted models: what a test says the model answers, streamed or not, and what the model was asked."""
+"""Scripted models: play a test's answers, streamed or not, and record the requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Call", "Request", "ScriptedModel", "Step", "call"]
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call that the model makes."""
+    """A tool call of the model."""
 
     tool: str
     args: Mapping[str, Any]
@@ -41,12 +41,12 @@ Step: TypeAlias = "Answer | Callable[[list[ModelMessage], AgentInfo], Answer]"
 
 @dataclass(frozen=True)
 class Request:
-    """What the model was asked, once.
+    """One request to the model.
 
     Attributes:
-        messages: the conversation, as it stood then.
-        tools: the definitions of the tools it may call.
-        instructions: the prompt: the static sections and the application's own.
+        messages: the conversation at that time.
+        tools: the definitions of the available tools.
+        instructions: the prompt: the static sections and the application's.
         streamed: whether the answer was streamed.
     """
 
@@ -62,29 +62,29 @@ class Request:
 
     @property
     def results(self) -> list[ToolReturnPart]:
-        """The tool results that this request brought, those after the last answer; `outcome` tells of a failed one.
+        """The tool results in this request, after the last answer; `outcome` marks a failed one.
 
-        What an older Pydantic AI has for a call to try again has `tool_name` and `content` as well.
+        An older Pydantic AI's retry part has `tool_name` and `content` as well.
         """
         new: list[Any] = []
         for message in reversed(self.messages):
             if isinstance(message, ModelResponse):
                 break
-            # By kind and not by class: the class of a retry is deprecated, and older releases still send it.
+            # By kind, not by class: the class of a retry is deprecated, but older releases still send it.
             new = [part for part in message.parts if part.part_kind in ("tool-return", "retry-prompt")] + new
         return new
 
     @property
     def text(self) -> str:
-        """Everything the model read: the prompt, and the text of all messages."""
+        """All text that the model read: the prompt, and the text of all messages."""
         return "\n".join([self.instructions, *map(_text, self.messages)])
 
 
 class ScriptedModel(FunctionModel):
-    """A model that plays a script, one step an answer; after the last step it says `then`.
+    """A model that plays a script, one step per answer; after the last step it answers `then`.
 
     Attributes:
-        requests: what it was asked, in order.
+        requests: its requests, in order.
     """
 
     def __init__(self, *steps: Step, then: str = "done") -> None:

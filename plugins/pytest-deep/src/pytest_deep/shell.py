@@ -1,7 +1,7 @@
-"""A plugin's stand-in: the same hooks under the plugin's own name, each call written down.
+"""Wrap a plugin: the same hooks under the plugin's name, with each call recorded.
 
-A kernel names a plugin that is given by hand after its module, and an installed one after its entry point. A test that
-refuses discovery gives plugins by hand, so the name is put on here.
+A kernel names a plugin object after its module, and an installed one after its entry point. A test without
+discovery passes plugins as objects, so the name is set here.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class HookCall:
     Attributes:
         plugin: the plugin's name.
         hook: the hook's name.
-        arguments: what it was called with, in the order of its signature.
-        result: what it returned (an iterator as a list, for an async hook what it was awaited to); None if it raised.
-        error: what it raised.
+        arguments: its arguments, in the order of its signature.
+        result: its result (an iterator as a list, an async hook awaited); None if it raised.
+        error: the exception.
     """
 
     plugin: str
@@ -40,7 +40,7 @@ class HookCall:
 
 
 def shell_of(subject: Subject, calls: list[HookCall]) -> ModuleType:
-    """A module named as the plugin, with its hooks; what is called goes to `calls`."""
+    """Create a module with the plugin's name and hooks; record calls in `calls`."""
     shell = ModuleType(subject.name)
     if isinstance(subject.obj, ModuleType):
         vars(shell).update({k: v for k, v in vars(subject.obj).items() if k != "__name__"})

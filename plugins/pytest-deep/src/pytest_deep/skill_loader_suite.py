@@ -1,4 +1,4 @@
-"""The conformance suite for skill loaders: what they list can be read, and nothing else can."""
+"""The conformance suite for skill loaders: listed skills can be read, and nothing else."""
 
 # A test suite: its checks are assertions.
 # ruff: noqa: S101
@@ -22,17 +22,17 @@ __all__ = ["SkillLoaderConformance"]
 T = TypeVar("T")
 
 NAME = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
-"""A skill's name, as agentskills.io has it; at most 64 characters."""
+"""A skill's name by agentskills.io; at most 64 characters."""
 SOURCES = ("project", "user", "package")
 OUT = (
     *("../../../../etc/passwd", "/etc/passwd", "..", ".", "", "a/../../other/SKILL.md", "..\\..\\secret", "C:/secret"),
     *("a\0b", "file:///etc/passwd", "//etc/passwd", "./.././../secret"),
 )
-"""Paths of no resource: they lead out of a skill, or to no file."""
+"""Paths that are not resources: they lead out of a skill, or to no file."""
 
 
 class SkillLoaderConformance:
-    """Subclass it in a test module and provide the fixture `loader`, with at least one skill:
+    """Subclass it in a test module and define the fixture `loader`, with at least one skill:
 
         class TestMyLoader(SkillLoaderConformance):
             @pytest.fixture
@@ -40,8 +40,8 @@ class SkillLoaderConformance:
                 return MyLoader(...)
 
     Attributes:
-        resource: (skill, path) of a resource that is there; None where no skill has one.
-        max_skill_chars: of one skill's instructions.
+        resource: (skill, path) of an existing resource; None if no skill has one.
+        max_skill_chars: limit of one skill's instructions.
     """
 
     resource: ClassVar[tuple[str, str] | None] = None
@@ -50,42 +50,42 @@ class SkillLoaderConformance:
     @pytest.fixture
     def loader(self) -> SkillLoader:
         """The loader under test."""
-        raise NotImplementedError("provide a `loader` fixture")
+        raise NotImplementedError("define the fixture `loader`")
 
     @pytest.fixture
     def ctx(self) -> RunContext[Any]:
-        """What the loader is called with. Override it for a loader that needs a session of its own kind."""
+        """The context for the loader. Override it for a loader that needs a special session."""
         return RunContext(deps=create_default_deps(), model=TestModel(), usage=RunUsage())
 
     @pytest.fixture
     def skills(self, loader: SkillLoader, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
-        """What the loader lists."""
+        """The skills that the loader lists."""
         found = _run(loader.list(ctx))
-        assert found, "the loader lists no skill: give it one in the `loader` fixture"
+        assert found, "the loader lists no skill: add one in the fixture `loader`"
         return found
 
     def test_is_a_skill_loader(self, loader: SkillLoader) -> None:
         """It has `source`, `list`, `read` and `resource`."""
         assert isinstance(loader, SkillLoader), "a loader has source, list, read and resource (deep_core.SkillLoader)"
         assert loader.source in SOURCES, (
-            f"source is one of {SOURCES}, not {loader.source!r}: it decides who shadows whom"
+            f"source is one of {SOURCES}, not {loader.source!r}: it determines the precedence of skills"
         )
 
     def test_metadata_is_valid(self, skills: Sequence[SkillMeta], loader: SkillLoader) -> None:
-        """Names, descriptions and sources are as agentskills.io and deep have them."""
+        """Names, descriptions and sources are valid for agentskills.io and deep."""
         names = [skill.name for skill in skills]
-        assert sorted(set(names)) == sorted(names), f"a name is listed twice: {names}; list the one that counts"
+        assert sorted(set(names)) == sorted(names), f"a name is listed twice: {names}; list only the one that is used"
         for skill in skills:
             assert isinstance(skill, SkillMeta), f"list() returns SkillMeta, not {type(skill).__name__}"
             assert NAME.fullmatch(skill.name), f"skill {skill.name!r}: a name matches {NAME.pattern}"
             assert len(skill.name) <= 64, f"skill {skill.name!r}: a name has at most 64 characters"
-            assert skill.description.strip(), f"skill {skill.name!r}: the model chooses by the description; give one"
+            assert skill.description.strip(), f"skill {skill.name!r}: the model chooses by the description; write one"
             assert len(skill.description) <= 1024, f"skill {skill.name!r}: a description has at most 1024 characters"
             assert skill.source == loader.source, f"skill {skill.name!r}: its source is its loader's, {loader.source!r}"
-            assert skill.path, f"skill {skill.name!r}: say where it was found (path), for people and for messages"
+            assert skill.path, f"skill {skill.name!r}: set path to its location, for users and messages"
 
     def test_listing_is_stable(self, loader: SkillLoader, ctx: RunContext[Any], skills: Sequence[SkillMeta]) -> None:
-        """Two listings agree, order included; also two at a time."""
+        """Two listings agree, in order too; also two in parallel."""
 
         async def twice() -> tuple[Sequence[SkillMeta], Sequence[SkillMeta]]:
             return await asyncio.gather(loader.list(ctx), loader.list(ctx))
@@ -100,16 +100,16 @@ class SkillLoaderConformance:
         for skill in skills:
             text = _run(loader.read(ctx, skill.name))
             assert isinstance(text, str), f"read({skill.name!r}) returns text, not {type(text).__name__}"
-            assert text.strip(), f"read({skill.name!r}) is empty: leave a skill without instructions out of the list"
-            assert not text.startswith("---\n"), f"read({skill.name!r}) has the frontmatter; return what follows it"
+            assert text.strip(), f"read({skill.name!r}) is empty: do not list a skill without instructions"
+            assert not text.startswith("---\n"), f"read({skill.name!r}) has the frontmatter; return the text after it"
             assert len(text) <= self.max_skill_chars, (
-                f"read({skill.name!r}) has {len(text)} characters, {self.max_skill_chars} is the limit "
+                f"read({skill.name!r}) has {len(text)} characters; the limit is {self.max_skill_chars} "
                 "(max_skill_chars): move parts into resources"
             )
 
     @pytest.mark.parametrize("name", ["no-such-skill", "", "..", "../other", "/etc", "a/b", "*"])
     def test_unknown_names_raise_key_error(self, loader: SkillLoader, ctx: RunContext[Any], name: str) -> None:
-        """What is not listed cannot be read: KeyError, so that the model is told which skills there are."""
+        """An unlisted skill raises KeyError, so that the model gets the list of skills."""
         for what, call in (("read", loader.read(ctx, name)), ("resource", loader.resource(ctx, name, "SKILL.md"))):
             outcome = _outcome(call)
             assert isinstance(outcome, KeyError), (
@@ -119,14 +119,14 @@ class SkillLoaderConformance:
     def test_a_resource_can_be_read(self, loader: SkillLoader, ctx: RunContext[Any]) -> None:
         """A resource is bytes."""
         if self.resource is None:
-            pytest.skip("no resource is named: resource = (skill, path)")
+            pytest.skip("no resource is set: resource = (skill, path)")
         found = _run(loader.resource(ctx, *self.resource))
         assert isinstance(found, bytes), f"resource() returns bytes, not {type(found).__name__}"
 
     def test_a_missing_resource_is_file_not_found(
         self, loader: SkillLoader, ctx: RunContext[Any], skills: Sequence[SkillMeta]
     ) -> None:
-        """A file that is not there is FileNotFoundError (or KeyError, as for an unknown skill)."""
+        """A missing file raises FileNotFoundError (or KeyError, as for an unknown skill)."""
         outcome = _outcome(loader.resource(ctx, skills[0].name, "no/such/file.txt"))
         assert isinstance(outcome, FileNotFoundError | KeyError), (
             f"a missing resource gave {outcome!r:.80}: raise FileNotFoundError"
@@ -136,20 +136,20 @@ class SkillLoaderConformance:
     def test_resources_never_leave_the_skill(
         self, loader: SkillLoader, ctx: RunContext[Any], skills: Sequence[SkillMeta], path: str
     ) -> None:
-        """A path that leads out of the skill, or is none, is refused."""
+        """A path that leads out of the skill, or is not a file, raises."""
         for skill in skills:
             outcome = _outcome(loader.resource(ctx, skill.name, path))
             assert isinstance(outcome, OSError | ValueError | KeyError), (
-                f"resource({skill.name!r}, {path!r}) gave {outcome!r:.80}: resolve links and `..` first, and refuse "
-                "what is not below the skill's folder"
+                f"resource({skill.name!r}, {path!r}) gave {outcome!r:.80}: resolve links and `..` first, and reject "
+                "paths outside of the skill's folder"
             )
 
 
 def _outcome(call: Coroutine[Any, Any, object]) -> object:
-    """What a call returns, or what it raises."""
+    """The result of a call, or its exception."""
     try:
         return _run(call)
-    except Exception as error:  # noqa: BLE001 - which one it is is what is asked
+    except Exception as error:  # noqa: BLE001 - the test checks which one
         return error
 
 

@@ -1,7 +1,7 @@
-"""The steps of an event loop: how long each one held it, and where a task waits.
+"""Watch the steps of an event loop: how long each one held it, and where a task waits.
 
-A task of asyncio takes any object that is a coroutine, so every task of a loop is made of one that watches its own
-steps. Nothing of the loop, and nothing of the code under test, is changed.
+A task of asyncio accepts any coroutine object, so every task of the loop gets one that watches its
+steps. The loop and the code under test are unchanged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Place:
 
 
 class Steps:
-    """What is told of every step of every task. The base tells nothing."""
+    """Receives every step of every task. The base class ignores them."""
 
     def begin(self) -> None:
         """A step begins."""
@@ -47,14 +47,14 @@ class Steps:
 
 
 class _Watched(Coroutine[Any, Any, Any]):
-    """A coroutine that tells of its steps."""
+    """A coroutine that reports its steps."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], steps: Steps) -> None:
         self._coroutine = coroutine
         self._steps = steps
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._coroutine, name)  # cr_frame, cr_running: anyio asks for them
+        return getattr(self._coroutine, name)  # cr_frame, cr_running: anyio reads them
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self._coroutine.__await__()
@@ -78,7 +78,7 @@ class _Watched(Coroutine[Any, Any, Any]):
 
 
 def run_watched(main: Coroutine[Any, Any, T], steps: Steps) -> T:
-    """Run in an event loop of its own whose tasks tell of their steps."""
+    """Run in a new event loop whose tasks report their steps."""
 
     def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **how: Any) -> asyncio.Task[Any]:
         return asyncio.Task(_Watched(coroutine, steps), loop=loop, **how)
@@ -94,7 +94,7 @@ class Hold:
 
     Attributes:
         milliseconds: how long, on the clock.
-        place: the innermost line of the plugin while it lasted.
+        place: the innermost line of the plugin during the step.
     """
 
     milliseconds: float
@@ -104,8 +104,8 @@ class Hold:
 class Holds(Steps):
     """The steps that took longer than a limit while code of the plugin was running.
 
-    A second thread looks at the stack of a step that takes long. Where no line of the plugin stands in it, the machine
-    was busy, or somebody else's code was.
+    A second thread looks at the stack of a long step. If it has no line of the plugin, the machine
+    or foreign code was slow.
     """
 
     def __init__(self, limit: float, wrote: Wrote) -> None:
@@ -131,14 +131,14 @@ class Holds(Steps):
                 self._found.append(Hold(spent, self._place))
 
     def taken(self) -> tuple[list[Hold], int]:
-        """Those steps since this was asked last, and how many took too long, whosever code it was."""
+        """Return those steps since the last call, and how many were too long in any code."""
         found, over = self._found, self._over
         self._found, self._over = [], 0
         return found, over
 
     @contextmanager
     def watching(self) -> Generator[None]:
-        """Look at this thread's steps until the block ends."""
+        """Watch this thread's steps until the block ends."""
         over = threading.Event()
         watched = threading.get_ident()
 
@@ -158,14 +158,14 @@ class Holds(Steps):
 
 
 def _own_line(frame: FrameType | None, wrote: Wrote) -> Place | None:
-    """The innermost line of the plugin; None while a coroutine of somebody else runs, which the plugin awaits.
+    """The innermost line of the plugin; None while a foreign coroutine runs that the plugin awaits.
 
-    What a plugin calls is its own doing, whoever wrote it; what it awaits had its chance not to block.
+    Code that a plugin calls counts as its own; code that it awaits could have avoided blocking.
     """
     while frame is not None:
         code = frame.f_code
         if wrote(code.co_filename):
-            # A generator expression or a lambda has no name to tell: its function has.
+            # A generator expression or a lambda has no useful name: its function does.
             if not code.co_name.startswith("<") or not _has_caller(frame, wrote):
                 return Place(code.co_filename, frame.f_lineno, code.co_name)
         elif code.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
@@ -183,10 +183,10 @@ def _has_caller(frame: FrameType, wrote: Wrote) -> bool:
 
 
 class Suspensions(Steps):
-    """Cancels the task that first waits at a line of the plugin that no earlier run was cancelled at.
+    """Cancel the task that first waits at a line of the plugin where no earlier run was cancelled.
 
     Attributes:
-        place: where, in this run; None while nothing was cancelled.
+        place: the line in this run; None before the cancellation.
         task: the task that waited there.
     """
 
@@ -207,14 +207,14 @@ class Suspensions(Steps):
         if task is not None:
             self.seen.add(place)
             self.place, self.task = place, task
-            # After this step, when what the task waits for is known to it.
+            # After this step, when the task knows what it waits for.
             task.get_loop().call_soon(task.cancel)
 
 
 def _waits_at(waiting: Any, wrote: Wrote) -> Place | None:
-    """The innermost line of the plugin that a task waits at; None also in a task that the plugin started itself.
+    """The innermost line of the plugin at which a task waits; None for a task that the plugin started itself.
 
-    Such a task is the plugin's to cancel; what it is awaited by is looked at like everything else.
+    The plugin must cancel such a task; the code that awaits it is checked like any other.
     """
     frames = [frame for frame in _frames(waiting) if not frame.f_globals.get("__name__", "").startswith("anyio.")]
     if not frames or wrote(frames[0].f_code.co_filename):
@@ -239,7 +239,7 @@ def _awaited(waiting: Any) -> Any:
         return cast("Any", waiting).gi_yieldfrom
     if isinstance(waiting, AsyncGeneratorType):
         return waiting.ag_await
-    # The awaitables of async generators and of __await__ do not tell what they stand for; the collector knows.
+    # The awaitables of async generators and of __await__ hide what they await; the collector knows.
     kinds = (CoroutineType, GeneratorType, AsyncGeneratorType)
     inside: list[Any] = [o for o in gc.get_referents(waiting) if isinstance(o, kinds)]
     return inside[0] if type(waiting).__module__ == "builtins" and inside else None

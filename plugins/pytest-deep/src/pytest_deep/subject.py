@@ -1,4 +1,4 @@
-"""Which plugin is meant: by the name of its entry point, by its module's name, or the thing itself."""
+"""Find the plugin under test: by its entry point's name, by its module's name, or as an object."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Subject:
 
     Attributes:
         name: the plugin's name.
-        obj: what carries its hooks: a module, or an object.
-        module: the module that its entry point names, or that it was given as.
-        candidate: its installed metadata; None for a plugin that is not installed, or not found by its entry point.
-        sources: files and folders that its code is in.
+        obj: the object with its hooks: a module, or an object.
+        module: the module of its entry point, or the given one.
+        candidate: its installed metadata; None if it is not installed, or has no entry point.
+        sources: files and folders of its code.
     """
 
     name: str
@@ -37,29 +37,29 @@ class Subject:
 
     @property
     def label(self) -> str:
-        """The plugin as errors name it: `weather 0.1.0 (acme-weather)`."""
+        """The plugin's name in errors: `weather 0.1.0 (acme-weather)`."""
         return self.candidate.record.label if self.candidate is not None else self.name
 
     @property
     def hooks(self) -> dict[str, str | None]:
-        """The hooks that it implements, each with the plugin that it says owns the hook (None: the kernel)."""
+        """The hooks that it implements, each with the plugin that owns it (None: the kernel)."""
         found = _hooks(self.obj).items()
         return {function.deep_impl.get("specname") or name: function.deep_order.of for name, function in found}
 
     def wrote(self, file: str) -> bool:
-        """Whether a source file is the plugin's own."""
+        """Whether a source file is the plugin's."""
         return _wrote(self.sources, file)
 
 
 @lru_cache(maxsize=8192)
 def _wrote(sources: tuple[Path, ...], file: str) -> bool:
-    # Asked of every loaded module and of every function that is looked at: as texts, since paths are slow to compare.
+    # Called for every loaded module and function: compare texts, because paths are slow to compare.
     path = os.path.normpath(file)
     return any(path == own or path.startswith(own + os.sep) for own in map(os.path.normpath, sources))
 
 
 def find_subject(plugin: object) -> Subject:
-    """The plugin that is meant.
+    """Find the plugin.
 
     Args:
         plugin: an entry point's name, else a module's name; or a module, or an object with hooks as methods.
@@ -90,7 +90,7 @@ def _named(name: str) -> Subject:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         raise LookupError(
-            f"no installed plugin and no module is called {name!r}.{suggest(name, installed)} "
+            f"no installed plugin and no module is named {name!r}.{suggest(name, installed)} "
             "Install the plugin into this environment (pip install -e .), or name its module."
         ) from error
     return find_subject(module)
@@ -102,7 +102,7 @@ def installed_names() -> set[str]:
 
 
 def _installed() -> list[Candidate]:
-    """What is installed; read again when something comes into a site directory or leaves it. Every check asks."""
+    """The installed plugins; read again when a site directory changes. Every check calls this."""
     return _scanned(tuple((path, os.stat(path).st_mtime_ns) for path in site_directories()))
 
 
@@ -117,7 +117,7 @@ def _subject(name: str, obj: object, candidate: Candidate | None) -> Subject:
 
 
 def _sources(obj: object) -> list[Path]:
-    """The folder of the package that it is in, or its file; and the files that its hooks are in."""
+    """The folder of its package, or its file; and the files of its hooks."""
     name = obj.__name__ if isinstance(obj, ModuleType) else type(obj).__module__
     found: dict[Path, None] = dict.fromkeys(_package(name))
     parts: list[Any] = [obj if isinstance(obj, ModuleType) else type(obj), *_hooks(obj).values()]
@@ -125,14 +125,14 @@ def _sources(obj: object) -> list[Path]:
         try:
             file = inspect.getsourcefile(inspect.unwrap(part))
         except TypeError:
-            continue  # made without a file, as by exec()
+            continue  # without a file, as from exec()
         if file is not None:
             found[Path(file)] = None
     return list(found)
 
 
 def _package(module: str) -> list[Path]:
-    """The folders of the outermost package that is no namespace: that one may be shared with others."""
+    """The folders of the outermost package that is not a namespace, which others may share."""
     names = module.split(".")
     for end in range(1, len(names) + 1):
         package = sys.modules.get(".".join(names[:end]))
