@@ -48,7 +48,7 @@ def name_of(page: Path) -> str:
 
 
 def with_blocks(*languages: str) -> list[Any]:
-    """The pages that have blocks in these languages. Hook pages are run by tests/test_hook_examples.py."""
+    """The pages that have blocks in these languages. Hook pages are run by tests/plugins/test_hookspecs.py."""
     return [
         # The page on testing runs pytest in pytest, which takes as long as all other pages together.
         pytest.param(page, id=name_of(page), marks=[pytest.mark.exhaustive] * (page.name == "testing-plugins.md"))

@@ -102,6 +102,33 @@ def test_the_kernel_does_not_grow() -> None:
     assert lines_of_code(KERNEL) < 5_550
 
 
+# -- tests mirror modules ----------------------------------------------------------------------------------------------
+
+
+def test_every_module_has_its_tests_where_its_place_says() -> None:
+    """deep_core/agent/run/history.py is tested by tests/agent/run/test_history.py, and by files that begin like it."""
+    missing = {
+        str(module.relative_to(ROOT)): str(tests.relative_to(ROOT))
+        for module in KERNEL.rglob("*.py")
+        if not module.name.startswith("_")
+        and code_lines(module) > 40
+        and not (tests := ROOT / "tests" / module.parent.relative_to(KERNEL) / f"test_{module.name}").exists()
+    }
+    assert missing == {}
+
+
+def test_no_test_stands_in_a_folder_without_its_module() -> None:
+    """Beside `test_kernel.py` may stand `test_kernel_closing.py`: one more file about the same module."""
+    stray: list[str] = []
+    for folder in (path for path in KERNEL.rglob("*") if path.is_dir() and path.name != "__pycache__"):
+        about = [path.stem for path in folder.glob("*.py")]
+        for tests in (ROOT / "tests" / folder.relative_to(KERNEL)).glob("test_*.py"):
+            name = tests.stem.removeprefix("test_")
+            if not any(name == module or name.startswith(f"{module}_") for module in about):
+                stray.append(str(tests.relative_to(ROOT)))
+    assert stray == []
+
+
 # -- the surface -------------------------------------------------------------------------------------------------------
 
 PUBLIC = {f"deep_core.{name}" for name in deep_core.__all__} | {

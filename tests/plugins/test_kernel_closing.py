@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from deep_core import Kernel, PluginError, PluginWarning, create_default_deps
+from tests.agent.run.test_session_one_run import Doors
 from tests.plugins_by_hand import kernel_of, plugin, scripted
 from tests.stubs import Call
-from tests.test_one_run import Doors
 
 
 def closing_kernel(*functions: Callable[[], object], **how: Any) -> Kernel:

@@ -17,9 +17,9 @@ from deep_core import ConfigError, PluginOptions, PluginWarning, create_default_
 from deep_core.agent.config import agent_values, restricted_layers
 from deep_core.plugins.config import trust, user_file
 from tests.environments import REPOSITORY, Distribution
+from tests.plugins.test_config import WEATHER, Project, options, project
 from tests.plugins_by_hand import Tools, outcomes, plugin, run, scripted
 from tests.stubs import Call
-from tests.test_config import WEATHER, Project, options, project
 
 __all__ = ["project"]
 

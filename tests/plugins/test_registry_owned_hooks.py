@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Protocol
 
 import pytest
 
-from deep_core import Kernel, PluginError, PluginWarning, PromptSection, hookimpl, hookspec
-from tests.plugins_by_hand import Site, site
-
-__all__ = ["site"]
+from deep_core import Kernel, PluginError, PromptSection, hookimpl, hookspec
 
 Declare = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -141,59 +137,3 @@ def test_an_owned_hook_is_called_once_for_every_agent() -> None:
         for agents in (1, 2):
             kernel.create_agent("test")
             assert contributor.called == agents
-
-
-def test_explain_shows_what_plugins_contribute_to_plugins() -> None:
-    place = PromptSection.static("fjord", "Deep water.")
-    items = ["Oslo", place, 7]
-    with kernel_of(travel(hookspec(policy="collect")), norway(items)) as kernel:
-        found = kernel.explain()
-    shared = {"hook": "deep_cities", "owner": "travel", "plugin": "norway"}
-    assert list(found.contributions) == [{**shared, "item": item} for item in ("Oslo", "fjord", "int")]
-    assert json.loads(json.dumps(found.to_json()))["contributions"] == list(found.contributions)
-
-
-def test_explain_names_the_items_of_a_mapping_by_their_keys() -> None:
-    owner = travel(hookspec(policy="collect", mapping=True))
-    with kernel_of(owner, norway({"Oslo": PromptSection.static("x", "y"), "Bergen": 1})) as kernel:
-        assert [item["item"] for item in kernel.explain().contributions] == ["Oslo", "Bergen"]
-
-
-def test_explain_shows_no_contribution_of_a_plugin_that_was_left_out(site: Site) -> None:
-    site.install("travel", OWNER)
-    site.install("norway", CONTRIBUTOR)
-    kernel = Kernel()
-    with pytest.warns(PluginWarning, match="norway .* was left out"):
-        found = kernel.explain()
-    assert found.contributions == ()
-    assert [item["plugin"] for item in found.left_out] == ["norway"]
-
-
-OWNER = """
-import sys
-from deep_core import PromptSection, hookimpl, hookspec
-
-@hookspec(policy="collect")
-def deep_cities(context):
-    "Cities to forecast for."
-
-@hookimpl
-def deep_hookspecs():
-    return [sys.modules[__name__]]
-
-@hookimpl(tryfirst=True)
-def deep_prompt_sections(context):
-    found = [item.value for item in context.collect("deep_cities")]
-    return [PromptSection.static("cities", "Cities: " + ", ".join(found))]
-"""
-CONTRIBUTOR = """
-from deep_core import hookimpl
-
-@hookimpl(of="travel")
-def deep_cities(context):
-    return ["Oslo"]
-
-@hookimpl
-def deep_prompt_sections(context):
-    return 1 / 0
-"""

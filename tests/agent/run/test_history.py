@@ -227,12 +227,3 @@ def test_listeners_hear_of_a_history_that_became_shorter() -> None:
 def test_what_is_no_processor_is_an_error_that_names_the_plugin(wrong: Any) -> None:
     with pytest.raises(PluginError, match="plugin p"):
         agent_of(plugin("p", processors=[wrong]))
-
-
-def test_a_processor_checks_itself() -> None:
-    with pytest.raises(TypeError, match="callable"):
-        Processor("p", 3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="phase"):
-        Processor("p", plain, phase="shrink")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="on_error"):
-        Processor("p", plain, on_error="ignore")  # type: ignore[arg-type]

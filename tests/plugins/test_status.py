@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from deep_core import MissingExtra
 from tests.environments import SECTION_PLUGIN, Distribution, Environment, plugin
 
 SUN, RAIN = plugin("sun"), plugin("rain")
@@ -111,22 +110,6 @@ def test_a_leftover_section_of_an_uninstalled_plugin_is_a_warning(installed: Env
     (warning,) = outcome.warnings
     assert "config.toml: [plugins.snow]" in warning
     assert "not installed" in warning
-
-
-@pytest.mark.parametrize(
-    ("config", "wanted"),
-    [
-        ({"plugins": {"sun": {"prefixx": "s"}}}, "code: plugins.sun.prefixx: unknown key. Did you mean 'prefix'?"),
-        ({"plugins": {"sun": {"enabled": "no"}}}, "code: plugins.sun.enabled: must be true or false, not 'no'"),
-        ({"plugins": {"allow": "sun"}}, "code: plugins.allow must be a list of names, not 'sun'"),
-        ({"plugins": {"sun": {"order": {"prompt_section": 3}}}}, "Did you mean 'prompt_sections'?"),
-        ({"plugins": {"sun": {"order": {"prompt_sections": "first"}}}}, "plugins.sun.order.prompt_sections"),
-    ],
-)
-def test_a_wrong_setting_of_a_plugin_is_one_clear_error(
-    installed: Environment, config: dict[str, Any], wanted: str
-) -> None:
-    assert wanted in installed.loaded(config=config).message
 
 
 # -- require fails closed ----------------------------------------------------------------------------------------------
@@ -276,20 +259,3 @@ def test_a_plugin_whose_requirement_failed_is_tried_all_the_same(installed: Envi
     installed.install(broken, plugin("snow", requires=("deep-core", "acme-ice")))
     statuses = installed.loaded().statuses
     assert (statuses["ice"], statuses["snow"]) == ("failed", "active")
-
-
-@pytest.mark.parametrize(
-    ("extra", "distribution", "install"),
-    [
-        ("skills[pdf]", None, "deep-skills[pdf]"),
-        ("skills[pdf]", "deep-skills", "deep-skills[pdf]"),
-        ("deep-skills[pdf]", "deep-skills", "deep-skills[pdf]"),
-        ("acme-weather[radar]", None, "acme-weather[radar]"),
-        ("acme-weather[radar]", "acme-weather", "acme-weather[radar]"),
-        ("weather[radar]", "Weather", "weather[radar]"),
-        ("radar", "acme-weather", "acme-weather[radar]"),
-        ("some-library", "acme-weather", "some-library"),
-    ],
-)
-def test_a_missing_extra_names_what_brings_it(extra: str, distribution: str | None, install: str) -> None:
-    assert MissingExtra(extra).advice(distribution) == f"needs an optional dependency: pip install '{install}'"

@@ -14,8 +14,18 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent, FunctionToolset, RunContext
 
-from deep_core import DeepAgentDeps, Kernel, PluginError, PromptSection, StateSlot, create_default_deps
+from deep_core import (
+    AgentConfig,
+    DeepAgentDeps,
+    Kernel,
+    PluginError,
+    PromptSection,
+    StateSlot,
+    create_deep_agent,
+    create_default_deps,
+)
 from deep_core.plugins.config import load_config
+from tests.agent.test_assemble import other
 from tests.drawn import many
 from tests.plugins_by_hand import Site, Tools, agent_of, kernel_of, plugin, run, scripted, site
 from tests.stubs import Call
@@ -290,3 +300,14 @@ def test_the_default_kernel_is_made_once_on_first_use_and_again_after_it_was_clo
     first.close()
     assert default_kernel() is not first
     assert load_config().layers == ()
+
+
+def test_create_deep_agent_takes_a_kernel_or_makes_the_default_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = kernel_of(other())
+    model = scripted()
+    run(create_deep_agent(model, kernel=kernel, todo=True))
+    assert list(model.player.views[0].tools) == ["write_todos"]
+    monkeypatch.setattr("deep_core.plugins.kernel._default", kernel)
+    model = scripted()
+    run(create_deep_agent(model, config=AgentConfig.model_validate({"identity": {"name": "ada"}})))
+    assert list(model.player.views[0].tools) == ["write_todos"]

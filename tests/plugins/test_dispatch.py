@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import warnings
 from typing import Any
 
 import pytest
-from pydantic_ai import FunctionToolset, ModelRetry, ToolFailed
-from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai import FunctionToolset
 from pydantic_ai.models.test import TestModel
-from pydantic_ai.toolsets import WrapperToolset
 
 from deep_core import Kernel, PluginError, PluginWarning
-from tests.plugins_by_hand import Site, Tools, agent_of, kernel_of, outcomes, plugin, returns, run, scripted, site
+from tests.plugins_by_hand import Site, agent_of, kernel_of, outcomes, plugin, run, scripted, site
 from tests.stubs import Call
 
 __all__ = ["site"]
+
 
 WHOLE = """
 from deep_core import Processor, PromptSection, StateSlot, hookimpl
@@ -73,6 +71,8 @@ def deep_check_call(call, context):
 def deep_agent_created(agent, context):
     open({heard!r}, "a").write("created ")
 """
+
+
 RAIN = """
 from deep_core import hookimpl
 
@@ -83,7 +83,11 @@ def deep_toolsets(context):
     toolset.add_function(lambda: "wet", name="rain", description="Rain.")
     return [toolset]
 """
+
+
 PLACES = ("toolsets", "sections", "processors", "capabilities", "backends", "skill_loaders")
+
+
 CRASHES = ("raise RuntimeError('boom')", "raise SystemExit(3)", "return 3", "return 'text'", "return [3]", "return 1/0")
 
 
@@ -247,105 +251,6 @@ def moody(error: BaseException) -> FunctionToolset[Any]:
         raise error.with_traceback(None)  # or the one object would collect those of all calls
 
     return toolset
-
-
-@pytest.mark.parametrize(
-    "error", [ValueError("no such city"), KeyError("x"), RuntimeError(), ExceptionGroup("all", [OSError()])]
-)
-def test_a_plugins_tool_that_raises_is_a_failed_result_that_names_the_plugin(error: Exception) -> None:
-    kernel = kernel_of(plugin("moody", toolsets=[moody(error)]))
-    result = run(kernel.create_agent(scripted(Call("act", {}))))
-    (part,) = returns(result.all_messages())
-    assert (result.output, part.outcome) == ("done", "failed")
-    assert type(error).__name__ in str(part.content)
-    assert "plugin moody" in str(part.content)
-    (incident,) = kernel.incidents
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    assert (incident.plugin, incident.where, incident.error) == ("moody", "tool act", said)
-    assert "Traceback" in incident.traceback
-
-
-@pytest.mark.parametrize(("error", "outcome"), [(ModelRetry("again"), "retried"), (ToolFailed("sorry"), "failed")])
-def test_what_a_tool_says_on_purpose_is_no_incident(error: Exception, outcome: str) -> None:
-    kernel = kernel_of(plugin("moody", toolsets=[moody(error)]))
-    result = run(kernel.create_agent(scripted(Call("act", {}))))
-    assert outcomes(result) == [("act", outcome)]
-    assert kernel.incidents == ()
-
-
-def test_a_tool_may_ask_for_approval_by_itself() -> None:
-    result = run(
-        agent_of(plugin("moody", toolsets=[moody(ApprovalRequired())]), model=scripted(Call("act", {}, id="c1")))
-    )
-    assert [call.tool_call_id for call in result.output.approvals] == ["c1"]
-
-
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt()])
-def test_what_ends_a_program_goes_through(error: BaseException) -> None:
-    with pytest.raises(type(error)):
-        run(agent_of(plugin("moody", toolsets=[moody(error)]), model=scripted(Call("act", {}))))
-
-
-def test_the_applications_own_tool_raises_as_ever() -> None:
-    def act() -> str:
-        raise ValueError("mine")
-
-    with pytest.raises(ValueError, match="mine"):
-        run(agent_of(model=scripted(Call("act", {})), tools=[act]))
-
-
-def test_with_strict_a_tools_error_goes_through() -> None:
-    with pytest.raises(ValueError, match="boom"):
-        run(
-            agent_of(
-                plugin("moody", toolsets=[moody(ValueError("boom"))]), model=scripted(Call("act", {})), strict=True
-            )
-        )
-
-
-def test_several_failing_calls_in_one_response_all_get_their_result() -> None:
-    tools = Tools("fine")
-    plugins = [plugin("moody", toolsets=[moody(ValueError("boom"))]), plugin("good", toolsets=[tools.toolset])]
-    model = scripted([Call("act", {}), Call("fine", {}), Call("act", {}), Call("unknown", {})])
-    result = run(agent_of(*plugins, model=model))
-    assert sorted(outcomes(result)) == [
-        ("act", "failed"),
-        ("act", "failed"),
-        ("fine", "success"),
-        ("unknown", "retried"),
-    ]
-
-
-class CannotList(WrapperToolset[Any]):
-    """Breaks when its tools are listed."""
-
-    async def get_tools(self, ctx: Any) -> Any:
-        raise ConnectionError("the server is down")
-
-
-def test_a_toolset_that_cannot_list_its_tools_is_left_out_and_the_others_stay() -> None:
-    tools = Tools("fine")
-    broken = plugin("broken", toolsets=[CannotList(Tools("lost").toolset)])
-    kernel = kernel_of(broken, plugin("good", toolsets=[tools.toolset]))
-    result = run(kernel.create_agent(scripted(Call("fine", {}))))
-    assert outcomes(result) == [("fine", "success")]
-    assert {incident.plugin for incident in kernel.incidents} == {"broken"}
-
-
-class CannotEnter(WrapperToolset[Any]):
-    """Breaks when it is entered."""
-
-    async def __aenter__(self) -> Any:
-        raise ConnectionError("the server is down")
-
-
-def test_a_toolset_that_cannot_be_entered_is_left_out_and_the_others_stay() -> None:
-    tools = Tools("fine")
-    broken = plugin("broken", toolsets=[CannotEnter(Tools("lost").toolset)])
-    kernel = kernel_of(broken, plugin("good", toolsets=[tools.toolset]))
-    result = run(kernel.create_agent(scripted(Call("fine", {}))))
-    assert outcomes(result) == [("fine", "success")]
-    assert {incident.plugin for incident in kernel.incidents} == {"broken"}
 
 
 # -- telling ---------------------------------------------------------------------------------------------------------

@@ -15,13 +15,7 @@ from pydantic_ai import Agent, FunctionToolset, RunContext
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from deep_core import (
-    ConfigError,
-    Kernel,
-    PromptSection,
-    create_default_deps,
-    hookimpl,
-)
+from deep_core import ConfigError, Kernel, PromptSection, create_default_deps, hookimpl
 from deep_core.plugins import hookspecs
 from tests.docs_pages import ROOT, blocks
 from tests.stubs import Call, Script, function_model

@@ -1,0 +1,114 @@
+"""Plugins' tools: one that raises is a failed result, and a toolset that breaks leaves the others."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic_ai import ModelRetry, ToolFailed
+from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.toolsets import WrapperToolset
+
+from tests.plugins.test_dispatch import moody
+from tests.plugins_by_hand import Tools, agent_of, kernel_of, outcomes, plugin, returns, run, scripted
+from tests.stubs import Call
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no such city"), KeyError("x"), RuntimeError(), ExceptionGroup("all", [OSError()])]
+)
+def test_a_plugins_tool_that_raises_is_a_failed_result_that_names_the_plugin(error: Exception) -> None:
+    kernel = kernel_of(plugin("moody", toolsets=[moody(error)]))
+    result = run(kernel.create_agent(scripted(Call("act", {}))))
+    (part,) = returns(result.all_messages())
+    assert (result.output, part.outcome) == ("done", "failed")
+    assert type(error).__name__ in str(part.content)
+    assert "plugin moody" in str(part.content)
+    (incident,) = kernel.incidents
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    assert (incident.plugin, incident.where, incident.error) == ("moody", "tool act", said)
+    assert "Traceback" in incident.traceback
+
+
+@pytest.mark.parametrize(("error", "outcome"), [(ModelRetry("again"), "retried"), (ToolFailed("sorry"), "failed")])
+def test_what_a_tool_says_on_purpose_is_no_incident(error: Exception, outcome: str) -> None:
+    kernel = kernel_of(plugin("moody", toolsets=[moody(error)]))
+    result = run(kernel.create_agent(scripted(Call("act", {}))))
+    assert outcomes(result) == [("act", outcome)]
+    assert kernel.incidents == ()
+
+
+def test_a_tool_may_ask_for_approval_by_itself() -> None:
+    result = run(
+        agent_of(plugin("moody", toolsets=[moody(ApprovalRequired())]), model=scripted(Call("act", {}, id="c1")))
+    )
+    assert [call.tool_call_id for call in result.output.approvals] == ["c1"]
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt()])
+def test_what_ends_a_program_goes_through(error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        run(agent_of(plugin("moody", toolsets=[moody(error)]), model=scripted(Call("act", {}))))
+
+
+def test_the_applications_own_tool_raises_as_ever() -> None:
+    def act() -> str:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        run(agent_of(model=scripted(Call("act", {})), tools=[act]))
+
+
+def test_with_strict_a_tools_error_goes_through() -> None:
+    with pytest.raises(ValueError, match="boom"):
+        run(
+            agent_of(
+                plugin("moody", toolsets=[moody(ValueError("boom"))]), model=scripted(Call("act", {})), strict=True
+            )
+        )
+
+
+def test_several_failing_calls_in_one_response_all_get_their_result() -> None:
+    tools = Tools("fine")
+    plugins = [plugin("moody", toolsets=[moody(ValueError("boom"))]), plugin("good", toolsets=[tools.toolset])]
+    model = scripted([Call("act", {}), Call("fine", {}), Call("act", {}), Call("unknown", {})])
+    result = run(agent_of(*plugins, model=model))
+    assert sorted(outcomes(result)) == [
+        ("act", "failed"),
+        ("act", "failed"),
+        ("fine", "success"),
+        ("unknown", "retried"),
+    ]
+
+
+class CannotList(WrapperToolset[Any]):
+    """Breaks when its tools are listed."""
+
+    async def get_tools(self, ctx: Any) -> Any:
+        raise ConnectionError("the server is down")
+
+
+def test_a_toolset_that_cannot_list_its_tools_is_left_out_and_the_others_stay() -> None:
+    tools = Tools("fine")
+    broken = plugin("broken", toolsets=[CannotList(Tools("lost").toolset)])
+    kernel = kernel_of(broken, plugin("good", toolsets=[tools.toolset]))
+    result = run(kernel.create_agent(scripted(Call("fine", {}))))
+    assert outcomes(result) == [("fine", "success")]
+    assert {incident.plugin for incident in kernel.incidents} == {"broken"}
+
+
+class CannotEnter(WrapperToolset[Any]):
+    """Breaks when it is entered."""
+
+    async def __aenter__(self) -> Any:
+        raise ConnectionError("the server is down")
+
+
+def test_a_toolset_that_cannot_be_entered_is_left_out_and_the_others_stay() -> None:
+    tools = Tools("fine")
+    broken = plugin("broken", toolsets=[CannotEnter(Tools("lost").toolset)])
+    kernel = kernel_of(broken, plugin("good", toolsets=[tools.toolset]))
+    result = run(kernel.create_agent(scripted(Call("fine", {}))))
+    assert outcomes(result) == [("fine", "success")]
+    assert {incident.plugin for incident in kernel.incidents} == {"broken"}
