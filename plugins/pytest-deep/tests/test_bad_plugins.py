@@ -132,7 +132,7 @@ CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
         "test_order_does_not_matter",
         ("the static sections: is [('now', 'It is ", " for one agent and [('now', 'It is ", "not on a clock"),
     ),
-    "counts_its_neighbours": (
+    "counts_its_neighbors": (
         "test_order_does_not_matter",
         ("the static sections: is [('tools', 'There are 0 other toolsets.')] alone and", "depend only on its options"),
     ),

@@ -47,10 +47,10 @@ def _object(
     schema: Mapping[str, Any], root: Mapping[str, Any], text: str, depth: int, *, optional_text: bool = False
 ) -> dict[str, Any]:
     properties: Mapping[str, Any] = schema.get("properties", {})
-    needed = [name for name in properties if name in schema.get("required", ())]
+    names = [name for name in properties if name in schema.get("required", ())]
     if optional_text:
-        needed += [name for name, part in properties.items() if name not in needed and _is_free_text(part)]
-    return {name: _value(properties[name], root, text, depth) for name in needed} if depth > 0 else {}
+        names += [name for name, part in properties.items() if name not in names and _is_free_text(part)]
+    return {name: _value(properties[name], root, text, depth) for name in names} if depth > 0 else {}
 
 
 def _is_free_text(schema: Mapping[str, Any]) -> bool:
@@ -71,19 +71,19 @@ def _number(schema: Mapping[str, Any], kind: str) -> int | float:
 
 
 def _text(schema: Mapping[str, Any], text: str) -> str:
-    known = {"date": "2026-01-31", "date-time": "2026-01-31T12:00:00Z", "time": "12:00:00", "email": "a@example.com"}
-    known |= {"uri": "https://example.com", "uuid": "00000000-0000-4000-8000-000000000000"}
-    if schema.get("format") in known:
-        return known[schema["format"]]
+    samples = {"date": "2026-01-31", "date-time": "2026-01-31T12:00:00Z", "time": "12:00:00", "email": "a@example.com"}
+    samples |= {"uri": "https://example.com", "uuid": "00000000-0000-4000-8000-000000000000"}
+    if schema.get("format") in samples:
+        return samples[schema["format"]]
     long_enough = text.ljust(schema.get("minLength", 0), "x")
     return long_enough[: schema.get("maxLength")]
 
 
 def _resolve(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Any = root
+    node: Any = root
     for part in reference.removeprefix("#/").split("/"):
-        found = found[part.replace("~1", "/").replace("~0", "~")]
-    return cast("Mapping[str, Any]", found)
+        node = node[part.replace("~1", "/").replace("~0", "~")]
+    return cast("Mapping[str, Any]", node)
 
 
 def fill(example: Any, text: str) -> Any:

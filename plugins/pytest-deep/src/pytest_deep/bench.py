@@ -30,7 +30,7 @@ from deep_core import STANDARD_TAGS, DeepAgentDeps, Kernel, tool_facts
 from deep_core.plugin_api import AgentParts, DeepCapability, Incident
 
 from .arguments import fill, least
-from .making import make_deps
+from .factories import make_deps
 from .recorder import Recorder
 from .script import Call, Request, ScriptedModel, Step
 from .shell import shell_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Bench", "Run", "one_line", "plain_messages"]
 
 PROMPT = "A run of the conformance suite."
-UNASKED = {*STANDARD_TAGS} - {"read", "write"}
+NEEDS_EXAMPLES = {*STANDARD_TAGS} - {"read", "write"}
 """Tags of tools that are called only with an author's examples."""
 SECONDS = 60
 """Seconds after which a run is given up: a guard against hanging, not a measurement."""
@@ -133,14 +133,14 @@ class Bench:
 
     # -- kernels and agents --------------------------------------------------------------------------------------------
 
-    def make_kernel(self, *neighbours: object, order: int = 0) -> Kernel:
-        """Create a kernel of the plugin, the plugins it needs, and neighbours. The caller closes it."""
+    def make_kernel(self, *neighbors: object, order: int = 0) -> Kernel:
+        """Create a kernel of the plugin, the plugins it needs, and neighbors. The caller closes it."""
         shells = [shell_of(subject, self.recorder.hook_calls) for subject in (self.subject, *self._beside)]
         settings: dict[str, Any] = {"order": order}
         if self.suite.plugin_options is not None:
             settings["options"] = dict(self.suite.plugin_options)
         config = {"plugins": {self.subject.name: settings}}
-        kernel = Kernel(plugins=[*shells, *neighbours, self.recorder.listener], discover=False, config=config)
+        kernel = Kernel(plugins=[*shells, *neighbors, self.recorder.listener], discover=False, config=config)
         self.recorder.kernels.append(kernel)
         return kernel
 
@@ -174,7 +174,7 @@ class Bench:
             pytest.skip(f"no agent can be created with it (see the other checks): {one_line(error)}")
 
     @cached_property
-    def made(self) -> tuple[Incident, ...]:
+    def creation_incidents(self) -> tuple[Incident, ...]:
         """The plugin's errors during creation of an agent, which the kernel contained."""
         kernel = self.make_kernel()
         self.make_agent(kernel)
@@ -186,7 +186,7 @@ class Bench:
         agent.root_capability.apply(leaves.append)
         return next(leaf for leaf in leaves if isinstance(leaf, DeepCapability)).parts
 
-    def contributed(self, hook: str) -> list[Any]:
+    def contributions(self, hook: str) -> list[Any]:
         """The last result of the plugin's hook; empty if it has none, or it raised."""
         calls = [call for call in self.recorder.hook_calls if call.plugin == self.subject.name and call.hook == hook]
         result: Any = calls[-1].result if calls else None
@@ -206,7 +206,7 @@ class Bench:
     @property
     def tools(self) -> list[ToolDefinition]:
         """The plugin's tools as the model sees them."""
-        return self.own_tools(self.sound(self.first).requests[0])
+        return self.own_tools(self.require_success(self.first).requests[0])
 
     def own_tools(self, request: Request) -> list[ToolDefinition]:
         """The plugin's tools in a request."""
@@ -216,8 +216,8 @@ class Bench:
         """Whether the suite may call it: the author gave examples, or its tags say that it is harmless."""
         if tool.name in self.suite.examples:
             return True
-        known = tool_facts(tool)
-        return not known.asks and UNASKED.isdisjoint(known.tags)
+        facts = tool_facts(tool)
+        return not facts.asks and NEEDS_EXAMPLES.isdisjoint(facts.tags)
 
     def calls(self, canary: str) -> list[Call]:
         """One call of every tool that may be called, and one for each of the author's examples."""
@@ -249,18 +249,18 @@ class Bench:
         canary: str = "canary",
         barrier: asyncio.Barrier | None = None,
         history: Sequence[ModelMessage] = (),
-        continued: Run | None = None,
+        previous: Run | None = None,
     ) -> Run:
         """Run once. An error is in `error`."""
         kernel = self.parts(agent).kernel
-        known = len(kernel.latest)
+        incidents_before = len(kernel.latest)
         folder = self.folder / f"session-{next(self._sessions)}"
-        deps = make_deps(kernel, folder, files=self.suite.files) if continued is None else continued.deps
+        deps = make_deps(kernel, folder, files=self.suite.files) if previous is None else previous.deps
         prompt = PROMPT if canary == "canary" else f"{PROMPT} {canary}"
         model = _Model(prompt, steps, barrier)
         if history:  # each turn differs, or a window that slides over equal turns would look unchanged
             prompt = f"{prompt} After {len(history)} messages."
-        run = Run(model.requests, deps, folder if continued is None else continued.folder)
+        run = Run(model.requests, deps, folder if previous is None else previous.folder)
         before = asyncio.all_tasks()
         try:
             async with asyncio.timeout(SECONDS):
@@ -275,10 +275,10 @@ class Bench:
             if barrier is not None:
                 await barrier.abort()
         run.left = tuple(str(task.get_coro()) for task in asyncio.all_tasks() - before)
-        run.incidents = tuple(kernel.latest)[known:]
+        run.incidents = tuple(kernel.latest)[incidents_before:]
         return run
 
-    def sound(self, run: Run) -> Run:
+    def require_success(self, run: Run) -> Run:
         """Return the run if it succeeded; else skip the test, since test_failures_are_contained reports it."""
         if run.error is not None:
             pytest.skip(f"a run with it fails (see test_failures_are_contained): {one_line(run.error)}")
@@ -296,10 +296,10 @@ UNSTABLE = frozenset({"timestamp", "run_id", "conversation_id", "usage", "metada
 
 def plain_messages(messages: Sequence[ModelMessage]) -> list[str]:
     """Messages as text, without values that vary between runs and are not sent."""
-    return [json.dumps(_plain(message), sort_keys=True) for message in _dumped(messages)]
+    return [json.dumps(_plain(message), sort_keys=True) for message in _as_json(messages)]
 
 
-def _dumped(messages: Sequence[ModelMessage]) -> list[Any]:
+def _as_json(messages: Sequence[ModelMessage]) -> list[Any]:
     # The instructions of an earlier request are not sent again; those of this one are compared separately.
     bare = [_without_instructions(message) for message in messages]
     return ModelMessagesTypeAdapter.dump_python(bare, mode="json")

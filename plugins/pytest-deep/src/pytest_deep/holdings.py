@@ -17,17 +17,17 @@ from .subject import Subject
 __all__ = ["holdings"]
 
 DEPTH = 14
-MOST = 50_000
+MAX_VALUES = 50_000
 """Maximum values to inspect: a plugin may have large constant tables."""
-OPENED = ("deep_core.contributions", "pydantic_ai.toolsets", "pydantic_ai.tools", "collections")
+INSPECTED = ("deep_core.contributions", "pydantic_ai.toolsets", "pydantic_ai.tools", "collections")
 """Modules of foreign classes whose instances a plugin contributes or stores its state in."""
-CACHED = type(functools.lru_cache(len))
+CACHE_TYPE = type(functools.lru_cache(len))
 """The types that `functools.cache` and `lru_cache` create."""
 LINK = "_lru_list_elem"
 SCALARS = (str, bytes, int, float, bool, complex, type(None))
 
 
-def holdings(subject: Subject, contributed: Mapping[str, object]) -> dict[str, str]:
+def holdings(subject: Subject, contributions: Mapping[str, object]) -> dict[str, str]:
     """List every value that the plugin stores: location -> value, as text.
 
     Args:
@@ -41,21 +41,21 @@ def holdings(subject: Subject, contributed: Mapping[str, object]) -> dict[str, s
     }
     if not isinstance(subject.obj, ModuleType):
         roots[subject.name] = subject.obj
-    found: dict[str, str] = {}
-    seen: set[int] = set()
-    waiting = deque((name, value, 0) for name, value in {**roots, **contributed}.items())
-    while waiting and len(found) < MOST:
+    values: dict[str, str] = {}
+    visited: set[int] = set()
+    waiting = deque((name, value, 0) for name, value in {**roots, **contributions}.items())
+    while waiting and len(values) < MAX_VALUES:
         path, value, depth = waiting.popleft()
         if isinstance(value, SCALARS):
-            found[path] = repr(value)
+            values[path] = repr(value)
             continue
-        if id(value) in seen:
+        if id(value) in visited:
             continue
-        seen.add(id(value))
-        found[path] = _shape(value)
+        visited.add(id(value))
+        values[path] = _shape(value)
         if depth < DEPTH:
             waiting.extend((f"{path}{where}", part, depth + 1) for where, part in _parts(value, subject))
-    return found
+    return values
 
 
 def _shape(value: object) -> str:
@@ -66,7 +66,7 @@ def _shape(value: object) -> str:
 
 def _parts(value: Any, subject: Subject) -> Iterator[tuple[str, object]]:
     if isinstance(value, ModuleType):
-        yield from _named(vars(value), subject)
+        yield from _attribute_parts(vars(value), subject)
     elif isinstance(value, Mapping):
         for index, (key, item) in enumerate(list(cast("Mapping[Any, Any]", value).items())):
             yield (f"[{key!r}]" if isinstance(key, SCALARS) else f"[#{index}]"), item
@@ -78,23 +78,23 @@ def _parts(value: Any, subject: Subject) -> Iterator[tuple[str, object]]:
         yield from ((f"[{index}]", item) for index, item in enumerate(list(cast("Any", value))))
     elif isinstance(value, functools.partial):
         yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
-    elif isinstance(value, CACHED):
-        yield from _of_cache(value)
+    elif isinstance(value, CACHE_TYPE):
+        yield from _cache_parts(value)
     elif isinstance(value, ContextVar):
         with contextlib.suppress(LookupError):  # it has no default, and a run's value is not visible here
             yield ".get()", cast("ContextVar[object]", value).get()
     elif isinstance(value, MethodType):
         yield from (("", value.__self__), (".__func__", value.__func__))
     elif isinstance(value, FunctionType):
-        yield from _of_function(value, subject)
+        yield from _function_parts(value, subject)
     elif isinstance(value, type):
         if subject.wrote(getattr(sys.modules.get(value.__module__), "__file__", None) or ""):
-            yield from _named(vars(value), subject)
-    elif not isinstance(value, BuiltinFunctionType | CodeType) and _is_opened(value, subject):
-        yield from _of_instance(value)
+            yield from _attribute_parts(vars(value), subject)
+    elif not isinstance(value, BuiltinFunctionType | CodeType) and _is_inspected(value, subject):
+        yield from _instance_parts(value)
 
 
-def _named(attributes: Mapping[str, Any], subject: Subject) -> Iterator[tuple[str, object]]:
+def _attribute_parts(attributes: Mapping[str, Any], subject: Subject) -> Iterator[tuple[str, object]]:
     for name, value in list(attributes.items()):
         if name.startswith("__") or isinstance(value, ModuleType):
             continue
@@ -104,7 +104,7 @@ def _named(attributes: Mapping[str, Any], subject: Subject) -> Iterator[tuple[st
             yield f".{name}", value
 
 
-def _of_function(function: FunctionType, subject: Subject) -> Iterator[tuple[str, object]]:
+def _function_parts(function: FunctionType, subject: Subject) -> Iterator[tuple[str, object]]:
     wrapped: Any = getattr(function, "__wrapped__", None)
     if wrapped is not None:
         yield "", wrapped
@@ -119,17 +119,17 @@ def _of_function(function: FunctionType, subject: Subject) -> Iterator[tuple[str
     yield from ((f".{n}", v) for n, v in vars(function).items() if n not in ("deep_impl", "deep_order", "__wrapped__"))
 
 
-def _of_cache(function: Any) -> Iterator[tuple[str, object]]:
+def _cache_parts(function: Any) -> Iterator[tuple[str, object]]:
     """The keys and results of a cache, but not their number: a cache may fill."""
     yield "", function.__wrapped__
     bounded = function.cache_parameters()["maxsize"] is not None
     # Only the collector knows its content. A bounded one has keys, results, and links between them.
-    for held in gc.get_referents(function):
-        if held is function.__wrapped__ or held is function.__dict__ or isinstance(held, type):
+    for referent in gc.get_referents(function):
+        if referent is function.__wrapped__ or referent is function.__dict__ or isinstance(referent, type):
             continue
-        parts: list[object] = [held]
-        if isinstance(held, dict):
-            table = cast("dict[object, object]", held)
+        parts: list[object] = [referent]
+        if isinstance(referent, dict):
+            table = cast("dict[object, object]", referent)
             if not bounded:
                 parts = [*table.keys(), *table.values()]
             elif any(type(value).__name__ == LINK for value in table.values()):
@@ -138,13 +138,13 @@ def _of_cache(function: Any) -> Iterator[tuple[str, object]]:
             yield f".cache[{part!r}]" if isinstance(part, SCALARS) else f".cache[#{id(part)}]", part
 
 
-def _is_opened(value: object, subject: Subject) -> bool:
+def _is_inspected(value: object, subject: Subject) -> bool:
     module = type(value).__module__
     own = subject.wrote(getattr(sys.modules.get(module), "__file__", None) or "")
-    return own or any(module == name or module.startswith(f"{name}.") for name in OPENED)
+    return own or any(module == name or module.startswith(f"{name}.") for name in INSPECTED)
 
 
-def _of_instance(value: Any) -> Iterator[tuple[str, object]]:
+def _instance_parts(value: Any) -> Iterator[tuple[str, object]]:
     yield from ((f".{name}", item) for name, item in list(getattr(value, "__dict__", {}).items()))
     for kind in type(value).__mro__:
         slots: Any = vars(kind).get("__slots__", ())

@@ -53,45 +53,45 @@ class Watch:
         self.heavy = heavy
         self.on = False
         self.effects: list[dict[str, str]] = []
-        self.loaded: dict[str, str] = {}
+        self.load_places: dict[str, str] = {}
 
     def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Receive audit events; an audit hook cannot be removed, so this one is disabled instead."""
         if not self.on:
             return
         if event == "open":
-            self._opened(*arguments[:3])
+            self._on_open(*arguments[:3])
         elif event == "import":
             name = str(arguments[0])
-            if name in self.heavy and name not in self.loaded:
-                self.loaded[name] = self.place()
+            if name in self.heavy and name not in self.load_places:
+                self.load_places[name] = self.place()
         elif event in CHANGES:
             texts = [str(argument) for argument in arguments] or [""]
-            self._did(CHANGES[event].format(*texts))
+            self._record(CHANGES[event].format(*texts))
 
-    def _did(self, what: str) -> None:
+    def _record(self, what: str) -> None:
         place = self.place(direct=True)
         if place:  # a dependency's own effects do not count
             self.effects.append({"what": what, "place": place})
 
-    def threads(self) -> list[str]:
+    def record_threads(self) -> list[str]:
         """Record the names of threads that the module starts: one may have ended when the import does."""
         start, names = threading.Thread.start, list[str]()
 
-        def told(thread: threading.Thread) -> None:
+        def record_start(thread: threading.Thread) -> None:
             if self.on and self.place(direct=True):
                 names.append(thread.name)
-                self._did(f"starts the thread {thread.name!r}")
+                self._record(f"starts the thread {thread.name!r}")
             start(thread)
 
-        threading.Thread.start = told  # pyright: ignore[reportAttributeAccessIssue]
+        threading.Thread.start = record_start  # pyright: ignore[reportAttributeAccessIssue]
         return names
 
-    def _opened(self, path: object, mode: object, flags: object) -> None:
+    def _on_open(self, path: object, mode: object, flags: object) -> None:
         name = os.fsdecode(path) if isinstance(path, (str, bytes)) else ""
         writes = any(c in mode for c in "wax+") if isinstance(mode, str) else bool(cast("int", flags) & WRITES)
         if writes and name and not name.endswith(".pyc") and not name.startswith("/dev/"):
-            self._did(f"writes the file {name}")
+            self._record(f"writes the file {name}")
 
     def place(self, *, direct: bool = False) -> str:
         """The line of the plugin that led here, "" for none; `direct`: only through the standard library."""
@@ -138,7 +138,7 @@ def state() -> dict[str, str]:
 def probe(job: dict[str, Any]) -> dict[str, Any]:
     """Import the module; return the observations as JSON values."""
     watch = Watch(job["sources"], job["heavy"])
-    threads, told = set(threading.enumerate()), watch.threads()
+    before_import, recorded_names = set(threading.enumerate()), watch.record_threads()
     before = state()
     sys.addaudithook(watch.hook)
     watch.on = True
@@ -150,18 +150,19 @@ def probe(job: dict[str, Any]) -> dict[str, Any]:
     watch.on = False
     after = state()
     changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-    started = [thread.name for thread in threading.enumerate() if thread not in threads]
+    started = [thread.name for thread in threading.enumerate() if thread not in before_import]
     watch.effects += [{"what": f"changes {key}", "place": ""} for key in changed]
-    watch.effects += [{"what": f"starts the thread {name!r}", "place": ""} for name in started if name not in told]
+    unrecorded = [name for name in started if name not in recorded_names]
+    watch.effects += [{"what": f"starts the thread {name!r}", "place": ""} for name in unrecorded]
     roots = {name.partition(".")[0] for name in sys.modules}
-    heavy = [{"module": name, "place": watch.loaded.get(name, "")} for name in job["heavy"] if name in roots]
+    heavy = [{"module": name, "place": watch.load_places.get(name, "")} for name in job["heavy"] if name in roots]
     return {"error": error, "effects": watch.effects, "heavy": heavy}
 
 
 if __name__ == "__main__":
-    given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    found = probe(given)
-    Path(given["out"]).write_text(json.dumps(found), encoding="utf-8")
+    job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    result = probe(job)
+    Path(job["out"]).write_text(json.dumps(result), encoding="utf-8")
     # A thread that the module left must not block the probe.
     sys.stdout.flush()
     os._exit(0)

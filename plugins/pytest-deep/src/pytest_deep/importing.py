@@ -56,7 +56,7 @@ def import_apart(module: str, sources: tuple[Path, ...]) -> Imported:
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         probe = Path(__file__).with_name("import_probe.py")
         # -P: do not search the probe's folder. -B: write no byte code.
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-P", "-B", str(probe), str(folder / "job.json")],
             # Not os.environ: the plugin, already imported in this process, may have changed it.
             env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HOME": str(folder)},
@@ -67,13 +67,13 @@ def import_apart(module: str, sources: tuple[Path, ...]) -> Imported:
             check=False,
         )
         if not out.exists():
-            return Imported(f"the interpreter ended with {done.returncode}\n{done.stderr[-2000:]}", (), ())
-        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    effects = [_effect(module, effect["what"], effect["place"]) for effect in found["effects"]]
-    if done.stdout:
-        effects.append(_effect(module, f"prints {done.stdout[:80]!r}", ""))
-    heavy = [_heavy(module, item["module"], item["place"]) for item in found["heavy"]]
-    return Imported(found["error"], tuple(dict.fromkeys(effects)), tuple(heavy))
+            return Imported(f"the interpreter ended with {process.returncode}\n{process.stderr[-2000:]}", (), ())
+        result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    effects = [_effect(module, effect["what"], effect["place"]) for effect in result["effects"]]
+    if process.stdout:
+        effects.append(_effect(module, f"prints {process.stdout[:80]!r}", ""))
+    heavy = [_heavy(module, item["module"], item["place"]) for item in result["heavy"]]
+    return Imported(result["error"], tuple(dict.fromkeys(effects)), tuple(heavy))
 
 
 def _effect(plugin: str, what: str, place: str) -> Problem:

@@ -38,7 +38,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     the traceback of a forgotten task, for which Python 3.11 parses too, and then fails with a SystemError.
     """
     if any("bench" in getattr(item, "fixturenames", ()) for item in session.items):
-        for name in ("behaviour", "bench", "described", "holdings", "importing", "making", "stepping"):
+        for name in ("behavior", "bench", "declarations", "factories", "holdings", "importing", "stepping"):
             importlib.import_module(f"pytest_deep.{name}")
 
 
@@ -84,7 +84,7 @@ def deep_kernel(deep_home: Path, deep_loop: None, deep_recorder: Recorder) -> It
     Plugins are named by entry point or module, or passed as objects. Nothing else is loaded: no installed plugin, no
     configuration file, no environment variable. Kernels are strict unless `strict=False`, and closed after the test.
     """
-    from .making import make_kernel
+    from .factories import make_kernel
 
     def make(*plugins: object, strict: bool = True, **options: Any) -> Kernel:
         return make_kernel(deep_recorder, plugins, strict=strict, **options)
@@ -110,7 +110,7 @@ def scripted_model(deep_recorder: Recorder) -> Callable[..., ScriptedModel]:
 @pytest.fixture
 def deep_deps(tmp_path: Path) -> Callable[..., DeepAgentDeps[Any]]:
     """Return a function that creates sessions in `tmp_path/"workspace"`: `deep_deps(kernel, files={"a.txt": "…"})`."""
-    from .making import make_deps
+    from .factories import make_deps
 
     def make(
         kernel: Kernel | None = None,

@@ -78,24 +78,24 @@ class PluginConformance:
 
     def test_name_is_valid(self, bench: Bench) -> None:
         """The plugin's name is plain, and not a parameter of `create_deep_agent`."""
-        from .described import about_name
+        from .declarations import check_name
 
-        self._report(bench, about_name(bench.subject))
+        self._report(bench, check_name(bench.subject))
 
     def test_metadata_says_which_deep_core(self, bench: Bench) -> None:
         """The distribution requires deep-core, with an upper bound. Skipped if it is not installed."""
-        from .described import about_metadata
+        from .declarations import check_metadata
 
         if bench.subject.candidate is None:
             pytest.skip("it has no entry point, so no metadata")
-        self._report(bench, about_metadata(bench.subject.candidate.core_range))
+        self._report(bench, check_metadata(bench.subject.candidate.core_range))
 
     def test_docs_are_there(self, bench: Bench) -> None:
         """The module has a docstring, the distribution a description and a README."""
         import importlib
         from importlib.metadata import Distribution
 
-        from .described import about_docs
+        from .declarations import check_docs
 
         subject = bench.subject
         documentation = inspect.getdoc(subject.obj) or importlib.import_module(subject.module).__doc__
@@ -103,7 +103,7 @@ class PluginConformance:
         if subject.candidate is not None:
             data: Any = Distribution.at(subject.candidate.dist_info).metadata
             metadata = {"summary": data.get("Summary", ""), "readme": data.get_payload() or data.get("Description", "")}
-        self._report(bench, about_docs(subject, documentation, metadata))
+        self._report(bench, check_docs(subject, documentation, metadata))
 
     # -- the import ----------------------------------------------------------------------------------------------------
 
@@ -113,27 +113,27 @@ class PluginConformance:
 
         from .importing import import_apart
 
-        found = import_apart(bench.subject.module, bench.subject.sources)
-        if found.error:
-            pytest.skip(f"it cannot be imported alone: {found.error.splitlines()[-1]}")
+        imported = import_apart(bench.subject.module, bench.subject.sources)
+        if imported.error:
+            pytest.skip(f"it cannot be imported alone: {imported.error.splitlines()[-1]}")
         if self.strict_import:
-            self._report(bench, found.heavy)
-        if found.heavy:
-            told = "\n  ".join(map(str, found.heavy))
-            warnings.warn(f"plugin {bench.subject.label}\n  {told}", PluginWarning, stacklevel=2)
+            self._report(bench, imported.heavy)
+        if imported.heavy:
+            lines = "\n  ".join(map(str, imported.heavy))
+            warnings.warn(f"plugin {bench.subject.label}\n  {lines}", PluginWarning, stacklevel=2)
 
     def test_import_has_no_side_effects(self, bench: Bench) -> None:
         """Importing the plugin starts, writes, prints and changes nothing."""
         from .importing import import_apart
 
-        found = import_apart(bench.subject.module, bench.subject.sources)
-        if found.error:
+        imported = import_apart(bench.subject.module, bench.subject.sources)
+        if imported.error:
             module = bench.subject.module
             if bench.subject.candidate is None:
                 pytest.skip(f"a fresh interpreter does not find the module {module}")
             change = "an installed module must be importable from anywhere"
-            self._report(bench, [Problem(f"import {module}", f"raises {found.error}", change)])
-        self._report(bench, found.effects)
+            self._report(bench, [Problem(f"import {module}", f"raises {imported.error}", change)])
+        self._report(bench, imported.effects)
 
     # -- the declarations ----------------------------------------------------------------------------------------------
 
@@ -141,9 +141,9 @@ class PluginConformance:
         """The plugin loads, its hooks and their arguments exist, and the kernel can create an agent."""
         from deep_core import PluginWarning
 
-        from .described import about_owners, about_tool_names, listed_tools
+        from .declarations import check_owners, check_tool_names, static_tools
 
-        sleeping = list(about_owners(bench.subject, bench.absent_owners))
+        sleeping = list(check_owners(bench.subject, bench.absent_owners))
         if bench.asleep:
             self._report(bench, sleeping)
         for problem in sleeping:
@@ -153,83 +153,83 @@ class PluginConformance:
             bench.make_agent(bench.make_kernel())
         except Exception as error:  # noqa: BLE001 - any error is reported
             failure = error
-        if list(about_tool_names(listed_tools(bench.contributed("deep_toolsets")))):
+        if list(check_tool_names(static_tools(bench.contributions("deep_toolsets")))):
             return  # test_tool_names_are_plain_and_unique reports it
         if failure is not None:
             self._report(bench, [Problem("loading", str(failure), "fix what the message names")])
 
     def test_options_have_valid_defaults(self, bench: Bench) -> None:
         """The options model needs no arguments, accepts its defaults, and rejects unknown keys."""
-        from .described import about_options
+        from .declarations import check_options
 
         models = bench.kernel.option_models()
         if bench.subject.name not in models:
             pytest.skip("it has no options")
-        self._report(bench, about_options(models[bench.subject.name]))
+        self._report(bench, check_options(models[bench.subject.name]))
 
     def test_slots_round_trip(self, bench: Bench) -> None:
         """Every state slot has a new default each time, and survives storing and loading, also after a run."""
-        from .described import about_slot, about_stored
+        from .declarations import check_slot, check_stored
 
         kernel = bench.kernel
-        slots: list[Any] = bench.contributed("deep_state")
+        slots: list[Any] = bench.contributions("deep_state")
         if not slots:
             pytest.skip("it has no state")
-        problems = [problem for slot in slots for problem in about_slot(slot, kernel)]
+        problems = [problem for slot in slots for problem in check_slot(slot, kernel)]
         if not problems:
-            run = bench.sound(bench.run(*bench.calls("canary")))
-            problems = [problem for slot in slots for problem in about_stored(run.deps, slot, kernel)]
+            run = bench.require_success(bench.run(*bench.calls("canary")))
+            problems = [problem for slot in slots for problem in check_stored(run.deps, slot, kernel)]
         self._report(bench, problems)
 
     def test_tool_names_are_plain_and_unique(self, bench: Bench) -> None:
         """Every provider accepts the tool names, each occurs once, and Pydantic AI reserves none of them."""
         from deep_core import tool_facts
 
-        from .described import about_tool_names, listed_tools
+        from .declarations import check_tool_names, static_tools
 
         kernel = bench.kernel
         try:
             agent = bench.make_agent(kernel)
         except Exception:  # noqa: BLE001 - the known names are checked anyway
-            listed = listed_tools(bench.contributed("deep_toolsets"))
+            tools = static_tools(bench.contributions("deep_toolsets"))
         else:
-            run = bench.sound(bench.run(agent=agent))
-            listed = listed_tools(bench.contributed("deep_toolsets"))
-            known = {name for name, _ in listed}
+            run = bench.require_success(bench.run(agent=agent))
+            tools = static_tools(bench.contributions("deep_toolsets"))
+            listed_names = {name for name, _ in tools}
             names = [tool_facts(tool).original for tool in bench.own_tools(run.requests[0])]
-            listed += [(name, "listed at run time") for name in names if name not in known]
-        self._report(bench, about_tool_names(listed))
+            tools += [(name, "listed at run time") for name in names if name not in listed_names]
+        self._report(bench, check_tool_names(tools))
 
     def test_tools_are_described(self, bench: Bench) -> None:
         """Every tool has a description within a limit."""
-        from .described import about_descriptions
+        from .declarations import check_descriptions
 
-        self._report(bench, about_descriptions(bench.tools, self._places(bench), self.max_description_chars))
+        self._report(bench, check_descriptions(bench.tools, self._places(bench), self.max_description_chars))
 
     def test_tool_schemas_say_what_they_take(self, bench: Bench) -> None:
         """Every parameter of a tool has a type or a description."""
-        from .described import about_schemas
+        from .declarations import check_schemas
 
-        self._report(bench, about_schemas(bench.tools, self._places(bench)))
+        self._report(bench, check_schemas(bench.tools, self._places(bench)))
 
     def _places(self, bench: Bench) -> dict[str, str]:
-        from .described import listed_tools
+        from .declarations import static_tools
 
-        return dict(listed_tools(bench.contributed("deep_toolsets")))
+        return dict(static_tools(bench.contributions("deep_toolsets")))
 
     def test_sections_are_short(self, bench: Bench) -> None:
         """Static and live sections stay within their limits, also after tools ran."""
-        from .described import about_sizes
+        from .declarations import check_sizes
 
-        problems = [*about_sizes(self._static(bench), self.max_static_chars, "max_static_chars")]
-        problems += about_sizes(self._live(bench), self.max_live_chars, "max_live_chars")
+        problems = [*check_sizes(self._static(bench), self.max_static_chars, "max_static_chars")]
+        problems += check_sizes(self._live(bench), self.max_live_chars, "max_live_chars")
         self._report(bench, problems)
 
     def test_sections_do_not_repeat_tools(self, bench: Bench) -> None:
         """No section repeats a tool's description."""
-        from .described import about_repetition
+        from .declarations import check_repetition
 
-        self._report(bench, about_repetition({**self._static(bench), **self._live(bench)}, bench.tools))
+        self._report(bench, check_repetition({**self._static(bench), **self._live(bench)}, bench.tools))
 
     def _static(self, bench: Bench) -> dict[str, str]:
         static = bench.parts(bench.agent).static
@@ -238,37 +238,37 @@ class PluginConformance:
     def _live(self, bench: Bench) -> dict[str, str]:
         from deep_core.plugin_api import last_live_texts
 
-        run = bench.sound(bench.run(*bench.calls("canary")))
-        said = last_live_texts(run.requests[-1].messages)
+        run = bench.require_success(bench.run(*bench.calls("canary")))
+        live_texts = last_live_texts(run.requests[-1].messages)
         own = f"{bench.subject.name}."
-        return {name.removeprefix(own): live.text for name, live in said.items() if name.startswith(own)}
+        return {name.removeprefix(own): live.text for name, live in live_texts.items() if name.startswith(own)}
 
     # -- the behavior --------------------------------------------------------------------------------------------------
 
     def test_order_does_not_matter(self, bench: Bench) -> None:
         """The contribution is the same alone, before and after another plugin."""
-        from .behaviour import about_order
+        from .behavior import check_order
 
-        bench.sound(bench.first)
-        self._report(bench, about_order(bench))
+        bench.require_success(bench.first)
+        self._report(bench, check_order(bench))
 
     def test_sessions_share_nothing(self, bench: Bench) -> None:
         """Two sessions in step on one agent see nothing of each other, and the plugin keeps none of their data."""
-        from .behaviour import about_sessions
+        from .behavior import check_sessions
 
-        self._report(bench, about_sessions(bench))
+        self._report(bench, check_sessions(bench))
 
     def test_event_loop_is_not_blocked(self, bench: Bench) -> None:
         """No step of a run holds the event loop in the plugin's code longer than `max_hold_ms`."""
-        from .behaviour import about_blocking
+        from .behavior import check_blocking
 
-        self._report(bench, about_blocking(bench))
+        self._report(bench, check_blocking(bench))
 
     def test_prompt_prefix_is_stable(self, bench: Bench) -> None:
         """Each request of a conversation repeats the tools, the prompt and every earlier message unchanged."""
-        from .behaviour import about_prefix
+        from .behavior import check_prefix
 
-        self._report(bench, about_prefix(bench))
+        self._report(bench, check_prefix(bench))
 
     def test_redactors_hide_in_every_part(self, bench: Bench) -> None:
         """A redactor hides a secret in every kind of part; a warning lists the kinds that it leaves."""
@@ -276,28 +276,28 @@ class PluginConformance:
 
         from .redaction import examine
 
-        found = examine(bench)
-        self._report(bench, found.mistakes)
-        if found.gaps:
-            told = "\n  ".join(map(str, found.gaps))
-            warnings.warn(f"plugin {bench.subject.label}\n  {told}", PluginWarning, stacklevel=2)
+        findings = examine(bench)
+        self._report(bench, findings.mistakes)
+        if findings.gaps:
+            lines = "\n  ".join(map(str, findings.gaps))
+            warnings.warn(f"plugin {bench.subject.label}\n  {lines}", PluginWarning, stacklevel=2)
 
     def test_failures_are_contained(self, bench: Bench) -> None:
         """A run continues whatever the model sends to the tools; sections and processors do not raise."""
-        from .behaviour import about_containment
+        from .behavior import check_containment
 
-        self._report(bench, about_containment(bench))
+        self._report(bench, check_containment(bench))
 
     def test_cancellation_is_not_swallowed(self, bench: Bench) -> None:
         """A task that is cancelled while the plugin waits ends as cancelled."""
-        from .behaviour import about_cancellation
+        from .behavior import check_cancellation
 
-        bench.sound(bench.run(*bench.calls("canary")))
-        self._report(bench, about_cancellation(bench))
+        bench.require_success(bench.run(*bench.calls("canary")))
+        self._report(bench, check_cancellation(bench))
 
     def test_unloads_cleanly(self, bench: Bench) -> None:
         """`kernel.close()` leaves no thread, task or open file; functions passed to `on_close` do not raise."""
-        from .behaviour import about_unload
+        from .behavior import check_unload
 
-        bench.sound(bench.first)
-        self._report(bench, about_unload(bench))
+        bench.require_success(bench.first)
+        self._report(bench, check_unload(bench))

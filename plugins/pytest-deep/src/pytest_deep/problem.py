@@ -30,7 +30,7 @@ class Problem:
 
 def report(label: str, problems: Iterable[Problem]) -> None:
     """Fail the test with all problems, or pass."""
-    found = list(problems)
-    if found:
-        lines = "\n  ".join(map(str, found))
+    items = list(problems)
+    if items:
+        lines = "\n  ".join(map(str, items))
         pytest.fail(f"plugin {label}\n  {lines}", pytrace=False)

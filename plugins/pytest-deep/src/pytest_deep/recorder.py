@@ -23,12 +23,12 @@ class RunEvents:
     """A plugin that records events of runs."""
 
     def __init__(self) -> None:
-        self.heard: list[RunEvent] = []
+        self.received: list[RunEvent] = []
 
     @hookimpl
     def deep_run_event(self, event: RunEvent) -> None:
         """Record the event."""
-        self.heard.append(event)
+        self.received.append(event)
 
 
 class Recorder:
@@ -48,7 +48,7 @@ class Recorder:
     @property
     def events(self) -> list[RunEvent]:
         """The events that plugins received, in order."""
-        return self.listener.heard
+        return self.listener.received
 
     @property
     def requests(self) -> list[Request]:

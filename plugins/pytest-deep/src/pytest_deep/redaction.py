@@ -82,56 +82,56 @@ class Redaction:
 
 def examine(bench: Bench) -> Redaction:
     """Send a conversation full of secrets through the plugin's redactors."""
-    found = Redaction()
-    bench.sound(bench.first)
+    findings = Redaction()
+    bench.require_success(bench.first)
     names = [
         processor.name
-        for processor in bench.contributed("deep_history_processors")
+        for processor in bench.contributions("deep_history_processors")
         if isinstance(processor, Processor) and processor.phase == "redact"
     ]
     if not names:
-        return found
+        return findings
     where = f"processor {', '.join(names)}"
     for kind in bench.suite.unredacted:
         if kind not in KINDS:
             what = f"names {kind!r}, which is not a kind of part.{suggest(kind, KINDS)}"
-            found.mistakes.append(Problem("unredacted", what, f"name some of: {', '.join(KINDS)}"))
-    hidden = 0
+            findings.mistakes.append(Problem("unredacted", what, f"name some of: {', '.join(KINDS)}"))
+    hiding = 0
     for secret in bench.suite.secrets or SECRETS:
         conversation = Conversation(secret)
         run = asyncio.run(bench.run_async(bench.agent, history=conversation.messages))
         if run.error is not None:
             what = f"fails a run that has every kind of part in its history: {one_line(run.error)}"
             change = "return unknown parts unchanged: check isinstance before you read an attribute"
-            found.mistakes.append(Problem(where, what, change))
-            return found
+            findings.mistakes.append(Problem(where, what, change))
+            return findings
         left = conversation.places_in(run.requests[0].messages)
         if len(left) < len(conversation.places):
-            hidden += 1
-            found.gaps += _gap(where, secret, conversation.places, left, bench.suite.unredacted)
+            hiding += 1
+            findings.gaps += _gap(where, secret, conversation.places, left, bench.suite.unredacted)
         elif bench.suite.secrets:
             what = f"has {secret!r}, which {where} never hides"
-            found.mistakes.append(Problem("secrets", what, "choose texts that it hides"))
-    if not hidden and not bench.suite.secrets:
+            findings.mistakes.append(Problem("secrets", what, "choose texts that it hides"))
+    if not hiding and not bench.suite.secrets:
         what = "hides none of the suite's secrets, so its gaps are unknown"
-        found.gaps.append(Problem(where, what, 'choose one that it hides: secrets = ["K-42"]'))
-    return found
+        findings.gaps.append(Problem(where, what, 'choose one that it hides: secrets = ["K-42"]'))
+    return findings
 
 
 def _gap(
-    where: str, secret: str, places: Sequence[Place], left: Sequence[Place], meant: Sequence[str]
+    where: str, secret: str, places: Sequence[Place], left: Sequence[Place], unredacted: Sequence[str]
 ) -> Iterator[Problem]:
-    told: dict[str, str] = {}
+    leaks: dict[str, str] = {}
     for kind in KINDS:
         forms = [place.form for place in left if place.kind == kind]
         every = [place.form for place in places if place.kind == kind]
-        if forms and kind not in meant:
-            told[kind] = kind if forms == every else f"{kind} ({', '.join(forms)})"
-    if told:
+        if forms and kind not in unredacted:
+            leaks[kind] = kind if forms == every else f"{kind} ({', '.join(forms)})"
+    if leaks:
         yield Problem(
             where,
-            f"leaves {secret!r} in {', '.join(told.values())}",
-            f"hide it there too, or declare it: unredacted = {json.dumps([*meant, *told])} "
+            f"leaves {secret!r} in {', '.join(leaks.values())}",
+            f"hide it there too, or declare it: unredacted = {json.dumps([*unredacted, *leaks])} "
             "(no processor reaches the instructions)",
         )
 
@@ -154,13 +154,13 @@ class Conversation:
     def __init__(self, secret: str) -> None:
         self.places: list[Place] = []
         self._secret = secret
-        self.messages: list[ModelMessage] = list(self._made())
+        self.messages: list[ModelMessage] = list(self._build_messages())
 
     def _put(self, kind: str, form: str, separator: str = " ") -> str:
         self.places.append(Place(kind, form))
         return f"[{len(self.places) - 1}]{separator}{self._secret}"
 
-    def _made(self) -> Iterator[ModelMessage]:
+    def _build_messages(self) -> Iterator[ModelMessage]:
         put = self._put
         file = BinaryContent(put("file", "text attached by the user").encode(), media_type="text/plain")
         url = DocumentUrl(f"https://example.org/?note{put('file', 'address', '=')}", media_type="text/plain")
@@ -186,8 +186,8 @@ class Conversation:
         more = range(len(calls), len(results) + 1)
         calls += [ToolCallPart("look_up", {}, f"c{number}") for number in more]
         parts = [ThinkingPart(put("thinking", "text")), TextPart(put("text", "text"))]
-        made = FilePart(BinaryContent(put("file", "text made by the model").encode(), media_type="text/plain"))
-        yield ModelResponse([*parts, made, *calls])
+        file_part = FilePart(BinaryContent(put("file", "text made by the model").encode(), media_type="text/plain"))
+        yield ModelResponse([*parts, file_part, *calls])
         returns = [ToolReturnPart("look_up", value, f"c{number}") for number, value in enumerate(results)]
         returns.append(ToolReturnPart("look_up", retry, f"c{len(results)}", outcome="retried"))
         yield ModelRequest([*returns])

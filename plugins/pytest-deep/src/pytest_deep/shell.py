@@ -49,11 +49,11 @@ def shell_of(subject: Subject, calls: list[HookCall]) -> ModuleType:
         if inspect.isroutine(function) and getattr(function, "deep_impl", None) is not None:
             options = cast("Mapping[str, Any]", cast("Any", function).deep_impl)
             hook = options.get("specname") or name
-            setattr(shell, name, _recorded(subject.name, hook, getattr(subject.obj, name), calls))
+            setattr(shell, name, _record_calls(subject.name, hook, getattr(subject.obj, name), calls))
     return shell
 
 
-def _recorded(plugin: str, hook: str, function: Callable[..., Any], calls: list[HookCall]) -> Callable[..., Any]:
+def _record_calls(plugin: str, hook: str, function: Callable[..., Any], calls: list[HookCall]) -> Callable[..., Any]:
     @functools.wraps(function)
     def record(*arguments: Any) -> Any:
         try:

@@ -60,9 +60,9 @@ class SkillLoaderConformance:
     @pytest.fixture
     def skills(self, loader: SkillLoader, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
         """The skills that the loader lists."""
-        found = _run(loader.list(ctx))
-        assert found, "the loader lists no skill: add one in the fixture `loader`"
-        return found
+        listed = _run(loader.list(ctx))
+        assert listed, "the loader lists no skill: add one in the fixture `loader`"
+        return listed
 
     def test_is_a_skill_loader(self, loader: SkillLoader) -> None:
         """It has `source`, `list`, `read` and `resource`."""
@@ -120,8 +120,8 @@ class SkillLoaderConformance:
         """A resource is bytes."""
         if self.resource is None:
             pytest.skip("no resource is set: resource = (skill, path)")
-        found = _run(loader.resource(ctx, *self.resource))
-        assert isinstance(found, bytes), f"resource() returns bytes, not {type(found).__name__}"
+        data = _run(loader.resource(ctx, *self.resource))
+        assert isinstance(data, bytes), f"resource() returns bytes, not {type(data).__name__}"
 
     def test_a_missing_resource_is_file_not_found(
         self, loader: SkillLoader, ctx: RunContext[Any], skills: Sequence[SkillMeta]

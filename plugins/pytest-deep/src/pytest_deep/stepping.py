@@ -110,7 +110,7 @@ class Holds(Steps):
 
     def __init__(self, limit: float, wrote: Wrote) -> None:
         self.limit = limit
-        self._found: list[Hold] = []
+        self._holds: list[Hold] = []
         self._over = 0
         self._wrote = wrote
         self._began: float | None = None
@@ -124,29 +124,29 @@ class Holds(Steps):
     def end(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Count the step if it took too long."""
         began, self._began = self._began, None
-        spent = 0.0 if began is None else (time.perf_counter() - began) * 1000
-        if spent > self.limit:
+        elapsed = 0.0 if began is None else (time.perf_counter() - began) * 1000
+        if elapsed > self.limit:
             self._over += 1
             if self._place is not None:
-                self._found.append(Hold(spent, self._place))
+                self._holds.append(Hold(elapsed, self._place))
 
     def taken(self) -> tuple[list[Hold], int]:
         """Return those steps since the last call, and how many were too long in any code."""
-        found, over = self._found, self._over
-        self._found, self._over = [], 0
-        return found, over
+        holds, over = self._holds, self._over
+        self._holds, self._over = [], 0
+        return holds, over
 
     @contextmanager
     def watching(self) -> Generator[None]:
         """Watch this thread's steps until the block ends."""
         over = threading.Event()
-        watched = threading.get_ident()
+        thread_id = threading.get_ident()
 
         def look() -> None:
             while not over.wait(self.limit / 5000):
                 began = self._began
                 if began is not None and (time.perf_counter() - began) * 1000 > self.limit / 3:
-                    self._place = self._place or _own_line(sys._current_frames().get(watched), self._wrote)  # pyright: ignore[reportPrivateUsage]
+                    self._place = self._place or _own_line(sys._current_frames().get(thread_id), self._wrote)  # pyright: ignore[reportPrivateUsage]
 
         thread = threading.Thread(target=look, name="pytest-deep-holds")
         thread.start()
@@ -190,8 +190,8 @@ class Suspensions(Steps):
         task: the task that waited there.
     """
 
-    def __init__(self, seen: set[Place], wrote: Wrote) -> None:
-        self.seen = seen
+    def __init__(self, places: set[Place], wrote: Wrote) -> None:
+        self.places = places
         self.place: Place | None = None
         self.task: asyncio.Task[Any] | None = None
         self._wrote = wrote
@@ -201,11 +201,11 @@ class Suspensions(Steps):
         if self.place is not None:
             return
         place = _waits_at(coroutine, self._wrote)
-        if place is None or place in self.seen:
+        if place is None or place in self.places:
             return
         task = asyncio.current_task()
         if task is not None:
-            self.seen.add(place)
+            self.places.add(place)
             self.place, self.task = place, task
             # After this step, when the task knows what it waits for.
             task.get_loop().call_soon(task.cancel)
@@ -229,10 +229,10 @@ def _frames(waiting: Any) -> Iterator[FrameType]:
             frame: FrameType | None = getattr(waiting, name, None)
             if frame is not None:
                 yield frame
-        waiting = _awaited(waiting)
+        waiting = _next_awaitable(waiting)
 
 
-def _awaited(waiting: Any) -> Any:
+def _next_awaitable(waiting: Any) -> Any:
     if isinstance(waiting, CoroutineType):
         return waiting.cr_await
     if isinstance(waiting, GeneratorType):

@@ -43,8 +43,8 @@ class Subject:
     @property
     def hooks(self) -> dict[str, str | None]:
         """The hooks that it implements, each with the plugin that owns it (None: the kernel)."""
-        found = _hooks(self.obj).items()
-        return {function.deep_impl.get("specname") or name: function.deep_order.of for name, function in found}
+        functions = _hooks(self.obj).items()
+        return {function.deep_impl.get("specname") or name: function.deep_order.of for name, function in functions}
 
     def wrote(self, file: str) -> bool:
         """Whether a source file is the plugin's."""
@@ -68,16 +68,17 @@ def find_subject(plugin: object) -> Subject:
         LookupError: no installed plugin and no module has that name; the message has the nearest one.
     """
     if isinstance(plugin, str):
-        return _named(plugin)
-    given = candidate_from_object(plugin)
+        return _find_by_name(plugin)
+    unnamed = candidate_from_object(plugin)
     obj: object = plugin() if isinstance(plugin, type) else plugin
-    candidate = next((c for c in _installed() if isinstance(obj, ModuleType) and c.value == obj.__name__), None)
-    name = candidate.record.name if candidate is not None else given.record.name
+    path = obj.__name__ if isinstance(obj, ModuleType) else None
+    candidate = next((c for c in _installed_candidates() if c.value == path), None)
+    name = candidate.record.name if candidate is not None else unnamed.record.name
     return _subject(name, obj, candidate)
 
 
-def _named(name: str) -> Subject:
-    installed = {candidate.record.name: candidate for candidate in _installed()}
+def _find_by_name(name: str) -> Subject:
+    installed = {candidate.record.name: candidate for candidate in _installed_candidates()}
     if name in installed:
         candidate = installed[name]
         obj: Any = importlib.import_module(candidate.module)
@@ -98,16 +99,16 @@ def _named(name: str) -> Subject:
 
 def installed_names() -> set[str]:
     """The names of the installed plugins."""
-    return {candidate.record.name for candidate in _installed()}
+    return {candidate.record.name for candidate in _installed_candidates()}
 
 
-def _installed() -> list[Candidate]:
+def _installed_candidates() -> list[Candidate]:
     """The installed plugins; read again when a site directory changes. Every check calls this."""
-    return _scanned(tuple((path, os.stat(path).st_mtime_ns) for path in site_directories()))
+    return _scan_directories(tuple((path, os.stat(path).st_mtime_ns) for path in site_directories()))
 
 
 @lru_cache(maxsize=1)
-def _scanned(directories: tuple[tuple[str, int], ...]) -> list[Candidate]:
+def _scan_directories(directories: tuple[tuple[str, int], ...]) -> list[Candidate]:
     return scan([path for path, _ in directories])
 
 
@@ -119,7 +120,7 @@ def _subject(name: str, obj: object, candidate: Candidate | None) -> Subject:
 def _sources(obj: object) -> list[Path]:
     """The folder of its package, or its file; and the files of its hooks."""
     name = obj.__name__ if isinstance(obj, ModuleType) else type(obj).__module__
-    found: dict[Path, None] = dict.fromkeys(_package(name))
+    paths: dict[Path, None] = dict.fromkeys(_package(name))
     parts: list[Any] = [obj if isinstance(obj, ModuleType) else type(obj), *_hooks(obj).values()]
     for part in parts:
         try:
@@ -127,8 +128,8 @@ def _sources(obj: object) -> list[Path]:
         except TypeError:
             continue  # without a file, as from exec()
         if file is not None:
-            found[Path(file)] = None
-    return list(found)
+            paths[Path(file)] = None
+    return list(paths)
 
 
 def _package(module: str) -> list[Path]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deep_core import DeepAgentDeps, Kernel, create_default_deps
+from deep_core import DeepAgentDeps, Kernel, PluginKernel, create_default_deps
 
 from .shell import shell_of
 from .subject import find_subject
@@ -34,7 +34,7 @@ def make_kernel(recorder: Recorder, plugins: Sequence[object], **options: Any) -
 
 
 def make_deps(
-    kernel: Kernel | None,
+    kernel: PluginKernel | None,
     folder: Path,
     *,
     files: Mapping[str, str | bytes],

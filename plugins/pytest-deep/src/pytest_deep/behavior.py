@@ -25,20 +25,20 @@ from .script import Call, Request
 from .stepping import Hold, Holds, Place, Suspensions, run_watched
 
 __all__ = [
-    "about_blocking",
-    "about_cancellation",
-    "about_containment",
-    "about_order",
-    "about_prefix",
-    "about_sessions",
-    "about_unload",
+    "check_blocking",
+    "check_cancellation",
+    "check_containment",
+    "check_order",
+    "check_prefix",
+    "check_sessions",
+    "check_unload",
 ]
 
 
 # -- order -------------------------------------------------------------------------------------------------------------
 
 
-class Neighbour:
+class Neighbor:
     """Another plugin, with every kind of contribution."""
 
     @hookimpl
@@ -46,10 +46,10 @@ class Neighbour:
         """One tool."""
         from pydantic_ai import FunctionToolset
 
-        toolset = FunctionToolset[Any](id="neighbour")
+        toolset = FunctionToolset[Any](id="neighbor")
 
         @toolset.tool_plain(metadata={"tags": ["read"]})
-        def neighbour_tool() -> str:  # pyright: ignore[reportUnusedFunction]
+        def neighbor_tool() -> str:  # pyright: ignore[reportUnusedFunction]
             """Say hello."""
             return "hello"
 
@@ -60,20 +60,20 @@ class Neighbour:
         """One section."""
         from deep_core import PromptSection
 
-        return [PromptSection.static("neighbour_section", "There is a neighbour.")]
+        return [PromptSection.static("neighbor_section", "There is a neighbor.")]
 
     @hookimpl
     def deep_history_processors(self) -> list[Any]:
         """One processor that changes nothing."""
         from deep_core import Processor
 
-        def unchanged(messages: list[ModelMessage]) -> list[ModelMessage]:
+        def same(messages: list[ModelMessage]) -> list[ModelMessage]:
             return messages
 
-        return [Processor("neighbour_processor", unchanged)]
+        return [Processor("neighbor_processor", same)]
 
 
-def about_order(bench: Bench) -> Iterator[Problem]:
+def check_order(bench: Bench) -> Iterator[Problem]:
     """The contribution is the same each time: alone, before and after another plugin."""
     alone, again = _contribution(bench), _contribution(bench)
     changing = [what for what, value in alone.items() if again[what] != value]
@@ -85,7 +85,7 @@ def about_order(bench: Bench) -> Iterator[Problem]:
             "continues with another agent would pay for its whole prompt again",
         )
     for place, order in (("before", -10), ("after", 10)):
-        beside = _contribution(bench, Neighbour(), order=order)
+        beside = _contribution(bench, Neighbor(), order=order)
         for what, value in alone.items():
             if beside[what] != value and what not in changing:
                 yield Problem(
@@ -95,11 +95,11 @@ def about_order(bench: Bench) -> Iterator[Problem]:
                 )
 
 
-def _contribution(bench: Bench, *neighbours: object, order: int = 0) -> dict[str, Any]:
-    kernel = bench.make_kernel(*neighbours, order=order)
+def _contribution(bench: Bench, *neighbors: object, order: int = 0) -> dict[str, Any]:
+    kernel = bench.make_kernel(*neighbors, order=order)
     agent = bench.make_agent(kernel)
     parts, name = bench.parts(agent), bench.subject.name
-    first = bench.sound(bench.run(agent=agent)).requests[0]
+    first = bench.require_success(bench.run(agent=agent)).requests[0]
     tools = {tool.name: (tool.description, tool.parameters_json_schema) for tool in bench.own_tools(first)}
     return {
         "the tools": tools,
@@ -107,32 +107,32 @@ def _contribution(bench: Bench, *neighbours: object, order: int = 0) -> dict[str
         "the static sections": [(s.value.name, s.value.text) for s in parts.static if s.plugin == name],
         "the live sections": [s.value.name for s in parts.live if s.plugin == name],
         "the history processors": [(p.value.name, p.value.phase) for p in parts.processors if p.plugin == name],
-        "the slots": [slot.name for slot in bench.contributed("deep_state")],
-        "the backends": sorted(backend for backend, _ in bench.contributed("deep_backends")),
-        "the capabilities": [type(capability).__name__ for capability in bench.contributed("deep_capabilities")],
+        "the slots": [slot.name for slot in bench.contributions("deep_state")],
+        "the backends": sorted(backend for backend, _ in bench.contributions("deep_backends")),
+        "the capabilities": [type(capability).__name__ for capability in bench.contributions("deep_capabilities")],
     }
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------------
 
 
-def about_sessions(bench: Bench) -> Iterator[Problem]:
+def check_sessions(bench: Bench) -> Iterator[Problem]:
     """Two sessions run in step on one agent: no data crosses, and none remains."""
-    bench.sound(bench.first)
+    bench.require_success(bench.first)
     canaries = ("canary-first-session", "canary-second-session")
-    with _older_objects_left_alone():
+    with _frozen_heap():
         # The first round creates what is created once: caches, compiled patterns, modules loaded on first use.
         _together(bench, "warmup-one", "warmup-two")
-        before = _held(bench)
+        before = _stored_values(bench)
         runs = dict(zip(canaries, _together(bench, *canaries), strict=True))
-        problems = [*_crossed(runs[canaries[0]], canaries[1]), *_crossed(runs[canaries[1]], canaries[0])]
+        problems = [*_find_crossing(runs[canaries[0]], canaries[1]), *_find_crossing(runs[canaries[1]], canaries[0])]
         del runs
-        problems += _stayed(before, _held(bench), canaries)
+        problems += _find_leftovers(before, _stored_values(bench), canaries)
     yield from problems
 
 
 @contextmanager
-def _older_objects_left_alone() -> Generator[None]:
+def _frozen_heap() -> Generator[None]:
     """Let the collector look at new objects only: a framework's hundred thousand cost a tenth of a second each time."""
     gc.freeze()
     try:
@@ -152,17 +152,17 @@ def _together(bench: Bench, one: str, other: str) -> tuple[Run, Run]:
         return await asyncio.gather(*runs)
 
     first, second = asyncio.run(both())
-    return bench.sound(first), bench.sound(second)
+    return bench.require_success(first), bench.require_success(second)
 
 
-def _held(bench: Bench) -> dict[str, str]:
+def _stored_values(bench: Bench) -> dict[str, str]:
     gc.collect()
     hooks = sorted({call.hook for call in bench.recorder.hook_calls if call.plugin == bench.subject.name})
-    made = {hook: bench.contributed(hook) for hook in hooks if hook not in ("deep_agent_created", "deep_run_event")}
-    return holdings(bench.subject, made)
+    notifications = ("deep_agent_created", "deep_run_event")
+    return holdings(bench.subject, {hook: bench.contributions(hook) for hook in hooks if hook not in notifications})
 
 
-def _crossed(run: Run, canary: str) -> Iterator[Problem]:
+def _find_crossing(run: Run, canary: str) -> Iterator[Problem]:
     for request in run.requests:
         if canary in request.text:
             parts = [part for part in request.results if canary in str(part.content)]
@@ -182,10 +182,10 @@ SESSION_CHANGE = (
 )
 
 
-def _stayed(before: Mapping[str, str], after: Mapping[str, str], canaries: Sequence[str]) -> Iterator[Problem]:
-    said = [where for where, text in after.items() if any(canary in text for canary in canaries)]
+def _find_leftovers(before: Mapping[str, str], after: Mapping[str, str], canaries: Sequence[str]) -> Iterator[Problem]:
+    leaks = [where for where, text in after.items() if any(canary in text for canary in canaries)]
     # A list that grew and its new items are one problem: the shortest path is the owner.
-    for where in sorted(said, key=len)[:1]:
+    for where in sorted(leaks, key=len)[:1]:
         owner = where.partition("[")[0].partition(".key[")[0]
         yield Problem(owner, f"keeps the text of a session: {after[where]}", SESSION_CHANGE)
         return
@@ -199,13 +199,13 @@ REPEATS, ENOUGH = 8, 3
 """A busy machine holds a loop now and then, but seldom in the plugin's code; a plugin that blocks does it each time."""
 
 
-def about_blocking(bench: Bench) -> Iterator[Problem]:
+def check_blocking(bench: Bench) -> Iterator[Problem]:
     """No step of a run stays in the plugin's code longer than the limit."""
     limit = bench.suite.max_hold_ms
     reported: set[tuple[str, str]] = set()
     for calls in [[], *([call] for call in bench.calls("canary"))]:
-        bench.sound(bench.run(*calls))  # work done once, such as imports on first use, does not count
-        hold = _held_each_time(bench, calls, limit)
+        bench.require_success(bench.run(*calls))  # work done once, such as imports on first use, does not count
+        hold = _repeated_hold(bench, calls, limit)
         if hold is not None and (hold.place.file, hold.place.function) not in reported:
             reported.add((hold.place.file, hold.place.function))
             yield Problem(
@@ -216,37 +216,37 @@ def about_blocking(bench: Bench) -> Iterator[Problem]:
             )
 
 
-def _held_each_time(bench: Bench, calls: Sequence[Call], limit: float) -> Hold | None:
+def _repeated_hold(bench: Bench, calls: Sequence[Call], limit: float) -> Hold | None:
     holds = Holds(limit, bench.subject.wrote)
 
     async def repeatedly() -> Hold | None:
-        found: dict[tuple[str, str], list[Hold]] = {}
+        holds_by_place: dict[tuple[str, str], list[Hold]] = {}
         for _ in range(REPEATS):
             # In one loop, so that worker threads already exist: starting one takes long on a busy machine.
             await bench.run_async(bench.agent, *calls)
-            seen, over = holds.taken()
+            new_holds, over = holds.taken()
             if not over:
                 return None
-            for place, hold in {(hold.place.file, hold.place.function): hold for hold in seen}.items():
-                found.setdefault(place, []).append(hold)
-                if len(found[place]) >= ENOUGH:
-                    return min(found[place], key=lambda hold: hold.milliseconds)
+            for place, hold in {(hold.place.file, hold.place.function): hold for hold in new_holds}.items():
+                holds_by_place.setdefault(place, []).append(hold)
+                if len(holds_by_place[place]) >= ENOUGH:
+                    return min(holds_by_place[place], key=lambda hold: hold.milliseconds)
         return None
 
     with holds.watching():
         return run_watched(repeatedly(), holds)
 
 
-MOST_CANCELLED = 60
+MAX_CANCELLATIONS = 60
 """Maximum places at which to cancel a run, each in its own run."""
 
 
-def about_cancellation(bench: Bench) -> Iterator[Problem]:
+def check_cancellation(bench: Bench) -> Iterator[Problem]:
     """Wherever the plugin waits, a task that is cancelled there ends as cancelled."""
     calls = bench.calls("canary")
-    seen: set[Place] = set()
-    for _ in range(MOST_CANCELLED):
-        watch = Suspensions(seen, bench.subject.wrote)
+    places: set[Place] = set()
+    for _ in range(MAX_CANCELLATIONS):
+        watch = Suspensions(places, bench.subject.wrote)
         run = bench.run(*calls, watch=watch)
         if watch.place is None or watch.task is None:
             return
@@ -263,21 +263,21 @@ def about_cancellation(bench: Bench) -> Iterator[Problem]:
 # -- the prompt --------------------------------------------------------------------------------------------------------
 
 
-def about_prefix(bench: Bench) -> Iterator[Problem]:
+def check_prefix(bench: Bench) -> Iterator[Problem]:
     """Tools, prompt and every earlier message are sent again unchanged."""
-    run = bench.sound(bench.run(*bench.calls("canary")))
-    heard = len(bench.recorder.events)
+    run = bench.require_success(bench.run(*bench.calls("canary")))
+    events_before = len(bench.recorder.events)
     requests = [*run.requests]
     for _ in range(3):
-        again = asyncio.run(bench.run_async(bench.agent, history=run.messages, continued=run))
-        run = bench.sound(again)
+        again = asyncio.run(bench.run_async(bench.agent, history=run.messages, previous=run))
+        run = bench.require_success(again)
         requests += run.requests
-    compacted = any(isinstance(event, CompactionEvent) for event in bench.recorder.events[heard:])
+    compacted = any(isinstance(event, CompactionEvent) for event in bench.recorder.events[events_before:])
     just_rewritten = False
     for number, (one, other) in enumerate(pairwise(requests), 1):
         where = f"request {number + 1} of a conversation"
-        problem = _changed(where, one, other)
-        rewritten = _rewritten(where, one, other)
+        problem = _prefix_change(where, one, other)
+        rewritten = _history_change(where, one, other)
         if problem is None and (just_rewritten or not compacted):
             # A reducer may rewrite earlier messages; the next request then starts from those.
             problem = rewritten
@@ -292,21 +292,22 @@ PREFIX_CHANGE = (
 )
 
 
-def _changed(where: str, one: Request, other: Request) -> Problem | None:
+def _prefix_change(where: str, one: Request, other: Request) -> Problem | None:
     if one.instructions != other.instructions:
-        what = f"the prompt changed: {_difference(one.instructions, other.instructions)}"
+        what = f"the prompt changed: {_first_difference(one.instructions, other.instructions)}"
         return Problem(where, what, PREFIX_CHANGE)
-    if _shown(one) != _shown(other):
+    if _tool_texts(one) != _tool_texts(other):
         return Problem(where, "the tools' definitions changed", "keep names, descriptions and schemas constant")
     return None
 
 
-def _rewritten(where: str, one: Request, other: Request) -> Problem | None:
+def _history_change(where: str, one: Request, other: Request) -> Problem | None:
     before, after = plain_messages(one.messages), plain_messages(other.messages)
     if after[: len(before)] == before:
         return None
     index = next(i for i, text in enumerate(before) if i >= len(after) or after[i] != text)
-    what = f"message {index + 1} changed: {_difference(before[index], after[index] if index < len(after) else '')}"
+    difference = _first_difference(before[index], after[index] if index < len(after) else "")
+    what = f"message {index + 1} changed: {difference}"
     change = (
         f"{PREFIX_CHANGE}; a history processor keeps earlier messages unchanged, or reduces them rarely and much, "
         "not at every request"
@@ -314,12 +315,12 @@ def _rewritten(where: str, one: Request, other: Request) -> Problem | None:
     return Problem(where, what, change)
 
 
-def _shown(request: Request) -> list[str]:
+def _tool_texts(request: Request) -> list[str]:
     tools = [(tool.name, tool.description, tool.parameters_json_schema) for tool in request.tools]
     return [json.dumps(tool, sort_keys=False) for tool in tools]
 
 
-def _difference(one: str, other: str) -> str:
+def _first_difference(one: str, other: str) -> str:
     start = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     begin = max(0, start - 20)
     return f"{one[begin : start + 40]!r} became {other[begin : start + 40]!r}"
@@ -328,16 +329,16 @@ def _difference(one: str, other: str) -> str:
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
-def about_containment(bench: Bench) -> Iterator[Problem]:
+def check_containment(bench: Bench) -> Iterator[Problem]:
     """A run continues, whatever the model sends to the tools."""
     first = bench.first
-    yield from _ended(first, "a run without calls")
+    yield from _check_end(first, "a run without calls")
     if first.error is not None:
         return
     calls = bench.calls("canary")
     run = bench.run(*calls)
-    yield from _ended(run, f"a run that calls {', '.join(call.tool for call in calls)}")
-    for incident in (*bench.made, *first.incidents, *run.incidents):
+    yield from _check_end(run, f"a run that calls {', '.join(call.tool for call in calls)}")
+    for incident in (*bench.creation_incidents, *first.incidents, *run.incidents):
         # A tool may raise for invalid arguments, but not for the author's examples.
         tool = incident.where.removeprefix("tool ")
         if tool == incident.where or tool in bench.suite.examples:
@@ -350,37 +351,37 @@ def about_containment(bench: Bench) -> Iterator[Problem]:
 
 def _after_garbage(bench: Bench, tool: str, arguments: dict[str, Any]) -> Iterator[Problem]:
     run = bench.run(Call(tool, arguments))
-    told = f"a call of {tool} with {json.dumps(arguments)[:80]}"
-    yield from _ended(run, told)
+    label = f"a call of {tool} with {json.dumps(arguments)[:80]}"
+    yield from _check_end(run, label)
     if run.error is None and not _answers(run):
-        yield Problem(told, "got no answer", "return text, or raise pydantic_ai.ModelRetry with what to do")
+        yield Problem(label, "got no answer", "return text, or raise pydantic_ai.ModelRetry with what to do")
 
 
 def _answers(run: Run) -> list[object]:
     return [part for request in run.requests for part in request.results]
 
 
-def _ended(run: Run, told: str) -> Iterator[Problem]:
+def _check_end(run: Run, label: str) -> Iterator[Problem]:
     if isinstance(run.error, PluginError):
-        yield Problem(told, f"is refused: {run.error}", "fix what the message names")
+        yield Problem(label, f"is refused: {run.error}", "fix what the message names")
     elif run.error is not None:
         change = (
             "raise your own Exception, or pydantic_ai.ModelRetry: the model reads it, and the run continues; "
             "SystemExit and KeyboardInterrupt end the application, a tool with retries=0 the run"
         )
-        yield Problem(told, f"ended with {one_line(run.error)}", change)
+        yield Problem(label, f"ended with {one_line(run.error)}", change)
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def about_unload(bench: Bench) -> Iterator[Problem]:
+def check_unload(bench: Bench) -> Iterator[Problem]:
     """Closing a kernel, once or twice, leaves nothing open."""
-    with _older_objects_left_alone():
-        _lived(bench)  # objects created once per process do not count
+    with _frozen_heap():
+        _run_and_close(bench)  # objects created once per process do not count
         gc.collect()
         threads, files = set(threading.enumerate()), _open_files()
-        left, problems = _lived(bench)
+        left, problems = _run_and_close(bench)
         gc.collect()
     yield from problems
     for task in left:
@@ -394,31 +395,31 @@ def about_unload(bench: Bench) -> Iterator[Problem]:
         yield Problem("kernel.close()", f"left {file} open", "close it in a function passed to context.on_close(…)")
 
 
-def _lived(bench: Bench) -> tuple[tuple[str, ...], list[Problem]]:
+def _run_and_close(bench: Bench) -> tuple[tuple[str, ...], list[Problem]]:
     kernel = bench.make_kernel()
     agent = bench.make_agent(kernel)
-    run = bench.sound(bench.run(*bench.calls("canary"), agent=agent))
+    run = bench.require_success(bench.run(*bench.calls("canary"), agent=agent))
     kernel.close()
     problems = [
         Problem(
             "on_close",
-            f"raises {incident.error} at {_raised_at(incident.traceback)}",
+            f"raises {incident.error} at {_last_frame(incident.traceback)}",
             "the kernel calls a function passed to context.on_close(…) once, without arguments, after all runs: it "
             "must accept that its resource was never opened, or is already closed",
         )
         for incident in kernel.incidents
         if incident.where == "on_close"
     ]
-    known = len(kernel.incidents)
+    closed_once = len(kernel.incidents)
     kernel.close()
     problems += [
         Problem("on_close", f"runs again when the kernel is closed twice: {incident}", "register it with on_close once")
-        for incident in kernel.incidents[known:]
+        for incident in kernel.incidents[closed_once:]
     ]
     return run.left, problems
 
 
-def _raised_at(traceback: str) -> str:
+def _last_frame(traceback: str) -> str:
     frames = re.findall(r'File "([^"]+)", line (\d+)', traceback)
     return ":".join(frames[-1]) if frames else "an unknown line"
 
@@ -428,10 +429,10 @@ def _open_files() -> set[str]:
     folder = "/proc/self/fd"
     if not os.path.isdir(folder):
         return set()
-    found: set[str] = set()
+    files: set[str] = set()
     for number in os.listdir(folder):
         try:
-            found.add(f"{os.readlink(f'{folder}/{number}')} (file descriptor {number})")
+            files.add(f"{os.readlink(f'{folder}/{number}')} (file descriptor {number})")
         except OSError:  # the one that listed the folder
             continue
-    return found
+    return files

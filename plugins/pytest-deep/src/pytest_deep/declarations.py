@@ -18,19 +18,19 @@ from .problem import Problem
 from .subject import Subject, installed_names
 
 __all__ = [
-    "about_descriptions",
-    "about_docs",
-    "about_metadata",
-    "about_name",
-    "about_options",
-    "about_owners",
-    "about_repetition",
-    "about_schemas",
-    "about_sizes",
-    "about_slot",
-    "about_stored",
-    "about_tool_names",
-    "listed_tools",
+    "check_descriptions",
+    "check_docs",
+    "check_metadata",
+    "check_name",
+    "check_options",
+    "check_owners",
+    "check_repetition",
+    "check_schemas",
+    "check_sizes",
+    "check_slot",
+    "check_stored",
+    "check_tool_names",
+    "static_tools",
 ]
 
 TOOL_NAME = re.compile(r"^[a-zA-Z][a-zA-Z0-9_-]{0,63}$")
@@ -44,7 +44,7 @@ ENOUGH = 80
 # -- the distribution --------------------------------------------------------------------------------------------------
 
 
-def about_name(subject: Subject) -> Iterator[Problem]:
+def check_name(subject: Subject) -> Iterator[Problem]:
     """Check the entry point's name."""
     where = f"entry point {subject.name!r} of group deep" if subject.candidate else f"plugin {subject.name!r}"
     if not NAME.fullmatch(subject.name):
@@ -53,7 +53,7 @@ def about_name(subject: Subject) -> Iterator[Problem]:
         yield Problem(where, "is a parameter of create_deep_agent", "rename it: acme_" + subject.name)
 
 
-def about_metadata(core_range: str) -> Iterator[Problem]:
+def check_metadata(core_range: str) -> Iterator[Problem]:
     """Check the range of deep-core that the distribution requires."""
     where = "pyproject.toml, [project] dependencies"
     change = 'write "deep-core>=0.1,<1": the major version is the version of the hooks'
@@ -63,22 +63,22 @@ def about_metadata(core_range: str) -> Iterator[Problem]:
         yield Problem(where, f"deep-core{core_range} has no upper bound", change)
 
 
-def about_docs(subject: Subject, documentation: str | None, metadata: Mapping[str, str] | None) -> Iterator[Problem]:
+def check_docs(subject: Subject, documentation: str | None, metadata: Mapping[str, str] | None) -> Iterator[Problem]:
     """Check the module's docstring, and the distribution's description."""
     if not (documentation or "").strip():
         yield Problem(subject.module, "has no docstring", "say in one line what the plugin adds to an agent")
     if metadata is not None and not metadata["summary"].strip():
         yield Problem("pyproject.toml", "has no description", 'add description = "…" to [project]')
-    said = len(metadata["readme"].strip()) if metadata is not None else ENOUGH
-    if said < ENOUGH:
+    length = len(metadata["readme"].strip()) if metadata is not None else ENOUGH
+    if length < ENOUGH:
         yield Problem(
             "pyproject.toml",
-            f"has a README of {said} characters; the minimum is {ENOUGH}" if said else "has no README",
+            f"has a README of {length} characters; the minimum is {ENOUGH}" if length else "has no README",
             'write README.md (what it does, its options, an example) and add readme = "README.md" to [project]',
         )
 
 
-def about_owners(subject: Subject, absent: Set[str]) -> Iterator[Problem]:
+def check_owners(subject: Subject, absent: Set[str]) -> Iterator[Problem]:
     """Report hooks of plugins that are not installed: the kernel never calls them."""
     for hook, owner in subject.hooks.items():
         if owner is not None and owner in absent:
@@ -94,7 +94,7 @@ def about_owners(subject: Subject, absent: Set[str]) -> Iterator[Problem]:
 # -- options and state -------------------------------------------------------------------------------------------------
 
 
-def about_options(model: type[BaseModel]) -> Iterator[Problem]:
+def check_options(model: type[BaseModel]) -> Iterator[Problem]:
     """Check that an options model accepts its defaults, and rejects unknown keys."""
     where = f"options {model.__name__}"
     try:
@@ -121,7 +121,7 @@ def _first(error: ValidationError) -> str:
     return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
 
 
-def about_slot(slot: StateSlot[Any], kernel: Kernel) -> Iterator[Problem]:
+def check_slot(slot: StateSlot[Any], kernel: Kernel) -> Iterator[Problem]:
     """Check that the default is new each time, and survives storing."""
     where = f"slot {slot.name!r}"
     try:
@@ -134,10 +134,10 @@ def about_slot(slot: StateSlot[Any], kernel: Kernel) -> Iterator[Problem]:
         yield Problem(where, "its default is one object for all sessions", "make default a function: default=list")
     deps = create_default_deps(kernel=kernel)
     deps.state[slot] = one
-    yield from about_stored(deps, slot, kernel)
+    yield from check_stored(deps, slot, kernel)
 
 
-def about_stored(deps: DeepAgentDeps[Any], slot: StateSlot[Any], kernel: Kernel) -> Iterator[Problem]:
+def check_stored(deps: DeepAgentDeps[Any], slot: StateSlot[Any], kernel: Kernel) -> Iterator[Problem]:
     """Check that the slot's value in a session is the same after storing and loading."""
     if not slot.persist:
         return
@@ -149,13 +149,13 @@ def about_stored(deps: DeepAgentDeps[Any], slot: StateSlot[Any], kernel: Kernel)
         yield Problem(where, str(error), "declare the value's type, of types that JSON can represent")
         return
     loaded = DeepAgentDeps[Any].load(text, kernel=kernel)
-    found = loaded.state[slot]
+    value_after = loaded.state[slot]
     if slot.name in loaded.state.invalid:
         change = "declare the value's type for pydantic"
         yield Problem(where, f"does not load what it stored: {loaded.state.invalid[slot.name]}", change)
-    elif found != value:
+    elif value_after != value:
         change = "declare a precise type (dict[int, str], not dict); your own class needs __eq__ (a dataclass has it)"
-        yield Problem(where, f"is {found!r} after loading, but {value!r} was stored", change)
+        yield Problem(where, f"is {value_after!r} after loading, but {value!r} was stored", change)
     elif loaded.dump() != text:
         yield Problem(where, "is stored differently the second time", "keep the order of its JSON stable")
 
@@ -163,7 +163,7 @@ def about_stored(deps: DeepAgentDeps[Any], slot: StateSlot[Any], kernel: Kernel)
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
-def listed_tools(toolsets: Sequence[AbstractToolset[Any]]) -> list[tuple[str, str]]:
+def static_tools(toolsets: Sequence[AbstractToolset[Any]]) -> list[tuple[str, str]]:
     """(name, location) of every tool that is known without I/O."""
     return [
         (definition.name, _place(toolset, definition.name))
@@ -180,15 +180,15 @@ def _place(toolset: AbstractToolset[Any], name: str) -> str:
     return toolset.label
 
 
-def about_tool_names(tools: Sequence[tuple[str, str]]) -> Iterator[Problem]:
+def check_tool_names(tools: Sequence[tuple[str, str]]) -> Iterator[Problem]:
     """Tool names are plain, unique, and not Pydantic AI's."""
     places: dict[str, list[str]] = {}
     for name, place in tools:
         places.setdefault(name, []).append(place)
-    for name, found in places.items():
-        where = f"tool {name!r} ({found[0]})"
-        if len(found) > 1:
-            others = ", ".join(found[1:])
+    for name, locations in places.items():
+        where = f"tool {name!r} ({locations[0]})"
+        if len(locations) > 1:
+            others = ", ".join(locations[1:])
             yield Problem(where, f"has the name of another tool of this plugin ({others})", "rename one of them")
         if not TOOL_NAME.fullmatch(name):
             yield Problem(where, "has a name that some providers reject", f"match {TOOL_NAME.pattern}")
@@ -196,7 +196,7 @@ def about_tool_names(tools: Sequence[tuple[str, str]]) -> Iterator[Problem]:
             yield Problem(where, "has a name reserved by Pydantic AI", f"rename it; reserved: {RESERVED_TOOL_NAMES}")
 
 
-def about_descriptions(tools: Sequence[ToolDefinition], places: Mapping[str, str], most: int) -> Iterator[Problem]:
+def check_descriptions(tools: Sequence[ToolDefinition], places: Mapping[str, str], most: int) -> Iterator[Problem]:
     """Each tool has a description, and a short one."""
     for tool in tools:
         where, text = _where(tool, places), (tool.description or "").strip()
@@ -209,16 +209,16 @@ def about_descriptions(tools: Sequence[ToolDefinition], places: Mapping[str, str
             yield Problem(where, f"has a description of {len(text)} characters", change)
 
 
-def about_schemas(tools: Sequence[ToolDefinition], places: Mapping[str, str]) -> Iterator[Problem]:
+def check_schemas(tools: Sequence[ToolDefinition], places: Mapping[str, str]) -> Iterator[Problem]:
     """Each parameter has a type or a description."""
-    said = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "description"}
+    keys = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "description"}
     for tool in tools:
         if tool.parameters_json_schema.get("type") != "object":
             yield Problem(
                 _where(tool, places), "does not take an object", "let its parameters be an object's properties"
             )
         for name, part in tool.parameters_json_schema.get("properties", {}).items():
-            if not said & part.keys():
+            if not keys & part.keys():
                 change = f"annotate it ({name}: str), or describe it in the docstring"
                 yield Problem(_where(tool, places), f"has no type or description for its parameter {name!r}", change)
 
@@ -231,7 +231,7 @@ def _where(tool: ToolDefinition, places: Mapping[str, str]) -> str:
 # -- sections ----------------------------------------------------------------------------------------------------------
 
 
-def about_sizes(texts: Mapping[str, str], most: int, setting: str) -> Iterator[Problem]:
+def check_sizes(texts: Mapping[str, str], most: int, setting: str) -> Iterator[Problem]:
     """Check sections, by name, against a limit."""
     for name, text in texts.items():
         if len(text) > most:
@@ -241,7 +241,7 @@ def about_sizes(texts: Mapping[str, str], most: int, setting: str) -> Iterator[P
             yield Problem(f"section {name!r}", f"has {len(text)} characters; the limit is {most}", change)
 
 
-def about_repetition(texts: Mapping[str, str], tools: Sequence[ToolDefinition]) -> Iterator[Problem]:
+def check_repetition(texts: Mapping[str, str], tools: Sequence[ToolDefinition]) -> Iterator[Problem]:
     """No section repeats a tool's description."""
     for tool in tools:
         for sentence in re.split(r"(?<=[.!?:])\s+|\n", tool.description or ""):
