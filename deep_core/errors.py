@@ -9,18 +9,6 @@ from collections.abc import Iterable, Sequence
 
 from .names import canonical
 
-__all__ = [
-    "ConfigError",
-    "MissingExtra",
-    "PluginError",
-    "PluginWarning",
-    "clash_message",
-    "describe_error",
-    "error_message",
-    "suggest",
-    "warn",
-]
-
 
 class PluginError(Exception):
     """A plugin that the caller named cannot be used; with `strict=True`, any plugin.

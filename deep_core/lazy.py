@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
-__all__ = ["lazy_exports"]
-
 
 def lazy_exports(
     module: str, homes: Mapping[str, Sequence[str]]

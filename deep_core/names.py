@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["NAME", "canonical", "folder_name"]
-
 NAME = re.compile(r"^[a-z][a-z0-9_]{0,39}$")
 """The name of a plugin, a section or a slot."""
 

@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from .plugins.options import PluginOptions
     from .plugins.status import ConfigSource
 
-__all__ = [
-    "LISTS",
-    "NOT_INHERITED",
-    "PARAMETERS",
-    "RESERVED_NAMES",
-    "SESSION",
-    "AgentParameters",
-    "AllParameters",
-    "Fixed",
-    "SubagentParameters",
-]
-
 
 class Own(TypedDict, total=False):
     """Parameters of one agent; a subagent has its own."""

@@ -14,8 +14,6 @@ from typing import Any
 
 from .errors import describe_error
 
-__all__ = ["Trace", "Traced", "Tracer"]
-
 
 @dataclass(eq=False)
 class Traced:

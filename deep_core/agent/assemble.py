@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pydantic_ai.workspaces import WorkspaceBackend
 
 
-__all__ = ["assemble"]
-
 COLLECT_ORDER = tuple(
     name
     for name, spec in specs_of(hookspecs).items()
@@ -85,6 +83,7 @@ class Assembly:
     # -- collect -------------------------------------------------------------------------------------------------
 
     def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
+        """Return a session's backend. Raises PluginError while the agent is being created."""
         if self.workspaces is None:
             raise _too_early("backend")
         deps.state.bind(self.kernel)
@@ -110,6 +109,7 @@ class Assembly:
         return agent
 
     def contributions(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
+        """Return the contributions to a plugin's own hook, or to one that the kernel has collected already."""
         if hook in COLLECT_ORDER:
             why = "" if hook in self.collected else "is collected in a later phase"
         else:
@@ -180,6 +180,7 @@ class Assembly:
     # -- build ---------------------------------------------------------------------------------------------------
 
     def agent(self) -> Agent[Any, Any]:
+        """Collect, then build."""
         self._collect()
         self.guards = self.caller.plugins("deep_check_call", self._kept())
         # Collect everything before building: nothing of a plugin that fails late gets into the agent.
@@ -266,6 +267,7 @@ class Assembly:
         return lambda ctx: merge_model_settings(configured, given(ctx)) or ModelSettings()
 
     def resolve_model(self, model_id: str) -> Any:
+        """Ask the plugins for a model; None if no plugin knows the id."""
         return self.caller.first("deep_resolve_model", {"model_id": model_id}, among=self._kept())
 
     def explain_unknown(self, error: UserError, model_id: object) -> None:

@@ -15,16 +15,6 @@ from ..errors import ConfigError, suggest
 from ..plugins.config import Config, model_parts, put_at, table_at
 from ..plugins.options import Documented
 
-__all__ = [
-    "AgentConfig",
-    "Narrows",
-    "Restricted",
-    "agent_values",
-    "ignored_keys",
-    "read_agent_config",
-    "restricted_layers",
-]
-
 
 @dataclass(frozen=True)
 class Narrows:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from .assemble import Assembly
     from .run.session import DeepAgentDeps
 
-__all__ = ["AgentContext", "BackendContext"]
-
 
 class AgentContext(PluginContext):
     """One plugin's view of the agent that the kernel creates.

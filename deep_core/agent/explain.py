@@ -24,8 +24,6 @@ from .tools.facts import tool_facts
 if TYPE_CHECKING:
     from ..plugins.kernel import PluginKernel
 
-__all__ = ["Explanation", "SectionCost", "ToolCost", "explain"]
-
 CHARS_PER_TOKEN = 4
 """The estimate behind all token budgets of the project."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Output = TypeVar("Output", default=str)
 
-__all__ = ["Kernel", "create_deep_agent"]
-
 
 class Kernel(PluginKernel):
     """Find, check and order plugins, and create agents of what they contribute.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ..plugins.kernel import PluginKernel
     from .policy.rules import InterruptOn
 
-__all__ = ["PASSED_ON", "CallerSpec", "validated_options"]
-
 PASSED_ON = frozenset(inspect.signature(Agent.__init__).parameters) - {"self", "model", *SESSION}
 """The parameters of the installed `pydantic_ai.Agent`: a newer version may have more than our list."""
 KEYWORDS = PARAMETERS | PASSED_ON

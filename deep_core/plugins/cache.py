@@ -20,8 +20,6 @@ from .. import __version__
 if TYPE_CHECKING:
     from .metadata import Metadata
 
-__all__ = ["Entry", "Outcome", "load", "stamp", "store"]
-
 FORMAT = 1
 """Changes with the fields of `Entry`, `Outcome` and `Metadata`."""
 

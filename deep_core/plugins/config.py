@@ -18,8 +18,6 @@ from typing import Any, NamedTuple, cast
 from ..errors import ConfigError, suggest, warn
 from .settings import SETTINGS, PluginSettings, check_setting, join_rules
 
-__all__ = ["Config", "ConfigLayer", "find_project_file", "load_config", "restrict", "trust", "user_file"]
-
 LISTS = ("allow", "disable", "require")
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from .kernel import PluginKernel
     from .options import PluginOptions
 
-__all__ = ["PluginContext"]
-
 Options = TypeVar("Options", bound="PluginOptions")
 
 

@@ -16,21 +16,6 @@ if TYPE_CHECKING:
     from ..agent.context import BackendContext
     from ..agent.run.session import DeepAgentDeps
 
-__all__ = [
-    "PROCESSOR_PHASES",
-    "Allow",
-    "Ask",
-    "BackendFactory",
-    "Contribution",
-    "Deny",
-    "Processor",
-    "PromptSection",
-    "StateSlot",
-    "ToolCall",
-    "Verdict",
-    "Without",
-]
-
 T = TypeVar("T")
 
 BackendFactory: TypeAlias = "Callable[[BackendContext], WorkspaceBackend]"

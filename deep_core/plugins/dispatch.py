@@ -17,8 +17,6 @@ from .contributions import Allow, Ask, Contribution, Deny, Verdict
 from .markers import HookPolicy
 from .registry import Registry
 
-__all__ = ["Caller", "Incident", "Incidents"]
-
 logger = logging.getLogger("deep_core")
 
 

@@ -18,18 +18,6 @@ from typing import Any, Literal, NamedTuple
 from ..names import canonical
 from . import cache
 
-__all__ = [
-    "GROUP",
-    "Candidate",
-    "PluginRecord",
-    "Status",
-    "module_file",
-    "origin_problem",
-    "scan",
-    "shield_pydantic",
-    "site_directories",
-]
-
 GROUP = "deep"
 """The entry-point group of plugins."""
 

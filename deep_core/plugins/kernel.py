@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from .options import PluginOptions
 
-__all__ = ["PluginKernel", "default_kernel"]
-
 SESSION_NAMES = ("app", "backend", "clone_for_subagent", "depth", "dump", "load", "session_id", "state")
 """Fields and methods of `DeepAgentDeps`: no slot or session method can have these names."""
 

@@ -16,8 +16,6 @@ from .dispatch import MESSAGE_LIMIT
 from .index import Candidate, PluginRecord, Status, origin_problem
 from .registry import Registry, static_attribute
 
-__all__ = ["Loaded", "explain_failure", "failure_of", "load"]
-
 
 @dataclass(frozen=True)
 class Loaded:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, TypeVar, overload
 
-__all__ = ["HookOrder", "HookPolicy", "PolicyName", "hookimpl", "hookspec"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 PolicyName = Literal["collect", "first", "notify", "deny", "one"]
 

@@ -18,8 +18,6 @@ from packaging.specifiers import SpecifierSet
 from .. import __version__
 from ..names import canonical
 
-__all__ = ["Metadata", "read_entry_points", "read_metadata"]
-
 
 class Metadata(TypedDict):
     """What the index needs of one distribution, as JSON keeps it.

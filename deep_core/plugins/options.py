@@ -20,8 +20,6 @@ from .config import ignored_message
 if TYPE_CHECKING:
     from .settings import PluginSettings
 
-__all__ = ["Documented", "PluginOptions", "field_docs", "is_trusted_only", "validate_options"]
-
 
 class Documented(BaseModel):
     """A model whose JSON schema takes each field's description from the docstring below the field.

@@ -15,8 +15,6 @@ from typing import cast
 from . import cache
 from .index import Candidate, Status, module_file
 
-__all__ = ["recall", "remember"]
-
 MOST = 500
 """The most files and folders of a package that are stamped."""
 STARTED = time.time_ns()

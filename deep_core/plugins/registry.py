@@ -20,8 +20,6 @@ from ..errors import PluginError, suggest
 from . import hookspecs
 from .markers import HookOrder, HookPolicy
 
-__all__ = ["Registry", "specs_of", "static_attribute"]
-
 PROJECT = "deep"
 OWNED_POLICIES = ("collect", "one")
 """What `context.collect` calls; the kernel calls the others."""

@@ -13,8 +13,6 @@ from typing import Annotated, Any, Literal, NamedTuple, cast, get_type_hints
 
 from ..errors import ConfigError, suggest
 
-__all__ = ["SETTINGS", "PluginSettings", "Setting", "check_setting", "join_rules"]
-
 _TYPES = {"boolean": bool, "integer": int, "string": str, "array": list, "object": dict}
 
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
 
-__all__ = ["SkillLoader", "SkillMeta"]
-
 
 @dataclass(frozen=True)
 class SkillMeta:

@@ -19,16 +19,6 @@ from .config import Config, load_config
 from .index import Candidate, PluginRecord, Status, scan
 from .outcomes import recall
 
-__all__ = [
-    "ConfigSource",
-    "FoundPlugins",
-    "Lists",
-    "candidate_from_object",
-    "decide_statuses",
-    "entry_source",
-    "find_plugins",
-]
-
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any]
 
 

@@ -26,24 +26,6 @@ from pydantic_core import from_json, to_json
 from ...plugins.contributions import StateSlot
 from ..run.session import session
 
-__all__ = [
-    "APPROVALS",
-    "RUNS",
-    "Admission",
-    "RunCalls",
-    "args_as_json",
-    "args_in_history",
-    "calls_of",
-    "close_open_calls",
-    "copy_args",
-    "digest_args",
-    "jsonable",
-    "note_decisions",
-    "remember_question",
-    "take_question",
-    "unanswered_calls",
-]
-
 APPROVALS: StateSlot[dict[str, list[str]]] = StateSlot("deep_approvals", dict[str, list[str]], dict[str, list[str]])
 """The session's record of questions: call id -> `digest plugin:tool` for each question to a person.
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
 
-__all__ = ["DeepBase", "InnerGate", "NativeTools", "PolicyCapability", "approves", "leaves_of"]
-
 
 class DeepBase(AbstractCapability[Any]):
     """The base of the capability `deep`, by which `vet` recognizes it: no plugin's capability goes behind it."""

@@ -32,8 +32,6 @@ from .approvals import (
     take_question,
 )
 
-__all__ = ["InterruptOn", "Policy", "admitted_call"]
-
 Predicate: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
 InterruptOn: TypeAlias = "bool | str | ToolExpression | Mapping[str, bool | Predicate]"
 """Which calls ask: tool name -> True, False or a predicate; or one expression; False for none."""

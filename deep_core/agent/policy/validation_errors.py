@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-__all__ = ["truncate_errors"]
-
 REPEATED = 500
 """The most characters of the input that an error repeats."""
 

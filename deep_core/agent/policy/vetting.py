@@ -10,8 +10,6 @@ from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from ...errors import PluginError
 from .gates import DeepBase, PolicyCapability, approves, leaves_of
 
-__all__ = ["vet"]
-
 
 def vet(capability: AbstractCapability[Any], label: str, *, approver: bool, native_tools: Iterable[str]) -> None:
     """Check one capability that a plugin returned.

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from ...plugins.kernel import PluginKernel
 
-__all__ = ["AgentParts", "DeepCapability", "agent_context"]
-
 _TOOL = re.compile(r"\{tool:([A-Za-z0-9_.-]+)\}")
 
 

@@ -11,17 +11,6 @@ from .session import session
 if TYPE_CHECKING:
     from pydantic_ai.tools import RunContext
 
-__all__ = [
-    "ApprovalEvent",
-    "CompactionEvent",
-    "Emitter",
-    "RequestEvent",
-    "RunEndEvent",
-    "RunEvent",
-    "RunStartEvent",
-    "ToolEvent",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunEvent:

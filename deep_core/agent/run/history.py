@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from ...tracing import Tracer
 
-__all__ = ["LIVE", "History", "LiveSent", "last_live_texts", "live_text"]
-
 LIVE_LIMIT = 8_000
 """Most characters of one live text in the conversation: text from files and users must not flood it."""
 FRAME = '<context id="{name}">\n{text}\n</context>'

@@ -13,8 +13,6 @@ from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability, CombinedCapability
 
-__all__ = ["HostingCapability", "hostable"]
-
 HOOKS = (
     "before_run",
     "after_run",

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from ...plugins.kernel import PluginKernel
 
-__all__ = ["DeepAgentDeps", "SessionState", "create_default_deps", "session"]
-
 T = TypeVar("T")
 App = TypeVar("App")
 FORMAT = 1

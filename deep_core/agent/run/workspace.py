@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ...tracing import Tracer
     from .session import DeepAgentDeps
 
-__all__ = ["BackendProtocol", "SandboxProtocol", "Workspaces"]
-
 
 @runtime_checkable
 class BackendProtocol(WorkspaceBackend, SupportsFilesystem, Protocol):

@@ -20,8 +20,6 @@ from .facts import ToolFacts, tool_facts
 from .rule_errors import check_atoms, warn_of_slips
 from .toolsets import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
 
-__all__ = ["ToolAssembly"]
-
 
 class ToolAssembly:
     """The construction of one agent's toolbox.

@@ -11,8 +11,6 @@ from ...plugins.contributions import ToolCall
 if TYPE_CHECKING:
     from pydantic_ai.tools import ToolDefinition
 
-__all__ = ["STANDARD_TAGS", "StandardTag", "ToolFacts", "attributed_facts", "tags_of", "tool_facts"]
-
 
 class StandardTag(NamedTuple):
     """A tag that the kernel knows: what its tools do, and the equivalent annotation of MCP tools."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ...tracing import Tracer
     from ..policy.rules import Policy
 
-__all__ = ["RESERVED_TOOL_NAMES", "PluginToolset", "RunToolsets", "ToolRules", "Toolbox", "static_definitions"]
-
 RESERVED_TOOL_NAMES = ("search_tools", "load_capability", "final_result")
 """Tool names that Pydantic AI takes for itself as soon as a deferred tool, capability or an output model exists."""
 T = TypeVar("T")
