@@ -25,7 +25,7 @@ from .policy.gates import NativeTools, PolicyCapability, approves, leaves_of
 from .policy.rules import InterruptOn, Policy
 from .policy.vetting import vet
 from .run.capability import AgentParts, DeepCapability
-from .run.events import Emitter, RunEvent
+from .run.emitter import Emitter
 from .run.hosting import hostable
 from .run.session import DeepAgentDeps
 from .run.workspace import Workspaces
@@ -38,6 +38,8 @@ from .tools.toolsets import check_rule
 if TYPE_CHECKING:
     from pydantic_ai import AgentModelSettings, AgentRetries
     from pydantic_ai.workspaces import WorkspaceBackend
+
+    from .run.events import RunEvent
 
 
 COLLECT_ORDER = tuple(

@@ -16,7 +16,7 @@ from pydantic_ai.tools import RunContext
 
 from ...errors import suggest
 from ...plugins.contributions import Allow, Ask, Deny, ToolCall, Verdict
-from ..run.events import ApprovalEvent, Emitter
+from ..run.emitter import Emitter
 from ..run.session import session
 from ..tools.expressions import ToolExpression, as_expression
 from ..tools.facts import tool_facts
@@ -310,7 +310,7 @@ class Policy:
 
     async def _tell(self, ctx: RunContext[Any], call: ToolCall, decision: str, reason: str) -> None:
         about = {"tool": call.tool, "plugin": call.plugin, "call_id": call.call_id}
-        await self.emit(ApprovalEvent, ctx, decision=decision, reason=reason, **about)
+        await self.emit("ApprovalEvent", ctx, decision=decision, reason=reason, **about)
 
 
 async def _true(predicate: Predicate, call: ToolCall) -> bool:

@@ -24,7 +24,7 @@ from ..policy.gates import DeepBase, InnerGate, NativeTools, leaves_of
 from ..policy.rules import Policy
 from ..tools.facts import tool_facts
 from ..tools.toolsets import RunToolsets, Toolbox
-from .events import ApprovalEvent, Emitter, RequestEvent, RunEndEvent, RunStartEvent, ToolEvent
+from .emitter import Emitter
 from .history import History
 from .session import session
 from .workspace import Workspaces
@@ -141,7 +141,7 @@ class DeepCapability(DeepBase):
         name = ctx.agent.name if ctx.agent else None
         label = f"run {ctx.run_id} of agent {name or 'without a name'} in session {deps.session_id}"
         with deps.state.hold(self.parts.kernel, label):
-            await self.parts.emit(RunStartEvent, ctx)
+            await self.parts.emit("RunStartEvent", ctx)
             error: BaseException | None = None
             try:
                 return await handler()
@@ -149,7 +149,7 @@ class DeepCapability(DeepBase):
                 error = raised
                 raise
             finally:
-                await self.parts.emit(RunEndEvent, ctx, error=None if error is None else describe_error(error))
+                await self.parts.emit("RunEndEvent", ctx, error=None if error is None else describe_error(error))
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
         """Report the calls that a person denied; no other hook sees them."""
@@ -160,7 +160,7 @@ class DeepCapability(DeepBase):
                     reason = answer.message if isinstance(answer, ToolDenied) else ""
                     tool = pending[call_id][0]
                     about = {"tool": tool, "plugin": self._plugin_of(tool), "call_id": call_id, "reason": reason}
-                    await self.parts.emit(ApprovalEvent, ctx, decision="denied", **about)
+                    await self.parts.emit("ApprovalEvent", ctx, decision="denied", **about)
         return cast("Any", node)
 
     def _plugin_of(self, tool: str) -> str:
@@ -209,7 +209,7 @@ class DeepCapability(DeepBase):
         """Report the tokens of a request."""
         if self.parts.emit.is_heard:
             used = {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
-            await self.parts.emit(RequestEvent, ctx, model=response.model_name or "", **used)
+            await self.parts.emit("RequestEvent", ctx, model=response.model_name or "", **used)
         return response
 
     async def wrap_tool_execute(
@@ -231,7 +231,7 @@ class DeepCapability(DeepBase):
             "call_id": call.tool_call_id,
             "args": copy_args(args),
         }
-        await emit(ToolEvent, ctx, **about, outcome="started")
+        await emit("ToolEvent", ctx, **about, outcome="started")
         began = time.perf_counter()
         try:
             result = await handler(args)
@@ -240,9 +240,9 @@ class DeepCapability(DeepBase):
         except Exception as error:
             outcome = "retried" if isinstance(error, ModelRetry) or "Retry" in type(error).__name__ else "failed"
             about |= {"outcome": outcome, "error": error_message(error)}
-            await emit(ToolEvent, ctx, **about, milliseconds=_since(began))
+            await emit("ToolEvent", ctx, **about, milliseconds=_since(began))
             raise
-        await emit(ToolEvent, ctx, **about, outcome="success", milliseconds=_since(began))
+        await emit("ToolEvent", ctx, **about, outcome="success", milliseconds=_since(began))
         return result
 
     async def on_tool_execute_error(

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-from .session import session
-
-if TYPE_CHECKING:
-    from pydantic_ai.tools import RunContext
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,24 +83,3 @@ class CompactionEvent(RunEvent):
     messages_before: int
     messages_after: int
     error: str | None = None
-
-
-class Emitter:
-    """Sends events to the plugins that listen.
-
-    Args:
-        send: sends one event; None if no plugin listens.
-
-    Attributes:
-        is_heard: whether any plugin listens.
-    """
-
-    def __init__(self, send: Callable[[RunEvent], Awaitable[None]] | None = None) -> None:
-        self._send = send
-        self.is_heard = send is not None
-
-    async def __call__(self, kind: type[RunEvent], ctx: RunContext[Any], **about: Any) -> None:
-        """Send an event of this kind for this run."""
-        if self._send is not None:
-            deps = session(ctx)
-            await self._send(kind(run_id=ctx.run_id or "", session_id=deps.session_id, depth=deps.depth, **about))

@@ -22,7 +22,7 @@ from ...errors import describe_error
 from ...plugins.contributions import Contribution, Processor, PromptSection, StateSlot
 from ...plugins.dispatch import Incidents
 from .._pydantic_ai import await_maybe, is_async_callable, run_in_executor, takes_run_context
-from .events import CompactionEvent, Emitter
+from .emitter import Emitter
 from .session import session
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class History:
         error: str | None = None,
     ) -> None:
         about = {"plugin": processor.plugin, "processor": processor.value.name, "error": error}
-        await self.emit(CompactionEvent, ctx, messages_before=len(before), messages_after=len(after), **about)
+        await self.emit("CompactionEvent", ctx, messages_before=len(before), messages_after=len(after), **about)
 
     def _form(self, rule: Processor) -> Form:
         if id(rule) not in self._forms:
