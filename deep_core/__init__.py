@@ -11,6 +11,10 @@ HOMES = {
     "agent.config": ["AgentConfig"],
     "agent.context": ["AgentContext", "BackendContext"],
     "agent.kernel": ["Kernel", "create_deep_agent"],
+    "agent.run.backend_protocols": [
+        "BackendProtocol", "SandboxProtocol", "SupportsGuardedWrite", "SupportsProtect", "SupportsRangeRead",
+        "SupportsRoute", "SupportsStreamWrite",
+    ],
     "agent.run.capability": ["agent_context"],
     "plugins.context": ["PluginContext"],
     "plugins.contributions": [
@@ -32,7 +36,6 @@ HOMES = {
     "agent.run.session": ["DeepAgentDeps", "SessionState", "create_default_deps"],
     "parameters": ["AgentParameters", "SubagentParameters"],
     "tracing": ["Trace"],
-    "agent.run.workspace": ["BackendProtocol", "SandboxProtocol"],
 }  # fmt: skip
 """Submodule -> the names that it holds; `__init__.pyi` has them for type checkers."""
 

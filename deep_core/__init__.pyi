@@ -3,6 +3,15 @@ from .agent.config import AgentConfig
 from .agent.context import AgentContext, BackendContext
 from .agent.explain import Explanation, explain
 from .agent.kernel import Kernel, create_deep_agent
+from .agent.run.backend_protocols import (
+    BackendProtocol,
+    SandboxProtocol,
+    SupportsGuardedWrite,
+    SupportsProtect,
+    SupportsRangeRead,
+    SupportsRoute,
+    SupportsStreamWrite,
+)
 from .agent.run.capability import agent_context
 from .agent.run.events import (
     ApprovalEvent,
@@ -14,7 +23,6 @@ from .agent.run.events import (
     ToolEvent,
 )
 from .agent.run.session import DeepAgentDeps, SessionState, create_default_deps
-from .agent.run.workspace import BackendProtocol, SandboxProtocol
 from .agent.tools.expressions import FromPlugin, Prefix, Tag, ToolExpression, ToolName
 from .agent.tools.facts import STANDARD_TAGS, ToolFacts, tool_facts
 from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
@@ -81,6 +89,11 @@ __all__ = [
     "SkillMeta",
     "StateSlot",
     "SubagentParameters",
+    "SupportsGuardedWrite",
+    "SupportsProtect",
+    "SupportsRangeRead",
+    "SupportsRoute",
+    "SupportsStreamWrite",
     "Tag",
     "ToolCall",
     "ToolEvent",

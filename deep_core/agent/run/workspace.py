@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.messages import WorkspaceRef
-from pydantic_ai.workspaces import (
-    SupportsCommands,
-    SupportsFilesystem,
-    UnavailableWorkspace,
-    Workspace,
-    WorkspaceBackend,
-    WrapperWorkspace,
-)
+from pydantic_ai.workspaces import UnavailableWorkspace, Workspace, WorkspaceBackend, WrapperWorkspace
 
 from ...errors import PluginError, suggest
 from ...plugins.contributions import BackendFactory
 from ..context import AgentContext, BackendContext
+from .backend_protocols import SupportsProtect
 
 if TYPE_CHECKING:
     from ...tracing import Tracer
     from .session import DeepAgentDeps
-
-
-@runtime_checkable
-class BackendProtocol(WorkspaceBackend, SupportsFilesystem, Protocol):
-    """A Pydantic AI workspace backend with files."""
-
-
-@runtime_checkable
-class SandboxProtocol(BackendProtocol, SupportsCommands, Protocol):
-    """A backend with files and commands."""
-
-
-@runtime_checkable
-class SupportsProtect(Protocol):
-    """A backend that can refuse writes to given paths, such as deep-backends' local one."""
-
-    def protect(self, *paths: Path) -> None:
-        """Refuse writes to these paths from now on. Repeating a path changes nothing."""
-        ...
 
 
 class _Here(WrapperWorkspace):

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from deep_backends import LocalBackend, MemoryBackend, SupportsGuardedWrite, local_backend, memory_backend
+from deep_backends import LocalBackend, MemoryBackend, local_backend, memory_backend
+
+from deep_core import SupportsGuardedWrite
 
 if TYPE_CHECKING:
     from conftest import World

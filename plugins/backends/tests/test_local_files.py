@@ -19,13 +19,12 @@ import pytest
 from deep_backends import (
     FileTooLargeError,
     LocalBackend,
-    SupportsGuardedWrite,
-    SupportsRangeRead,
-    SupportsStreamWrite,
     local_backend,
 )
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart
 from pydantic_ai.workspaces import WorkspaceUnavailableError
+
+from deep_core import SupportsGuardedWrite, SupportsRangeRead, SupportsStreamWrite
 
 if TYPE_CHECKING:
     from conftest import World

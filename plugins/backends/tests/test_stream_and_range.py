@@ -15,7 +15,6 @@ from deep_backends import (
     CompositeBackend,
     LocalBackend,
     MemoryBackend,
-    SupportsRangeRead,
     composite_backend,
     local_backend,
     memory_backend,
@@ -23,6 +22,7 @@ from deep_backends import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deep_core import SupportsRangeRead
 from tests.drawn import examples
 
 if TYPE_CHECKING:

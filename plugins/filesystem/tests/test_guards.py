@@ -11,11 +11,13 @@ from typing import Any
 import anyio
 import pytest
 from deep_backends import composite_backend, local_backend, memory_backend
-from deep_filesystem import Seen, SupportsGuardedWrite, SupportsRangeRead
+from deep_filesystem import Seen
 from deep_filesystem.access import range_reader
 from deep_filesystem.edit import Span
 from deep_filesystem.locks import holding
 from pydantic_ai.workspaces import LocalWorkspaceBackend, ReadOnlyWorkspace, Workspace, WrapperWorkspace
+
+from deep_core import SupportsGuardedWrite, SupportsRangeRead
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .local import LocalBackend
     from .memory import MemoryBackend
     from .options import BackendsOptions
-    from .protocols import SupportsGuardedWrite, SupportsProtect, SupportsRangeRead, SupportsStreamWrite
     from .runtimes import BUILTIN_RUNTIMES, RuntimeConfig, get_runtime
     from .sessions import (
         SessionFactory,
@@ -51,10 +50,6 @@ __all__ = [
     "SessionManager",
     "SessionPlace",
     "SupportsDispose",
-    "SupportsGuardedWrite",
-    "SupportsProtect",
-    "SupportsRangeRead",
-    "SupportsStreamWrite",
     "UnsupportedOperationError",
     "composite_backend",
     "docker_backend",
@@ -75,7 +70,6 @@ __getattr__, __dir__ = lazy_exports(
         "local": ["LocalBackend"],
         "memory": ["MemoryBackend"],
         "options": ["BackendsOptions"],
-        "protocols": ["SupportsGuardedWrite", "SupportsProtect", "SupportsRangeRead", "SupportsStreamWrite"],
         "runtimes": ["BUILTIN_RUNTIMES", "RuntimeConfig", "get_runtime"],
         "sessions": [
             "SessionFactory",

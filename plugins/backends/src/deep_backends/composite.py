@@ -23,8 +23,10 @@ from pydantic_ai.workspaces import (
     WorkspaceRef,
 )
 
+from deep_core import SupportsGuardedWrite, SupportsProtect, SupportsRangeRead, SupportsStreamWrite
+
+from .arguments import check_range
 from .errors import ConfinementError, UnsupportedOperationError, quote_path
-from .protocols import SupportsGuardedWrite, SupportsProtect, SupportsRangeRead, SupportsStreamWrite, check_range
 
 __all__ = ["CommandCompositeBackend", "CompositeBackend"]
 

@@ -25,13 +25,15 @@ from pydantic_ai.workspaces import (
     WorkspaceUnavailableError,
 )
 
+from deep_core import SupportsGuardedWrite, SupportsRangeRead, SupportsStreamWrite
+
+from .arguments import check_expected, check_range
 from .environment import PassedEnv, check_env, command_environment
 from .errors import ConfinementError, FileTooLargeError
 from .exclusive import Exclusive, file_key
 from .limits import MAX_OUTPUT_BYTES, MAX_READ_BYTES
 from .offload import DIRECT_BYTES, DIRECT_ENTRIES, in_thread
 from .protect import ProtectedPaths
-from .protocols import SupportsGuardedWrite, SupportsRangeRead, SupportsStreamWrite, check_expected, check_range
 from .staging import Staged
 from .walk import Walk, below
 

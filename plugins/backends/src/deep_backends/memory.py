@@ -12,8 +12,10 @@ from collections.abc import AsyncIterable, Mapping, Sequence
 
 from pydantic_ai.workspaces import FileEntry, SupportsFilesystem, SupportsRealpath, WorkspaceBackend, WorkspaceRef
 
+from deep_core import SupportsGuardedWrite, SupportsRangeRead, SupportsStreamWrite
+
+from .arguments import check_expected, check_range
 from .errors import quote_path
-from .protocols import SupportsGuardedWrite, SupportsRangeRead, SupportsStreamWrite, check_expected, check_range
 
 __all__ = ["MemoryBackend"]
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from deep_core import AgentContext, StateSlot
 
-    from .access import SupportsGuardedWrite, SupportsRangeRead
     from .options import FilesystemOptions
     from .seen import Seen
     from .slot import FILES
@@ -24,15 +23,12 @@ __all__ = [
     "FILES",
     "FilesystemOptions",
     "Seen",
-    "SupportsGuardedWrite",
-    "SupportsRangeRead",
     "create_filesystem_toolset",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "access": ["SupportsGuardedWrite", "SupportsRangeRead"],
         "options": ["FilesystemOptions"],
         "seen": ["Seen"],
         "slot": ["FILES"],

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
-from pydantic_ai.workspaces import Workspace, WorkspaceBackend
+from pydantic_ai.workspaces import Workspace
+
+from deep_core import SupportsGuardedWrite, SupportsRangeRead, SupportsRoute
 
 from .paging import BytesSource, Source
 from .seen import digest
 
 __all__ = [
     "Place",
-    "SupportsGuardedWrite",
-    "SupportsRangeRead",
-    "SupportsRoute",
     "TooLarge",
     "is_of_this_machine",
     "locate",
@@ -32,33 +31,6 @@ _HOST = ("local", "deep-local")
 """Providers whose paths are paths of this machine."""
 WHOLE = 4 * 1024 * 1024
 """A file up to this size is read whole and remembered by one hash; larger files are read by page."""
-
-
-@runtime_checkable
-class SupportsRangeRead(Protocol):
-    """A backend that can read part of a file."""
-
-    async def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Read `length` bytes from `start`; fewer only at the end of the file."""
-        ...
-
-
-@runtime_checkable
-class SupportsGuardedWrite(Protocol):
-    """A backend that can write a file only over the content that the caller saw."""
-
-    async def write_if(self, path: str, data: bytes, *, expected: str | None) -> bool:
-        """Write if the content's sha256 is `expected` (None: if there is no file), else return False."""
-        ...
-
-
-@runtime_checkable
-class SupportsRoute(Protocol):
-    """A backend that combines several. Its abilities depend on the path, and its commands see only part of it."""
-
-    async def route(self, path: str) -> tuple[WorkspaceBackend, str]:
-        """Return the backend for a path, and the path inside that backend."""
-        ...
 
 
 class TooLarge(ValueError):

@@ -9,7 +9,9 @@ from weakref import WeakSet
 
 from pydantic_ai.workspaces import SupportsCommands, Workspace, WorkspaceBackend, WorkspaceError
 
-from .access import SupportsRoute, is_of_this_machine
+from deep_core import SupportsRoute
+
+from .access import is_of_this_machine
 from .globs import select
 from .linematch import LONG_LINE, shown_line
 from .search import FileMatches, SearchRequest

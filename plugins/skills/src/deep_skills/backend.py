@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
-from deep_core import SkillMeta
+from deep_core import SkillMeta, SupportsRangeRead
 
 from .loader_kinds import Listing
 from .problem import BadSkill, Problem
@@ -23,13 +23,6 @@ __all__ = ["BackendLoader", "backend_loader"]
 
 MOST_SKILLS = 1_000
 """Maximum folders in one search: each costs the backend two calls."""
-
-
-@runtime_checkable
-class _ReadsRanges(Protocol):
-    """A backend that can read part of a file (deep-backends' optional `SupportsRangeRead`)."""
-
-    async def read_range(self, path: str, start: int, length: int) -> bytes: ...
 
 
 class BackendLoader:
@@ -97,7 +90,7 @@ class BackendLoader:
         if status.is_dir:
             raise IsADirectoryError(f"{file} is a folder")
         backend = workspace.backend
-        if not isinstance(backend, _ReadsRanges):
+        if not isinstance(backend, SupportsRangeRead):
             if status.size is not None and status.size > MOST_BYTES:
                 raise TooLong(f"{status.size:,} bytes, and this backend reads whole files only")
             return await workspace.read_bytes(file)

@@ -5,49 +5,24 @@ from __future__ import annotations
 import posixpath
 import threading
 import unicodedata
-from collections.abc import AsyncIterable, Container, Hashable
+from collections.abc import Container, Hashable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Self
 
 from pydantic_ai.workspaces import Workspace, WorkspaceBackend
+
+from deep_core import SupportsGuardedWrite, SupportsRoute, SupportsStreamWrite
 
 from .errors import UploadError
 from .names import numbered
 
-__all__ = ["FreeName", "Place", "SupportsGuardedWrite", "SupportsStreamWrite", "workspace_of"]
+__all__ = ["FreeName", "Place", "workspace_of"]
 
 _HOST = ("local", "deep-local")
 """Providers whose paths are this machine's: two backend objects over one directory are one place."""
 _IN_MEMORY = ("deep-memory",)
 """Providers that store files in this process's memory: streaming does not save memory there."""
-
-
-@runtime_checkable
-class SupportsStreamWrite(Protocol):
-    """A backend that writes a file atomically without holding it in memory."""
-
-    async def write_stream(self, path: str, chunks: AsyncIterable[bytes]) -> int:
-        """Write the chunks as the file's content; a failure or a cancellation leaves the old content."""
-        ...
-
-
-@runtime_checkable
-class SupportsGuardedWrite(Protocol):
-    """A backend that creates a file only if there is none."""
-
-    async def write_if(self, path: str, data: bytes, *, expected: str | None) -> bool:
-        """Write if the content's sha256 is `expected` (None: if there is no file), else return False."""
-        ...
-
-
-@runtime_checkable
-class SupportsRoute(Protocol):
-    """A backend that combines several. Its abilities depend on the path."""
-
-    async def route(self, path: str) -> tuple[WorkspaceBackend, str]:
-        """Return the backend for a path, and the path inside that backend."""
-        ...
 
 
 async def _answering(backend: WorkspaceBackend, path: str) -> WorkspaceBackend:

@@ -50,7 +50,7 @@ async def upload_file(
     """Put a file into the session's workspace; the model sees it listed at its next request.
 
     The bytes are stored unchanged. If the name is taken it becomes `name-2.csv`: nothing is overwritten. Files and
-    streams pass in pieces of 1 MiB if the backend streams (`SupportsStreamWrite` of deep-backends); else
+    streams pass in pieces of 1 MiB if the backend streams (`SupportsStreamWrite`); else
     uploads above the option `whole_bytes` are rejected.
 
     Args:
