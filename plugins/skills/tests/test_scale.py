@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,3 +184,20 @@ async def test_descriptions_get_as_long_as_there_is_room(
     (catalog,) = contexts(result.all_messages(), "catalog")
     assert catalog.count("\n- ") == 30
     assert 3_600 < len(catalog) < 4_200
+
+
+@pytest.mark.parametrize("line", ["a: x{blanks}y: \t{blanks}\x01", "a:{blanks}'", "a: {letters}: {blanks}\x01"])
+def test_a_broken_line_takes_time_linear_in_its_length(line: str) -> None:
+    # Of the processor, not of the clock. A pattern that looks twice at blanks takes many minutes.
+    script = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+from deep_skills.fields import parse_leniently
+from deep_skills.problem import BadSkill
+line = sys.argv[1].encode().decode("unicode_escape")
+try:
+    parse_leniently(line.replace("{blanks}", " " * 200_000).replace("{letters}", "x" * 200_000), 1)
+except BadSkill:
+    pass
+"""
+    subprocess.run([sys.executable, "-c", script, line.encode("unicode_escape").decode()], check=True)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .codec import Codec
 from .nearest import describe_nearest
-from .newlines import Folded, fold, restyle, styles
+from .newlines import Endings, Folded, fold, restyle, styles
 
-__all__ = ["Edited", "Refused", "Span", "edit_bytes"]
+__all__ = ["Edited", "Refused", "Span", "Spans", "edit_bytes"]
 
 MAX_NAMED = 10
 """Maximum occurrences whose line numbers a message lists."""
+MAX_REPLACED = 5_000_000
+"""Maximum replacements of one edit: 120 MB of positions."""
+PART = 4_096
+"""Pieces to join at a time: as separate objects, a million short ones take fifty times their text."""
 
 
 class Refused(ValueError):
     """The edit is impossible; the message tells the model why and what to do. Nothing was changed."""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A replaced range: bytes `start` to `end` of the old content became `length` bytes."""
 
     start: int
@@ -28,22 +35,55 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Spans:
+    """Replaced ranges, ascending; all other bytes are unchanged."""
+
+    _numbers: array[int] = field(default_factory=lambda: array("Q"))
+
+    def add(self, start: int, end: int, length: int) -> None:
+        """Append a range."""
+        self._numbers.extend((start, end, length))
+
+    def __len__(self) -> int:
+        return len(self._numbers) // 3
+
+    def __iter__(self) -> Iterator[Span]:
+        numbers = iter(self._numbers)
+        return map(Span, numbers, numbers, numbers)
+
+
+@dataclass(frozen=True)
 class Edited:
     """The result of an edit.
 
     Attributes:
         data: the new content.
-        lines: the 1-based line of each replacement, in the old content.
-        spans: the replaced ranges, ascending; all other bytes are unchanged.
+        lines: the 1-based line of the first `MAX_NAMED` replacements, in the old content.
+        spans: the replaced ranges.
     """
 
     data: bytes
     lines: tuple[int, ...]
-    spans: tuple[Span, ...]
+    spans: Spans
 
 
-def edit_bytes(data: bytes, codec: Codec, old: str, new: str, *, replace_all: bool = False) -> Edited:
-    """Replace `old` by `new` in a file's content.
+def _continue() -> None:
+    """Never stop an edit."""
+
+
+def edit_bytes(
+    data: bytes,
+    codec: Codec,
+    old: str,
+    new: str,
+    *,
+    replace_all: bool = False,
+    limit: int = sys.maxsize,
+    check: Callable[[], None] = _continue,
+) -> Edited:
+    """Replace `old` by `new` in a file's content, in time linear in both.
+
+    `check` is called all the time; what it raises stops the edit. All replacements have at most `limit` bytes.
 
     Both texts use LF. In a file with CRLF, the replacement takes the line endings of the lines it replaces, then the
     ending used there.
@@ -59,71 +99,97 @@ def edit_bytes(data: bytes, codec: Codec, old: str, new: str, *, replace_all: bo
     if old == new:
         raise Refused("old_string and new_string are equal: nothing to change.")
     folded = fold(codec.decode(data))
-    starts = _find(folded.text, old)
-    if not starts:
-        hint = describe_nearest(folded.text, old)
+    check()
+    if old not in folded.text:
+        hint = describe_nearest(folded.text, old, check)
         raise Refused(f"old_string is not in the file. {hint or 'Read the file again and copy the text exactly.'}")
-    if replace_all:
-        starts = _apart(starts, len(old))
-    elif len(starts) > 1:
-        named = _line_numbers(folded.text, starts[:MAX_NAMED])
-        more = f" and {len(starts) - MAX_NAMED} more" if len(starts) > MAX_NAMED else ""
-        raise Refused(
-            f"old_string occurs {len(starts)} times, in lines {', '.join(map(str, named))}{more}. "
-            "Add the lines around the one you mean, or set replace_all."
-        )
-    return _replace(folded, codec, starts, len(old), new)
+    starts = _starts(folded.text, old, check)
+    if not replace_all:
+        _check_unique(folded.text, old)
+    return _replace(folded, codec, starts, len(old), new, limit)
 
 
-def _replace(folded: Folded, codec: Codec, starts: list[int], length: int, new: str) -> Edited:
+def _starts(text: str, old: str, check: Callable[[], None]) -> Iterator[int]:
+    """Find every match, from left to right and apart."""
+    at = text.find(old)
+    for number in range(MAX_REPLACED):
+        if at < 0:
+            return
+        if number % PART == 0:
+            check()
+        yield at
+        at = text.find(old, at + len(old))
+    if at >= 0:
+        raise Refused(f"old_string occurs more than {MAX_REPLACED:,} times: too many for one edit. Use a command.")
+
+
+def _check_unique(text: str, old: str) -> None:
+    """Raise `Refused` for a second match. Overlapping ones count: "aa" in "aaa" is as ambiguous as two apart."""
+    starts: list[int] = []
+    at = text.find(old)
+    while at >= 0 and len(starts) <= MAX_NAMED:
+        starts.append(at)
+        at = text.find(old, at + 1)
+    if len(starts) == 1:
+        return
+    count = len(starts) if len(starts) <= MAX_NAMED else max(len(starts), text.count(old))
+    named = ", ".join(map(str, _line_numbers(text, starts[:MAX_NAMED])))
+    more = f" and {count - MAX_NAMED} more" if count > MAX_NAMED else ""
+    raise Refused(
+        f"old_string occurs {count} times, in lines {named}{more}. "
+        "Add the lines around the one you mean, or set replace_all."
+    )
+
+
+def _replace(folded: Folded, codec: Codec, starts: Iterator[int], length: int, new: str, limit: int) -> Edited:
     raw = folded.raw
+    joined: list[str] = []
     pieces: list[str] = []
-    spans: list[Span] = []
+    spans = Spans()
+    endings = Endings(folded)
+    named: list[int] = []
+    multiline = "\n" in new
     done = 0
     at = len(codec.mark)
     for start in starts:
         first, last = folded.to_raw(start), folded.to_raw(start + length)
-        taken = styles(raw[first:last])
-        tail = taken[-1] if taken else folded.style_at(start)
-        text = restyle(new, taken, tail)
+        text = new
+        if multiline:
+            taken = styles(raw[first:last])
+            text = restyle(new, taken, taken[-1] if taken else endings.at(start))
         # The text before a match gives its first byte; only these pieces are encoded again.
         before = raw[done:first]
         at += _size(codec, before)
         end = at + _size(codec, raw[first:last])
-        spans.append(Span(at, end, _size(codec, text, new_text=True, before=raw[:first])))
+        if not spans:
+            _check_encodable(codec, raw[:first], text)
+        size = _size(codec, text)
+        limit -= size
+        if limit < 0:
+            raise Refused("The file would become too large: replace fewer occurrences, or use a command.")
+        spans.add(at, end, size)
         pieces += [before, text]
+        if len(pieces) >= PART:
+            joined.append("".join(pieces))
+            pieces.clear()
+        if len(named) < MAX_NAMED:
+            named.append(start)
         at, done = end, last
-    pieces.append(raw[done:])
-    return Edited(codec.encode("".join(pieces)), tuple(_line_numbers(folded.text, starts)), tuple(spans))
+    joined.append("".join([*pieces, raw[done:]]))
+    return Edited(codec.encode("".join(joined)), tuple(_line_numbers(folded.text, named)), spans)
 
 
-def _size(codec: Codec, text: str, *, new_text: bool = False, before: str = "") -> int:
-    if new_text:
-        # Encode it with the text before, so that an error names the line of the result.
-        try:
-            return len(text.encode(codec.name, codec.errors))
-        except UnicodeEncodeError:
-            codec.encode(before + text)
-            raise
-    return len(text.encode(codec.name, codec.errors))
+def _check_encodable(codec: Codec, before: str, text: str) -> None:
+    """Raise `Unencodable` with the line of the result, for which it needs the text before."""
+    try:
+        text.encode(codec.name, codec.errors)
+    except UnicodeEncodeError:
+        codec.encode(before + text)
+        raise
 
 
-def _find(text: str, old: str) -> list[int]:
-    """Find every match, overlapping ones too: "aa" in "aaa" is as ambiguous as two separate ones."""
-    starts: list[int] = []
-    at = text.find(old)
-    while at >= 0:
-        starts.append(at)
-        at = text.find(old, at + 1)
-    return starts
-
-
-def _apart(starts: list[int], length: int) -> list[int]:
-    kept: list[int] = []
-    for start in starts:
-        if not kept or start >= kept[-1] + length:
-            kept.append(start)
-    return kept
+def _size(codec: Codec, text: str) -> int:
+    return len(text) if codec.unit == 1 and text.isascii() else len(text.encode(codec.name, codec.errors))
 
 
 def _line_numbers(text: str, starts: list[int]) -> list[int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Callable
 from difflib import SequenceMatcher
 
 __all__ = ["describe_nearest"]
@@ -16,14 +18,18 @@ MAX_CHARS = 2_000
 """Maximum characters of either side to compare in one place."""
 MAX_COMPOSED = 1_000_000
 """Maximum characters of the file to compare with accents and letters composed."""
+MAX_PAIRS = 400_000
+"""Maximum pairs of equal characters in a place to compare: each is a step of SequenceMatcher, or several."""
+MAX_MARKS = 30
+"""Maximum combining marks in a row to compare composed, as in Unicode's stream-safe text: sorting them is quadratic."""
 SHOWN_LINES, SHOWN_CHARS = 6, 200
-_NUMBERED = re.compile(r"^\s*\d+\t", re.M)
+_NUMBERED = re.compile(r"^[^\S\n]*\d+\t", re.M)
 
 
-def describe_nearest(text: str, wanted: str) -> str:
+def describe_nearest(text: str, wanted: str, check: Callable[[], None]) -> str:
     """Explain why `wanted` is not in `text` and what comes nearest, in one or more sentences; "" for nothing.
 
-    The constants of this module bound its cost.
+    The constants of this module bound its cost. `check` is called all the time; what it raises ends the search.
     """
     hints: list[str] = []
     stripped = _NUMBERED.sub("", wanted)
@@ -31,17 +37,23 @@ def describe_nearest(text: str, wanted: str) -> str:
         return "It includes the line numbers of read_file: remove the number and the tab."
     if same := _in_another_form(text[:MAX_COMPOSED], wanted):
         return same
-    lines = text.split("\n")[:MAX_LINES]
+    lines = text.split("\n", MAX_LINES)[:MAX_LINES]
     target = wanted.strip("\n").split("\n")
     squeezed = _squeeze("\n".join(target))
-    for start in _starts(lines, target):
+    starts = _starts(lines, target, check)
+    for start in starts:
+        check()
         if _squeeze("\n".join(lines[start : start + len(target)])) == squeezed:
             hints.append(f"Line {start + 1} differs in white space only (tabs, spaces, line ends).")
             return " ".join(hints) + _quote(lines, start, len(target))
     best, where = 0.0, -1
     probe = "\n".join(target)[:MAX_CHARS]
-    for start in _starts(lines, target):
+    letters = Counter(probe)
+    for start in starts:
+        check()
         window = "\n".join(lines[start : start + len(target)])[:MAX_CHARS]
+        if sum(count * letters[char] for char, count in Counter(window).items()) > MAX_PAIRS:
+            continue
         matcher = SequenceMatcher(None, window, probe, autojunk=False)
         if matcher.real_quick_ratio() <= best or matcher.quick_ratio() <= best:
             continue
@@ -55,7 +67,7 @@ def describe_nearest(text: str, wanted: str) -> str:
 
 def _in_another_form(text: str, wanted: str) -> str:
     """Find text that looks the same: an accented letter can be one character or two, as on macOS."""
-    if text.isascii():
+    if text.isascii() or _has_many_marks(text) or _has_many_marks(wanted):
         return ""
     composed = unicodedata.normalize("NFC", text)
     at = composed.find(unicodedata.normalize("NFC", wanted))
@@ -69,11 +81,22 @@ def _in_another_form(text: str, wanted: str) -> str:
     )
 
 
-def _starts(lines: list[str], target: list[str]) -> list[int]:
+def _has_many_marks(text: str) -> bool:
+    run = 0
+    for char in text:
+        run = run + 1 if char > "\x7f" and unicodedata.combining(char) else 0
+        if run > MAX_MARKS:
+            return True
+    return False
+
+
+def _starts(lines: list[str], target: list[str], check: Callable[[], None]) -> list[int]:
     """Rank the lines where `target` could begin, by words its lines share with the file's."""
-    words = [set(re.findall(r"\w+", line)) for line in target[:SHOWN_LINES]]
+    words = [set(re.findall(r"\w+", line[:MAX_CHARS])) for line in target[:SHOWN_LINES]]
     scores: dict[int, float] = {}
     for number, line in enumerate(lines):
+        if number % 256 == 0:
+            check()
         if not line.strip():
             continue
         here = set(re.findall(r"\w+", line[:MAX_CHARS]))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Folded", "Newline", "dominant", "fold", "restyle", "styles"]
+__all__ = ["Endings", "Folded", "Newline", "dominant", "fold", "restyle", "styles"]
 
 Newline = Literal["\n", "\r\n"]
 # A carriage return without a line feed is an ordinary character, as in ripgrep and git.
@@ -26,28 +27,42 @@ class Folded:
 
     text: str
     raw: str
-    pairs: tuple[int, ...]
+    pairs: array[int]
 
     def to_raw(self, position: int) -> int:
         """Map a position in `text` to `raw`."""
         return position + bisect_left(self.pairs, position)
 
-    def style_at(self, position: int) -> Newline:
+    def style(self, feed: int) -> Newline:
+        """The ending whose line feed is at `feed` of `text`; LF for -1."""
+        found = bisect_left(self.pairs, feed)
+        return "\r\n" if found < len(self.pairs) and self.pairs[found] == feed else "\n"
+
+
+class Endings:
+    """The endings of a text's lines, for ascending positions."""
+
+    def __init__(self, folded: Folded) -> None:
+        self._folded = folded
+        self._feed = -1
+        self._style: Newline = "\n"
+
+    def at(self, position: int) -> Newline:
         """The ending of the line at `position` of `text`: its own, else the one before, else LF."""
-        at = self.text.find("\n", position)
-        if at < 0:
-            at = self.text.rfind("\n", 0, position)
-        if at < 0:
-            return "\n"
-        found = bisect_left(self.pairs, at)
-        return "\r\n" if found < len(self.pairs) and self.pairs[found] == at else "\n"
+        text = self._folded.text
+        if position > self._feed:
+            at = text.find("\n", position)
+            # Without one, the last line feed decides for all later positions: do not look for it again.
+            self._feed = at if at >= 0 else len(text)
+            self._style = self._folded.style(at if at >= 0 else text.rfind("\n"))
+        return self._style
 
 
 def fold(raw: str) -> Folded:
     """Fold a file's text to LF."""
     if "\r\n" not in raw:
-        return Folded(raw, raw, ())
-    pairs = tuple(match.start() - index for index, match in enumerate(re.finditer("\r\n", raw)))
+        return Folded(raw, raw, array("Q"))
+    pairs = array("Q", (match.start() - index for index, match in enumerate(re.finditer("\r\n", raw))))
     return Folded(raw.replace("\r\n", "\n"), raw, pairs)
 
 

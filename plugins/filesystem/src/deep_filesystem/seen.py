@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ __all__ = ["Seen", "digest"]
 
 MAX_PAGES = 64
 """Maximum pages of a large file to remember; older ones are no longer compared."""
+MAX_RANGES = 1_000
+"""Maximum separate ranges of a file to remember. The others count as not seen, which at worst makes the agent read."""
 
 
 @dataclass
@@ -58,10 +60,9 @@ class Seen:
         others = [other for other in self.pages if other[:2] != page[:2]]
         return Seen("", size, [], [*others, page][-MAX_PAGES:])
 
-    def edited(self, data: bytes, spans: Sequence[Span]) -> Seen:
+    def edited(self, data: bytes, spans: Iterable[Span]) -> Seen:
         """Record the agent's edit: seen ranges move with the text, and the new text counts as seen."""
-        moved = [(_move(start, spans), _move(end, spans)) for start, end in self.ranges]
-        return Seen(digest(data), len(data), _merge([*moved, *_text_written(spans)]))
+        return Seen(digest(data), len(data), _after(self.ranges, spans))
 
     def differs(self, data: bytes) -> bool:
         """Whether the content changed since the agent saw it. Times of files are ignored.
@@ -81,29 +82,38 @@ def digest(data: bytes) -> str:
 def _merge(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
-        if start >= end:
-            continue
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+        _append(merged, start, end)
+    return merged[:MAX_RANGES]
 
 
-def _move(position: int, spans: Sequence[Span]) -> int:
+def _append(merged: list[tuple[int, int]], start: int, end: int) -> None:
+    if start >= end:
+        return
+    if merged and start <= merged[-1][1]:
+        merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+    else:
+        merged.append((start, end))
+
+
+def _after(ranges: Iterable[tuple[int, int]], spans: Iterable[Span]) -> list[tuple[int, int]]:
+    """Move ranges, ascending, with the text around the replaced ones, ascending; add the new texts. One pass."""
+    merged: list[tuple[int, int]] = []
+    old = iter(ranges)
+    start, end = next(old, (-1, -1))
     delta = 0
     for span in spans:
-        if position >= span.end:
-            delta += span.length - (span.end - span.start)
-        elif position > span.start:
-            return span.start + delta
-    return position + delta
-
-
-def _text_written(spans: Sequence[Span]) -> list[tuple[int, int]]:
-    out: list[tuple[int, int]] = []
-    delta = 0
-    for span in spans:
-        out.append((span.start + delta, span.start + delta + span.length))
+        while 0 <= start < span.start:  # seen text before this span
+            _append(merged, start + delta, min(end, span.start) + delta)
+            if end <= span.start:
+                start, end = next(old, (-1, -1))
+            else:
+                start = span.start
+        while 0 <= start < span.end:  # seen text that was replaced
+            start, end = (span.end, end) if end > span.end else next(old, (-1, -1))
+        if len(merged) < MAX_RANGES or merged[-1][1] >= span.start + delta:
+            _append(merged, span.start + delta, span.start + delta + span.length)
         delta += span.length - (span.end - span.start)
-    return out
+    while start >= 0:
+        _append(merged, start + delta, end + delta)
+        start, end = next(old, (-1, -1))
+    return merged[:MAX_RANGES]

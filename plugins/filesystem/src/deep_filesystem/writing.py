@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
@@ -38,16 +39,23 @@ async def write_in_place(
     except FileNotFoundError:
         return await _create(workspace, place, files, content)
     seen = files.get(place.real)
-    # An empty file has nothing to lose.
-    if old:
-        _check(place, seen, old)
-        _check_all_seen(place, seen, old)
-    data = await _off_loop(len(old) + len(content), lambda: overwrite_bytes(old, detect(old), content))
+
+    def work(check: Callable[[], None]) -> tuple[bytes, str, Seen]:
+        # An empty file has nothing to lose.
+        if old:
+            _check(place, seen, old)
+            _check_all_seen(place, seen, old)
+        check()
+        data = overwrite_bytes(old, detect(old), content)
+        check()
+        return data, digest(old), Seen.whole(data)
+
+    data, expected, after = await _off_loop(len(old) + len(content), work)
     if data == old:
-        files[place.real] = Seen.whole(old)
+        files[place.real] = after
         return f"{place.shown} has this content already; not written."
-    await _commit(workspace, place, data, expected=digest(old))
-    files[place.real] = Seen.whole(data)
+    await _commit(workspace, place, data, expected=expected)
+    files[place.real] = after
     return f"Replaced {place.shown}: {_lines(content)}."
 
 
@@ -72,15 +80,21 @@ async def edit_in_place(
     seen = files.get(place.real)
     if seen is None:
         _unread(place, old)
-    _check(place, seen, old)
-    edited: Edited = await _off_loop(
-        len(old), lambda: edit_bytes(old, detect(old), old_string, new_string, replace_all=replace_all)
-    )
-    await _commit(workspace, place, edited.data, expected=digest(old))
-    files[place.real] = seen.edited(edited.data, edited.spans)
-    lines = ", ".join(map(str, edited.lines[:10])) + (", ..." if len(edited.lines) > 10 else "")
-    many = len(edited.lines) > 1
-    return f"Edited {place.shown}: {len(edited.lines)} replacement{'s, lines' if many else ', line'} {lines}."
+
+    def work(check: Callable[[], None]) -> tuple[Edited, str, Seen]:
+        _check(place, seen, old)
+        edited = edit_bytes(
+            old, detect(old), old_string, new_string, replace_all=replace_all, limit=max_bytes, check=check
+        )
+        check()
+        return edited, digest(old), seen.edited(edited.data, edited.spans)
+
+    edited, expected, after = await _off_loop(len(old) + len(old_string) + len(new_string), work)
+    await _commit(workspace, place, edited.data, expected=expected)
+    files[place.real] = after
+    count = len(edited.spans)
+    lines = ", ".join(map(str, edited.lines)) + (", ..." if count > len(edited.lines) else "")
+    return f"Edited {place.shown}: {count} replacement{'s, lines' if count > 1 else ', line'} {lines}."
 
 
 async def _create(workspace: Workspace, place: Place, files: dict[str, Seen], content: str) -> str:
@@ -132,8 +146,24 @@ def _check_all_seen(place: Place, seen: Seen | None, data: bytes) -> None:
     )
 
 
-async def _off_loop(size: int, work: Callable[[], T]) -> T:
-    return work() if size <= INLINE else await to_thread.run_sync(work)
+class _Stopped(Exception):
+    """The caller of `_off_loop` was cancelled. No one waits for the thread."""
+
+
+async def _off_loop(size: int, work: Callable[[Callable[[], None]], T]) -> T:
+    """Run `work` in a thread if the texts are large. It gets a function that raises once the caller is cancelled."""
+    if size <= INLINE:
+        return work(lambda: None)
+    stopped = threading.Event()
+
+    def check() -> None:
+        if stopped.is_set():
+            raise _Stopped
+
+    try:
+        return await to_thread.run_sync(work, check, abandon_on_cancel=True)
+    finally:
+        stopped.set()
 
 
 def _lines(content: str) -> str:

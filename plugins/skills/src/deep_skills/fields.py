@@ -232,12 +232,13 @@ def parse_leniently(text: str, first_line: int) -> tuple[Fields, int]:
             raise error from None
 
 
-_PLAIN = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s\"'\[\]{}|>&*!#%@`?-].*?)[ \t]*\r?$", re.M)
+# Possessive, and the blanks at the end are cut off later: nothing in a line is looked at twice.
+_PLAIN = re.compile(r"^([A-Za-z][\w-]*+):[ \t]++([^\s\"'\[\]{}|>&*!#%@`?-].*+)$", re.M)
 
 
 def _quoted(match: re.Match[str]) -> str:
     """Quote a top-level one-line value if it has a `: `."""
-    key, value = match[1], match[2]
+    key, value = match[1], match[2].removesuffix("\r").rstrip(" \t")
     if ": " not in value and not value.endswith(":"):
         return match[0]
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
