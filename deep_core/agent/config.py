@@ -100,14 +100,14 @@ class ModelSection(Documented):
 
 
 class ToolsPolicy(Documented):
-    """Which tools there are."""
+    """Which tools the agent has."""
 
     enabled: Annotated[bool, Narrows(never=True)] = True
     """False: no tool reaches the model."""
     allow_list: Annotated[list[str] | str | None, Narrows()] = None
     """Tool names, or one tool expression. None means all, an empty list none."""
     require_approval_by_default: Annotated[bool, Narrows(never=False)] = False
-    """True: every tool asks, but those that `interrupt_on` sets to false."""
+    """True: every tool asks, except those that `interrupt_on` sets to false."""
 
 
 class RuntimePolicy(Documented):
@@ -127,19 +127,19 @@ class AgentConfig(Documented):
     prompt: Prompt = Prompt()
     """The base prompt."""
     model: ModelSection = ModelSection()
-    """Which model answers; text is taken as `provider:model`."""
+    """Which model answers. A text is read as `provider:model`."""
     tools_policy: ToolsPolicy = ToolsPolicy()
-    """Which tools there are."""
+    """Which tools the agent has."""
     runtime_policy: RuntimePolicy = RuntimePolicy()
     """Where the agent works."""
     tool_filter: Annotated[str | None, Narrows()] = None
-    """A tool expression: only what it matches is shown, and only that is executed."""
+    """A tool expression: the model sees only the tools that it matches, and only these run."""
     interrupt_on: Annotated[dict[str, bool] | str | bool, Narrows(never=False)] = Field(default_factory=dict[str, bool])
-    """Tools that ask: name = true or false, or one tool expression; false un-asks all."""
+    """Tools that ask: name = true or false, or one tool expression. false: no call waits for approval."""
     approvers: list[str] = Field(default_factory=list[str])
     """Plugins whose capabilities may answer approval requests."""
     native_tools: list[str] = Field(default_factory=list[str])
-    """Kinds of provider-run tools that plugins may add, such as `web_search`. All others are refused."""
+    """Kinds of provider-run tools that plugins may add, such as `web_search`. The kernel refuses all others."""
 
     @property
     def instructions(self) -> str | None:
@@ -257,7 +257,7 @@ def _parse(data: Mapping[str, Any], sources: Mapping[str, str]) -> AgentConfig:
 def _explain(path: str, kind: str, message: str) -> str:
     for later, by in LATER.items():
         if path == later or path.startswith(later + "."):
-            return f"nothing installed honours this yet; it comes with {by}. Remove it."
+            return f"nothing installed honors this yet; it comes with {by}. Remove it."
     if kind == "extra_forbidden":
         parent, _, key = path.rpartition(".")
         model: Any = AgentConfig

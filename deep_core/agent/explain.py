@@ -63,7 +63,8 @@ class Explanation:
 
     Attributes:
         sections: the prompt's sections, in sending order.
-        tools: the offered tools. `approval` is `always`, `never` or `depends` (on the arguments).
+        tools: the offered tools. `approval` is `always`, `never`, `depends` (on the arguments) or `denied`: with
+            `interrupt_on=False` no call can wait for approval.
         history_processors: name, plugin and phase of each, in running order.
         capabilities: id and plugin of each, outermost first.
         contributions: hook, owner, plugin and item of each contribution that the owner of a hook collected.

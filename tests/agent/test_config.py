@@ -15,7 +15,7 @@ from tests.stubs import Call, ScriptedModel
 
 
 @pytest.mark.parametrize(
-    ("config", "honoured_by"),
+    ("config", "honored_by"),
     [
         ({"context": {"max_tokens": 3}}, "deep-summarization"),
         ({"loop": {"max_steps": 3}}, "agent runtime"),
@@ -29,8 +29,8 @@ from tests.stubs import Call, ScriptedModel
         ({"runtime_policy": {"sandbox_mode": "none"}}, "agent runtime"),
     ],
 )
-def test_a_field_that_nothing_honours_yet_is_refused_naming_what_will(config: dict[str, Any], honoured_by: str) -> None:
-    with pytest.raises(ConfigError, match=rf"nothing installed honours this yet.*{honoured_by}"):
+def test_a_field_that_nothing_honors_yet_is_refused_naming_what_will(config: dict[str, Any], honored_by: str) -> None:
+    with pytest.raises(ConfigError, match=rf"nothing installed honors this yet.*{honored_by}"):
         agent_of(config={"agent": config})
 
 

@@ -7,10 +7,11 @@ import json
 import pytest
 
 from deep_core import Kernel, PluginWarning, PromptSection, hookspec
+from tests.plugins.test_config import Project, project
 from tests.plugins.test_registry_owned_hooks import kernel_of, norway, travel
-from tests.plugins_by_hand import Site, site
+from tests.plugins_by_hand import Site, scripted, site
 
-__all__ = ["site"]
+__all__ = ["project", "site"]
 
 
 def test_explain_shows_what_plugins_contribute_to_plugins() -> None:
@@ -37,6 +38,14 @@ def test_explain_shows_no_contribution_of_a_plugin_that_was_left_out(site: Site)
         found = kernel.explain()
     assert found.contributions == ()
     assert [item["plugin"] for item in found.left_out] == ["norway"]
+
+
+def test_explain_says_that_a_call_which_no_person_can_approve_is_denied(project: Project) -> None:
+    project.file("[agent.interrupt_on]\nforecast = true")
+    kernel = project.kernel()
+    agent = kernel.create_agent(scripted(), interrupt_on=False)
+    shown = {tool.name: tool.approval for tool in kernel.explain(agent).tools}
+    assert shown == {"forecast": "denied", "launch": "never", "report": "never"}
 
 
 OWNER = """

@@ -159,8 +159,9 @@ class Policy:
     # -- what is decided -----------------------------------------------------------------------------------------
 
     def asks_statically(self, definition: ToolDefinition) -> str:
-        """`never`, `always`, or `depends` (on the call's arguments)."""
-        return self._facts(definition)[1]
+        """Return `never`, `always`, `depends` (on the arguments), or `denied`: it would ask, and no call can wait."""
+        how = self._facts(definition)[1]
+        return "denied" if how == "always" and not self.asks else how
 
     def _facts(self, definition: ToolDefinition) -> tuple[bool, str]:
         """Return whether the tool is shown, and how it asks. Caches the last definition of each name."""
@@ -218,7 +219,7 @@ class Policy:
         if isinstance(checked, Deny):
             return checked
         how = self.asks_statically(definition)
-        if how == "always":
+        if how in ("always", "denied"):
             return Ask(checked.reason)
         if how == "depends":
             for answer in (answer for answers in self._answers(self._stands_for(definition)) for answer in answers):

@@ -31,15 +31,15 @@ T = TypeVar("T")
 
 @dataclass(eq=False, repr=False)
 class ToolRules:
-    """What the configuration says of one plugin's tools.
+    """The configuration of one plugin's tools.
 
     Attributes:
-        label: the plugin as errors name it: `weather 0.1.0 (acme-weather)`.
-        prefix: put before every name, with an underscore.
-        offered: which are offered; None means all.
-        require_approval: which need approval; None means those that say so themselves.
-        defer: which are offered on demand, through tool search.
-        hidden: original names whose place another plugin's tool takes.
+        label: the plugin's name in errors, `weather 0.1.0 (acme-weather)`.
+        prefix: goes before every name, with an underscore.
+        offered: the tools that the model sees; None for all.
+        require_approval: the tools that ask; None for those whose author marked them.
+        defer: the tools that the model finds with tool search.
+        hidden: original names of tools that another plugin replaces.
     """
 
     label: str
@@ -50,21 +50,21 @@ class ToolRules:
     hidden: frozenset[str] = frozenset()
 
     def attribute(self, plugin: str, definition: ToolDefinition, *, searches: bool = False) -> ToolDefinition:
-        """The definition as the model and the policy see it, with the facts in its metadata."""
+        """Return the definition for the model and the policy, with the facts in its metadata."""
         metadata = definition.metadata or {}
         name = f"{self.prefix}_{definition.name}" if self.prefix else definition.name
         tags = ("read",) if searches else tags_of(definition)
         known = ToolFacts(name, definition.name, plugin, tags, searches=searches)
         unapproved = definition.kind == "unapproved"
-        # A tool that says that it executes commands has marked itself as much as one that says it needs approval. Only
-        # its author can say that it does not, in the same place: the option of `execute` in deep-filesystem is this.
+        # The tag `execute` asks as `requires_approval` does. Only the author can turn that off, with `asks` in the same
+        # metadata: deep-filesystem's option for `execute` does so.
         executes = "execute" in tags and metadata.get("asks") is not False
         rule = self.require_approval
         asks = rule is not False and (unapproved or executes or _holds(rule, known))
         return replace(
             definition,
             name=name,
-            # The policy gates at execution; `unapproved` would hand the call over before any rule is asked.
+            # The policy gates at execution; Pydantic AI would defer an `unapproved` call before any rule sees it.
             kind="function" if unapproved else definition.kind,
             defer_loading=definition.defer_loading or _holds(self.defer, known),
             metadata={**metadata, **known._replace(asks=asks).as_metadata()},
@@ -204,7 +204,7 @@ class PluginToolset(WrapperToolset[Any]):
         return out
 
     def offers(self, definition: ToolDefinition) -> bool:
-        """Whether the model is shown this tool of its own, as far as the plugin's settings say."""
+        """Whether the plugin's settings let the model see this tool."""
         known, offered = tool_facts(definition), self.rules.offered
         return known.original not in self.rules.hidden and (offered is None or offered.matches(known))
 
@@ -212,7 +212,7 @@ class PluginToolset(WrapperToolset[Any]):
         seen = self._seen.get(name)
         if seen is None or seen[0] != definition:
             attributed = self.rules.attribute(self.plugin, definition)
-            # Else both are stamped anew at each listing.
+            # Otherwise Pydantic AI sets both at each listing, on a copy.
             toolset, capability = attributed.toolset_id or self.wrapped.id, attributed.capability_id or "deep"
             attributed = replace(attributed, toolset_id=toolset, capability_id=capability)
             self._seen[name] = seen = (definition, attributed)
@@ -222,17 +222,17 @@ class PluginToolset(WrapperToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """Gate the call with the arguments that are about to be used, then make it under the author's name."""
-        # The definition as listed here, not as it comes back: something may have changed it on the way.
+        # The definition that this toolset listed: a capability may have changed the one that comes back.
         definition = calls_of(ctx).own.get(name) or next(d for _, d in self._seen.values() if d.name == name)
         admission = await self.policy.admit(ctx, definition, tool_args)
         if admission is not None:
             admission.used = True
         original = tool_facts(definition).original
-        named = tool.tool_def.name == ctx.tool_name == original  # as most are: nothing to put back
+        named = tool.tool_def.name == ctx.tool_name == original  # true for most tools
         inner = tool if named else replace(tool, tool_def=replace(tool.tool_def, name=original))
         own = ctx if named else replace(ctx, tool_name=original)
         if ctx.tool_call_approved and not (admission and admission.approved):
-            own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # nobody approved it: it is forged
+            own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # forged: no person approved it
         with self.tracer.step(self.plugin, "tool", name, ctx.tracer):
             return await self.wrapped.call_tool(original, tool_args, own, inner)
 
