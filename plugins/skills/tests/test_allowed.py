@@ -12,7 +12,7 @@ import deep_skills
 import deep_subagents
 import pytest
 from deep_skills import ActiveSkill
-from deep_skills.allowed import covers, narrowed
+from deep_skills.allowed import covers, narrow
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults
@@ -74,19 +74,19 @@ def test_what_an_entry_covers(entry: str, tool: str, args: dict[str, Any], cover
 
 @given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=20), st.sets(st.sampled_from(sorted(EXECUTE))))
 def test_a_skill_can_only_add_a_question(entries: list[str], command: str, tags: set[str]) -> None:
-    answer = narrowed(call("execute", frozenset(tags), command=command), [active(*entries)])
+    answer = narrow(call("execute", frozenset(tags), command=command), [active(*entries)])
     assert answer is None or isinstance(answer, Ask)
 
 
 def test_who_is_not_narrowed() -> None:
     write = call("write_file", path="x")
-    assert isinstance(narrowed(write, [active("Read")]), Ask)
-    assert narrowed(write, []) is None
-    assert narrowed(write, [active()]) is None
-    assert narrowed(write, [active("Read"), active()]) is None, "one in use has not said what it needs"
-    assert narrowed(write, [active("Read"), active("Write")]) is None
-    assert narrowed(write, [active("Read", narrows=False)]) is None
-    assert narrowed(call("grep", frozenset({"read"})), [active("Write")]) is None
+    assert isinstance(narrow(write, [active("Read")]), Ask)
+    assert narrow(write, []) is None
+    assert narrow(write, [active()]) is None
+    assert narrow(write, [active("Read"), active()]) is None, "one in use has not said what it needs"
+    assert narrow(write, [active("Read"), active("Write")]) is None
+    assert narrow(write, [active("Read", narrows=False)]) is None
+    assert narrow(call("grep", frozenset({"read"})), [active("Write")]) is None
 
 
 LOAD, WRITE = Call("load_skill", {"skill_name": "s"}), Call("write_file", {"path": "x", "content": "1"})

@@ -285,8 +285,8 @@ def test_no_bytes_crash_it_and_every_refusal_has_a_line(data: bytes) -> None:
         for strict in (False, True):
             record = read_record(content, "sk", strict=strict)
             assert isinstance(record, Record)
-            assert bool(record.name) is not any(fatal for _, _, fatal in record.said)
-            assert all(1 <= line <= content.count(b"\n") + content.count(b"\r") + 2 for line, _, _ in record.said)
+            assert bool(record.name) is not any(fatal for _, _, fatal in record.remarks)
+            assert all(1 <= line <= content.count(b"\n") + content.count(b"\r") + 2 for line, _, _ in record.remarks)
 
 
 def test_fields_are_given_as_they_are_written() -> None:

@@ -427,7 +427,7 @@ async def test_someone_who_takes_the_name_meanwhile_keeps_the_file(deps: Deps, r
         (root / "uploads/a.bin").write_bytes(b"theirs")
         yield b"y"
 
-    with pytest.raises(UploadError, match=r"uploads/a\.bin was written by another program meanwhile"):
+    with pytest.raises(UploadError, match=r"another program wrote uploads/a\.bin meanwhile"):
         await upload_file(deps, "a.bin", slow())
     assert (root / "uploads/a.bin").read_bytes() == b"theirs"
     assert [p.name for p in (root / "uploads").iterdir()] == ["a.bin"]

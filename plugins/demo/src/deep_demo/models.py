@@ -72,10 +72,12 @@ class DemoModel(FunctionModel):
                 f"the model demo:{self.model_name} answers with text, which this agent's output_type excludes: "
                 "add str to it, as in output_type=[str, …]"
             )
-        said = len(answer.text) + len(answer.thought)
-        said += sum(len(call.tool) + len(json.dumps(call.call.args)) for call in answer.calls)
-        sent = chars_sent(messages, info)
-        return answer, RequestUsage(input_tokens=-(-sent // CHARS_PER_TOKEN), output_tokens=-(-said // CHARS_PER_TOKEN))
+        output_chars = len(answer.text) + len(answer.thought)
+        output_chars += sum(len(call.tool) + len(json.dumps(call.call.args)) for call in answer.calls)
+        input_chars = chars_sent(messages, info)
+        return answer, RequestUsage(
+            input_tokens=-(-input_chars // CHARS_PER_TOKEN), output_tokens=-(-output_chars // CHARS_PER_TOKEN)
+        )
 
     def _respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         answer, usage = self._answer(messages, info)
@@ -121,6 +123,10 @@ class _Counted:
             self.response.finish_reason = "tool_call" if answer.calls else "stop"
             # StreamedResponse has no public way to set the usage; its subclasses set this field.
             self.response._usage = usage  # pyright: ignore[reportPrivateUsage]
+
+
+def _tokens(chars: int) -> int:
+    return -(-chars // CHARS_PER_TOKEN)  # rounded up
 
 
 def _items(answer: Answer) -> Iterator[Item]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .reading import TestRun
 
-__all__ = ["Readme", "changelog_edit", "free_name", "notes_page", "read_readme", "runnable", "ticked", "usage_page"]
+__all__ = ["Readme", "changelog_edit", "free_name", "notes_page", "read_readme", "runnable", "tick_edit", "usage_page"]
 
 _OPEN = re.compile(r"^- \[ \] (.+)$")
 _PAGE = re.compile(r"`([\w-]+(?:/[\w-]+)*\.md)`")
@@ -58,7 +58,7 @@ def runnable(command: str, names: Sequence[str]) -> bool:
     return match is not None and f"{match[1]}/" in names
 
 
-def ticked(item: str) -> tuple[str, str]:
+def tick_edit(item: str) -> tuple[str, str]:
     """The edit that ticks off an item: old and new text."""
     return f"- [ ] {item}", f"- [x] {item}"
 
@@ -77,14 +77,14 @@ def changelog_edit(lines: Sequence[str], entry: str) -> tuple[str, str] | None:
 
 def usage_page(readme: Readme, output: str) -> str:
     """A page that shows the README's command and its output."""
-    shown = [f"$ {readme.command}", *output.splitlines()]
-    return "\n".join([f"# Using {readme.title or 'it'}", "", readme.intro, "", "```", *shown, "```", ""])
+    lines = [f"$ {readme.command}", *output.splitlines()]
+    return "\n".join([f"# Using {readme.title or 'it'}", "", readme.intro, "", "```", *lines, "```", ""])
 
 
 def free_name(names: Sequence[str]) -> str | None:
     """A free name for the notes."""
-    taken = {name.lower() for name in names}
-    return next((name for name in ("NOTES.md", "NOTES-demo.md") if name.lower() not in taken), None)
+    used_names = {name.lower() for name in names}
+    return next((name for name in ("NOTES.md", "NOTES-demo.md") if name.lower() not in used_names), None)
 
 
 def notes_page(prompt: str, names: Sequence[str], paths: Sequence[str], readme: Readme, tests: TestRun | None) -> str:

@@ -13,9 +13,9 @@ __all__ = [
     "TestRun",
     "file_lines",
     "first_error_line",
-    "listed_names",
-    "listed_paths",
     "matches",
+    "names_in_listing",
+    "paths_in_listing",
     "read_test_run",
 ]
 
@@ -69,14 +69,14 @@ class TestRun:
         return f"{self.wrong} of {self.ran} tests fail: {', '.join(self.names) or 'unnamed'}"
 
 
-def listed_names(result: Result) -> list[str]:
+def names_in_listing(result: Result) -> list[str]:
     """The names listed by `ls`; directories end with `/`."""
     if not result.ok or result.text.endswith(" is empty."):
         return []
     return [_SIZE.sub("", line) for line in result.text.splitlines() if line and not _MORE.match(line)]
 
 
-def listed_paths(result: Result) -> list[str]:
+def paths_in_listing(result: Result) -> list[str]:
     """The paths listed by `glob`."""
     if not result.ok or result.text.startswith("No files match "):
         return []
@@ -94,8 +94,8 @@ def matches(result: Result) -> list[Match]:
     """The lines found by `grep` in the mode `content`."""
     if not result.ok or result.text.startswith("No matches for "):
         return []
-    found = (_MATCH.match(line) for line in result.text.splitlines())
-    return [Match(match[1], int(match[2]), match[3]) for match in found if match]
+    lines = (_MATCH.match(line) for line in result.text.splitlines())
+    return [Match(match[1], int(match[2]), match[3]) for match in lines if match]
 
 
 def read_test_run(result: Result) -> TestRun:

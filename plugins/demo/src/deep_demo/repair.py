@@ -31,10 +31,10 @@ class Repair:
 
 def find_repair(lines: Sequence[str]) -> Repair | None:
     """Find the edit for a file; None if the bug is not in it, or occurs more than once."""
-    found = [(number, line) for number, line in enumerate(lines, 1) if _FOUND.search(line)]
-    if len(found) != 1:
+    lines_with_bug = [(number, line) for number, line in enumerate(lines, 1) if _FOUND.search(line)]
+    if len(lines_with_bug) != 1:
         return None
-    number, line = found[0]
+    number, line = lines_with_bug[0]
     # Use the project's exact rounding if it has one; else the nearest cent.
     exact = any(text.startswith("def round_cents(amount: Decimal)") for text in lines)
     new = _FOUND.sub(r"round_cents(Decimal(\1) * 100)" if exact else r"round(float(\1) * 100)", line)

@@ -22,15 +22,15 @@ def sample_project() -> Traversable:
     Raises:
         FileNotFoundError: it is in neither place, so the installation is incomplete.
     """
-    packaged = files("deep_demo").joinpath("sample")
-    if packaged.joinpath("README.md").is_file():
-        return packaged
+    package_data = files("deep_demo").joinpath("sample")
+    if package_data.joinpath("README.md").is_file():
+        return package_data
     # plugins/demo/src/deep_demo/sample_files.py: the checkout is four directories up.
     original = Path(__file__).resolve().parents[4] / "examples" / "sample-project"
     if (original / "README.md").is_file():
         return original
     raise FileNotFoundError(
-        f"deep-demo's sample project is neither at {packaged} nor at {original}; "
+        f"deep-demo's sample project is neither at {package_data} nor at {original}; "
         "reinstall deep-demo: pip install --force-reinstall --no-deps deep-demo"
     )
 

@@ -10,9 +10,9 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from .papers import Readme, changelog_edit, free_name, notes_page, read_readme, runnable, ticked, usage_page
+from .papers import Readme, changelog_edit, free_name, notes_page, read_readme, runnable, tick_edit, usage_page
 from .player import Step, Steps
-from .reading import TestRun, file_lines, first_error_line, listed_names, listed_paths, matches, read_test_run
+from .reading import TestRun, file_lines, first_error_line, matches, names_in_listing, paths_in_listing, read_test_run
 from .repair import PATTERN, WHAT, Repair, find_repair
 from .transcript import Call, Result, Transcript
 
@@ -51,15 +51,15 @@ def tour(transcript: Transcript) -> Steps:
 class _Tour:
     transcript: Transcript
     statuses: dict[str, str] = field(default_factory=lambda: dict.fromkeys(PLAN, "pending"))
-    done: list[str] = field(default_factory=list[str])
-    not_done: list[str] = field(default_factory=list[str])
+    successes: list[str] = field(default_factory=list[str])
+    failures: list[str] = field(default_factory=list[str])
     names: list[str] = field(default_factory=list[str])
     paths: list[str] = field(default_factory=list[str])
     readme: Readme = field(default_factory=Readme)
     before: TestRun | None = None
     after: TestRun | None = None
-    fixed: str = ""
-    written: list[str] = field(default_factory=list[str])
+    fixed_path: str = ""
+    written_paths: list[str] = field(default_factory=list[str])
     plan_changed: bool = False
     plan_refused: bool = False
 
@@ -72,7 +72,7 @@ class _Tour:
         well = yield from self._fix()
         self._phase(WRITE, over=FIX, well=well)
         yield from self._write_down()
-        self._phase(CHECK, over=WRITE, well=bool(self.written))
+        self._phase(CHECK, over=WRITE, well=bool(self.written_paths))
         well = yield from self._check()
         yield from self._tick()
         self.statuses[CHECK] = "completed" if well else "blocked"
@@ -81,14 +81,14 @@ class _Tour:
         return self._report()
 
     def _look(self) -> Part[None]:
-        listing, found = yield from self._ask(
+        listing, search = yield from self._ask(
             "First I look around.",
             Call("ls", {"path": "."}),
             Call("glob", {"pattern": "**/*.py"}),
         )
-        self.names, self.paths = listed_names(listing), listed_paths(found)
+        self.names, self.paths = names_in_listing(listing), paths_in_listing(search)
         self._note(listing, "ls", "list the folder")
-        self._note(found, "glob", "find Python files")
+        self._note(search, "glob", "find Python files")
         name = next((name for name in self.names if name.lower() in ("readme.md", "readme", "readme.txt")), None)
         if name is not None:
             lines = yield from self._read(name, "The README should say what this is and what to do.")
@@ -97,24 +97,24 @@ class _Tour:
             what = f"{_many(len(self.names), 'entry', 'entries')} here, {_many(len(self.paths), 'Python file')} below"
             title = f" README: {self.readme.title}." if self.readme.title else ""
             todo = f" {_many(len(self.readme.open_items), 'open item')} in its list." if self.readme.open_items else ""
-            self.done.append(f"Looked around: {what}.{title}{todo}")
+            self.successes.append(f"Looked around: {what}.{title}{todo}")
 
     def _fix(self) -> Part[bool]:
         if self._has_tests():
             self.before = yield from self._test("The tests will tell what is wrong.")
             if self.before is not None:
                 detail = f" ({self.before.detail})" if self.before.wrong and self.before.detail else ""
-                self.done.append(f"Ran the tests: {self.before}{detail}.")
+                self.successes.append(f"Ran the tests: {self.before}{detail}.")
         searched, path = yield from self._suspect()
         if path is None:
             if self.before is not None and self.before.wrong:
-                self.not_done.append("The tests fail for a reason unknown to this script.")
+                self.failures.append("The tests fail for a reason unknown to this script.")
                 return False
             return searched
         lines = yield from self._read(path, f"{path} looks wrong; I read it before I change it.")
         repair = find_repair(lines) if lines else None
         if repair is None:
-            self.not_done.append(f"{path} was not fixed: the line could not be read, or occurs more than once.")
+            self.failures.append(f"{path} was not fixed: the line could not be read, or occurs more than once.")
             return False
         return (yield from self._apply(path, repair))
 
@@ -122,19 +122,19 @@ class _Tour:
         thought = f"Line {repair.line} truncates the cents. It should round."
         result = yield from self._edit(path, repair.old, repair.new, thought)
         if result.ok:
-            self.fixed = path
-            self.done.append(f"Fixed {path}, line {repair.line}: {repair.old.strip()} -> {repair.new.strip()}")
+            self.fixed_path = path
+            self.successes.append(f"Fixed {path}, line {repair.line}: {repair.old.strip()} -> {repair.new.strip()}")
         else:
             self._note(result, "edit_file", f"fix {path}")
         return result.ok
 
     def _write_down(self) -> Part[None]:
-        if self.fixed:
+        if self.fixed_path:
             yield from self._change_changelog()
         page = next((path for path in self.readme.pages if path not in self.paths), None)
         if page is not None and self.readme.command:
             yield from self._write_usage(page)
-        elif not self.fixed:
+        elif not self.fixed_path:
             yield from self._write_notes()
 
     def _change_changelog(self) -> Part[None]:
@@ -144,12 +144,12 @@ class _Tour:
         lines = yield from self._read(name, "The fix belongs in the changelog.")
         edit = changelog_edit(lines or [], WHAT)
         if edit is None:
-            self.not_done.append(f"{name} has no unreleased section, so nothing was added.")
+            self.failures.append(f"{name} has no unreleased section, so nothing was added.")
             return
         result = yield from self._edit(name, *edit, "A line in the unreleased section.")
         if result.ok:
-            self.written.append(name)
-            self.done.append(f"Added a line to {name}.")
+            self.written_paths.append(name)
+            self.successes.append(f"Added a line to {name}.")
         else:
             self._note(result, "edit_file", f"add a line to {name}")
 
@@ -171,7 +171,7 @@ class _Tour:
             return
         name = free_name(self.names)
         if name is None:
-            self.not_done.append("No notes were written: NOTES.md and NOTES-demo.md exist.")
+            self.failures.append("No notes were written: NOTES.md and NOTES-demo.md exist.")
             return
         content = notes_page(self.transcript.prompt, self.names, self.paths, self.readme, self.before)
         yield from self._create(name, content, "What I saw goes into a new file.")
@@ -179,32 +179,32 @@ class _Tour:
     def _tick(self) -> Part[None]:
         """Tick off what was done and checked in the README, and nothing else."""
         for item in self.readme.open_items:
-            if not self._settled(item):
+            if not self._is_done(item):
                 continue
-            old, new = ticked(item)
+            old, new = tick_edit(item)
             result = yield from self._edit(self.readme.name, old, new, "This item is done.")
             if result.ok:
-                self.done.append(f"Ticked off in {self.readme.name}: {item}")
+                self.successes.append(f"Ticked off in {self.readme.name}: {item}")
             else:
                 self._note(result, "edit_file", f"tick off an item in {self.readme.name}")
 
-    def _settled(self, item: str) -> bool:
+    def _is_done(self, item: str) -> bool:
         if "`" in item:
-            return any(f"`{path}`" in item for path in self.written)
+            return any(f"`{path}`" in item for path in self.written_paths)
         # The item without a file is about the bug itself; only the tests show that it is fixed.
-        return "cent" in item and bool(self.fixed) and self.after is not None and self.after.passed
+        return "cent" in item and bool(self.fixed_path) and self.after is not None and self.after.passed
 
     def _check(self) -> Part[bool]:
-        if self.fixed and self._has_tests():
+        if self.fixed_path and self._has_tests():
             self.after = yield from self._test("Now the tests once more.")
             if self.after is not None:
-                self.done.append(f"Ran the tests again: {self.after}.")
+                self.successes.append(f"Ran the tests again: {self.after}.")
             return self.after is not None and self.after.passed
-        well = bool(self.written)
-        for path in self.written:
+        well = bool(self.written_paths)
+        for path in self.written_paths:
             lines = yield from self._read(path, f"I read {path} back.")
             if lines is not None:
-                self.done.append(f"Read {path} back: {len(lines)} lines.")
+                self.successes.append(f"Read {path} back: {len(lines)} lines.")
             well = well and lines is not None
         return well
 
@@ -254,24 +254,24 @@ class _Tour:
     def _create(self, path: str, content: str, thought: str, *, whole: bool = True) -> Part[None]:
         (result,) = yield from self._ask(thought, Call("write_file", {"path": path, "content": content}))
         if result.ok and whole:
-            self.written.append(path)
-            self.done.append(f"Wrote {path}.")
+            self.written_paths.append(path)
+            self.successes.append(f"Wrote {path}.")
         elif result.ok:
-            self.done.append(f"Wrote {path}, without the command's output.")
+            self.successes.append(f"Wrote {path}, without the command's output.")
         self._note(result, "write_file", f"write {path}")
 
     def _ask(self, thought: str, *calls: Call) -> Part[list[Result]]:
         """Make the calls whose tools are available, and update the plan."""
-        offered = [call for call in calls if call.tool in self.transcript.tools]
+        possible = [call for call in calls if call.tool in self.transcript.tools]
         plan = self._plan_call()
-        sent = [*([plan] if plan is not None else []), *offered]
-        if not sent:
+        step_calls = [*([plan] if plan is not None else []), *possible]
+        if not step_calls:
             return [Result("missing")] * len(calls)
-        results = yield Step(thought, tuple(sent))
+        results = yield Step(thought, tuple(step_calls))
         if plan is not None:
-            self._planned(results.pop(0))
+            self._after_plan(results.pop(0))
         answers = iter(results)
-        return [next(answers) if call in offered else Result("missing") for call in calls]
+        return [next(answers) if call in possible else Result("missing") for call in calls]
 
     # -- the plan and the report ---------------------------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class _Tour:
         ]
         return Call("write_todos", {"todos": todos})
 
-    def _planned(self, result: Result) -> None:
+    def _after_plan(self, result: Result) -> None:
         if not result.ok:
             self.plan_refused = True
             self._note(result, "write_todos", "keep the plan")
@@ -303,17 +303,17 @@ class _Tour:
         if result.outcome == "denied" and result.text:
             why = f"was denied ({_short(result.text)})"
         line = f"Could not {purpose}: {tool} {why}."
-        if line not in self.not_done:
-            self.not_done.append(line)
+        if line not in self.failures:
+            self.failures.append(line)
 
     def _report(self) -> str:
-        parts = [_bullets("What I did", self.done)] if self.done else ["I could not do anything here."]
-        if self.not_done:
-            parts.append(_bullets("What I could not do", self.not_done))
+        parts = [_bullets("What I did", self.successes)] if self.successes else ["I could not do anything here."]
+        if self.failures:
+            parts.append(_bullets("What I could not do", self.failures))
         if not FILE_TOOLS & self.transcript.tools.keys():
-            offered = ", ".join(sorted(self.transcript.tools)) or "none"
+            names = ", ".join(sorted(self.transcript.tools)) or "none"
             parts.append(
-                f"There are no file tools (available: {offered}). The plugin deep-filesystem has them; "
+                f"There are no file tools (available: {names}). The plugin deep-filesystem has them; "
                 "`deep plugins list` shows the installed plugins."
             )
         return "\n\n".join([*parts, "(demo:tour is a script; the tools and the files are real.)"])

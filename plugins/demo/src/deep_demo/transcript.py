@@ -90,7 +90,7 @@ class Transcript:
                     if match := _ID.match(part.tool_call_id):
                         since = max(since, int(match[1]))
                 elif isinstance(part, ToolReturnPart):
-                    results[part.tool_call_id] = Result(part.outcome, _returned(part))
+                    results[part.tool_call_id] = Result(part.outcome, _return_text(part))
         tools = {tool_facts(tool).original: tool.name for tool in info.function_tools}
         return cls(prompt, since or before + 1, tools, calls, results)
 
@@ -121,7 +121,7 @@ def chars_sent(messages: Sequence[ModelMessage], info: AgentInfo) -> int:
     return size
 
 
-def _returned(part: ToolReturnPart) -> str:
+def _return_text(part: ToolReturnPart) -> str:
     content: object = part.content
     return content if isinstance(content, str) else part.model_response_str()
 

@@ -17,7 +17,7 @@ from deep_core import STANDARD_TAGS, Ask, ToolCall
 if TYPE_CHECKING:
     from .active import ActiveSkill
 
-__all__ = ["covers", "narrowed"]
+__all__ = ["covers", "narrow"]
 
 CHANGING = {*STANDARD_TAGS, "subagent"} - {"read"}
 """Tags of tools that change something. Others (read, and notes such as todos) never ask. Delegation counts as what
@@ -43,7 +43,7 @@ _COMPOUND = re.compile(r"[;&|<>`\n\r]|\$\(|\$\{")
 """Shell syntax that combines commands, or redirects output."""
 
 
-def narrowed(call: ToolCall, active: Iterable[ActiveSkill]) -> Ask | None:
+def narrow(call: ToolCall, active: Iterable[ActiveSkill]) -> Ask | None:
     """Apply the skills in use to a call: ask the user, or nothing.
 
     Nothing if the call changes nothing, if no skill is in use, or if a skill in use has no list: it
@@ -86,9 +86,9 @@ def _argument(pattern: str, args: Mapping[str, object]) -> bool:
 
 
 def _command(pattern: str, command: str) -> bool:
-    given, wanted = " ".join(command.split()), " ".join(pattern.split())
+    command_words, pattern_words = " ".join(command.split()), " ".join(pattern.split())
     for end in (":*", " *"):
-        if wanted.endswith(end):
-            prefix = wanted.removesuffix(end)
-            return bool(prefix) and (given == prefix or given.startswith(prefix + " "))
-    return given == wanted
+        if pattern_words.endswith(end):
+            prefix = pattern_words.removesuffix(end)
+            return bool(prefix) and (command_words == prefix or command_words.startswith(prefix + " "))
+    return command_words == pattern_words

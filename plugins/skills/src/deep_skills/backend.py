@@ -56,7 +56,7 @@ class BackendLoader:
         for entry in folders[:MOST_SKILLS]:
             file = posixpath.join(entry.path, "SKILL.md")
             record = await self._record(workspace, entry, file, problems)
-            problems += [Problem(file, *said) for said in record.said]
+            problems += [Problem(file, *remark) for remark in record.remarks]
             if not record.name:
                 continue
             if record.name in skills:
@@ -77,7 +77,7 @@ class BackendLoader:
 
     async def _record(self, workspace: Workspace, entry: FileEntry, file: str, problems: list[Problem]) -> Record:
         try:
-            await _contained(workspace, entry.path, file)
+            await _check_inside(workspace, entry.path, file)
             return read_record(await self._head(workspace, file), entry.name, strict=self._strict)
         except (FileNotFoundError, NotADirectoryError):
             return Record()
@@ -119,7 +119,7 @@ class BackendLoader:
     async def _bytes(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
         folder = await self._folder(ctx, name)
         file = posixpath.join(folder, path)
-        await _contained(ctx.workspace, folder, file)
+        await _check_inside(ctx.workspace, folder, file)
         status = await ctx.workspace.stat(file)
         if status.is_dir:
             raise IsADirectoryError(f"{path} is a folder")
@@ -149,7 +149,7 @@ class BackendLoader:
         raise KeyError(name)
 
 
-async def _contained(workspace: Workspace, folder: str, file: str) -> None:
+async def _check_inside(workspace: Workspace, folder: str, file: str) -> None:
     """Raise if a link leads from the file out of the skill's folder."""
     real, root = await workspace.realpath(file), await workspace.realpath(folder)
     if not real.startswith(root.rstrip("/") + "/"):

@@ -13,7 +13,7 @@ from deep_core import SkillMeta
 
 from .catalog import catalog_text
 from .directories import DirectoryLoader
-from .discovery import FILE_NAMES, Found, find_skills
+from .discovery import FILE_NAMES, LocatedSkill, find_skills
 from .fields import Value, parse_leniently
 from .index import SkillIndex
 from .options import SkillsOptions
@@ -92,7 +92,7 @@ def discover_skills(directories: Directories, backend: None = None) -> list[Skil
     if backend is not None:
         raise TypeError("discover_skills reads this machine's directories; for a backend: deep_skills.backend_loader")
     scan = find_skills(_roots(directories), "project", strict=False, index=SkillIndex())
-    return [_skill(found) for found in scan.skills]
+    return [_skill(skill) for skill in scan.skills]
 
 
 def check_skills(directories: Directories, *, strict: bool = False) -> list[Problem]:
@@ -105,8 +105,8 @@ def check_skills(directories: Directories, *, strict: bool = False) -> list[Prob
     return list(find_skills(_roots(directories), "project", strict=strict, index=SkillIndex()).problems)
 
 
-def _skill(found: Found) -> Skill:
-    meta = found.meta
+def _skill(location: LocatedSkill) -> Skill:
+    meta = location.meta
     skill = Skill(
         name=meta.name,
         description=meta.description,
@@ -116,7 +116,7 @@ def _skill(found: Found) -> Skill:
         author=meta.metadata.get("author", ""),
         frontmatter_loaded=True,
     )
-    resources = list_resources(found.folder)
+    resources = list_resources(location.folder)
     if resources:
         skill["resources"] = resources
     return skill
@@ -189,9 +189,9 @@ class _GivenSkills:
 
     async def read(self, ctx: RunContext[Any], name: str) -> str:
         skill = self._skills[name]
-        given = skill.get("instructions")
-        if given is not None:
-            return given
+        instructions = skill.get("instructions")
+        if instructions is not None:
+            return instructions
         folder = skill.get("path")
         if not folder:
             raise ValueError(f"skill {name!r} has neither instructions nor a path")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from deep_core import SkillMeta
 
-from .library import Offered, View
+from .library import SkillChoice, View
 from .problem import Problem, one_line
 
 __all__ = ["catalog_text", "list_text", "matching"]
@@ -25,14 +25,14 @@ def catalog_text(skills: Sequence[SkillMeta], limit: int) -> str | None:
     if not skills:
         return None
     head = "Skills. Before a task that one of them is for, load it:"
-    return _fitted(head, [(_line(meta), meta) for meta in skills], limit, "{} more: find them with list_skills(query)")
+    return _fit(head, [(_line(meta), meta) for meta in skills], limit, "{} more: find them with list_skills(query)")
 
 
 def _line(meta: SkillMeta, about: str = "") -> str:
     return f"- {one_line(meta.name, NAME_CHARS)}{about}: "
 
 
-def _fitted(head: str, skills: Sequence[tuple[str, SkillMeta]], limit: int, more: str) -> str:
+def _fit(head: str, skills: Sequence[tuple[str, SkillMeta]], limit: int, more: str) -> str:
     """Put one line per skill after the head: with descriptions as long as all fit, else as many skills as fit."""
     room = limit - len(head)
     texts = [one_line(meta.description, LONGEST) for _, meta in skills]
@@ -42,16 +42,16 @@ def _fitted(head: str, skills: Sequence[tuple[str, SkillMeta]], limit: int, more
         return sum(len(start) + 1 + min(len(text), most) for start, text in zip(starts, texts, strict=True))
 
     if size(LONGEST) <= room:
-        return _joined(head, starts, texts, LONGEST)
+        return _join(head, starts, texts, LONGEST)
     if size(SHORTEST) <= room:
-        return _joined(head, starts, texts, _longest(size, room))
+        return _join(head, starts, texts, _longest(size, room))
     room -= len(more) + 8
     count = 0
     while room > 0 and count < len(texts):
         room -= len(starts[count]) + 1 + min(len(texts[count]), SHORTEST)
         count += room >= 0
     tail = more.format(len(texts) - count)
-    return _joined(head, starts[:count], texts[:count], SHORTEST) + f"\n{tail}"
+    return _join(head, starts[:count], texts[:count], SHORTEST) + f"\n{tail}"
 
 
 def _longest(size: Callable[[int], int], room: int) -> int:
@@ -62,11 +62,11 @@ def _longest(size: Callable[[int], int], room: int) -> int:
     return low
 
 
-def _joined(head: str, starts: Sequence[str], texts: Sequence[str], most: int) -> str:
+def _join(head: str, starts: Sequence[str], texts: Sequence[str], most: int) -> str:
     return "\n".join([head, *(start + one_line(text, most) for start, text in zip(starts, texts, strict=True))])
 
 
-def matching(view: View, query: str) -> list[Offered]:
+def matching(view: View, query: str) -> list[SkillChoice]:
     """Find the skills with every word of the query in name or description, else those with any.
 
     A word in the name counts more. An empty query matches all, in the catalog's order.
@@ -74,36 +74,37 @@ def matching(view: View, query: str) -> list[Offered]:
     words = query.casefold().split()
     if not words:
         return list(view.skills.values())
-    scored: list[tuple[int, int, str, Offered]] = []
-    for offered in view.skills.values():
-        name, text = offered.meta.name.casefold(), offered.meta.description.casefold()
+    matches: list[tuple[int, int, str, SkillChoice]] = []
+    for choice in view.skills.values():
+        name, text = choice.meta.name.casefold(), choice.meta.description.casefold()
         hits = sum(word in name or word in text for word in words)
         if hits:
-            scored.append((-hits, -sum(word in name for word in words), name, offered))
-    scored.sort(key=lambda entry: entry[:3])
-    full = [entry for entry in scored if entry[0] == -len(words)]
-    return [entry[3] for entry in full or scored]
+            matches.append((-hits, -sum(word in name for word in words), name, choice))
+    matches.sort(key=lambda entry: entry[:3])
+    full = [entry for entry in matches if entry[0] == -len(words)]
+    return [entry[3] for entry in full or matches]
 
 
 def list_text(view: View, query: str, limit: int) -> str:
     """Format the answer of `list_skills` in at most `limit` characters. A list of all skills includes the problems."""
-    found = matching(view, query)
+    matches = matching(view, query)
     problems = _problem_lines(view.problems, limit // PROBLEM_SHARE) if not query.strip() else []
     below = "\n".join(["", *problems]) if problems else ""
-    if not found:
-        said = f"No skill matches {one_line(query, 80)!r} ({len(view.skills)} skills)." if view.skills else "No skills."
-        return said + below
-    head = f"{len(found)} skill{'s' * (len(found) != 1)}:"
-    lines = [(_line(offered.meta, _about(offered)), offered.meta) for offered in found]
-    return _fitted(head, lines, limit - len(below), "{} more: give (other) words as query") + below
+    if not matches:
+        if not view.skills:
+            return f"No skills.{below}"
+        return f"No skill matches {one_line(query, 80)!r} ({len(view.skills)} skills).{below}"
+    head = f"{len(matches)} skill{'s' * (len(matches) != 1)}:"
+    lines = [(_line(choice.meta, _about(choice)), choice.meta) for choice in matches]
+    return _fit(head, lines, limit - len(below), "{} more: give (other) words as query") + below
 
 
-def _about(offered: Offered) -> str:
-    source = one_line(offered.meta.source, 20)
-    if not offered.shadows:
+def _about(choice: SkillChoice) -> str:
+    source = one_line(choice.meta.source, 20)
+    if not choice.shadows:
         return f" ({source})"
-    shadowed = ", ".join(f"{one_line(meta.source, 20)} {one_line(meta.path, 160)}" for meta in offered.shadows[:2])
-    return f" ({source}, replaces {shadowed})"
+    others = ", ".join(f"{one_line(meta.source, 20)} {one_line(meta.path, 160)}" for meta in choice.shadows[:2])
+    return f" ({source}, replaces {others})"
 
 
 def _problem_lines(problems: Sequence[Problem], limit: int) -> list[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from deep_core import SkillMeta
 
-    from .discovery import Found, Scan
+    from .discovery import LocatedSkill, Scan
     from .loader_kinds import Listing
     from .problem import Problem
 
@@ -77,7 +77,7 @@ class DirectoryLoader:
         if not self._is_anything_there():
             return Listing(problems=tuple(self._trouble()))
         scan = await to_thread.run_sync(self.scan)
-        return Listing(tuple(found.meta for found in scan.skills), (*self._trouble(), *scan.problems))
+        return Listing(tuple(skill.meta for skill in scan.skills), (*self._trouble(), *scan.problems))
 
     async def read(self, ctx: RunContext[Any], name: str) -> str:
         """Read the instructions of a skill.
@@ -93,12 +93,12 @@ class DirectoryLoader:
         from .record import body_of
         from .resources import read_resource
 
-        found = self._find(name)
-        data = read_resource(found.folder, os.path.relpath(found.file, found.folder))
+        skill = self._find(name)
+        data = read_resource(skill.folder, os.path.relpath(skill.file, skill.folder))
         try:
             return body_of(data.decode("utf-8", errors="replace"), strict=self._strict)
         except BadSkill as error:
-            raise ValueError(str(Problem(found.file, error.line, error.reason))) from error
+            raise ValueError(str(Problem(skill.file, error.line, error.reason))) from error
 
     async def resource(self, ctx: RunContext[Any], name: str, path: str) -> bytes:
         """Read a file of the skill. See `read_resource`; raises KeyError for an unknown skill."""
@@ -112,10 +112,10 @@ class DirectoryLoader:
 
         return await to_thread.run_sync(lambda: list_resources(self._find(name).folder))
 
-    def _find(self, name: str) -> Found:
-        for found in self.scan().skills:
-            if found.meta.name == name:
-                return found
+    def _find(self, name: str) -> LocatedSkill:
+        for skill in self.scan().skills:
+            if skill.meta.name == name:
+                return skill
         raise KeyError(name)
 
 

@@ -15,7 +15,7 @@ from .reading import TooLong, read_head
 from .record import Record, read_record
 from .roots import Root
 
-__all__ = ["Found", "Scan", "find_skills"]
+__all__ = ["LocatedSkill", "Scan", "find_skills"]
 
 MOST_DEPTH = 4
 """Maximum folders between a searched directory and a skill: enough to sort skills by team and topic."""
@@ -27,7 +27,7 @@ FILE_NAMES = ("SKILL.md", "skill.md")
 
 
 @dataclass(frozen=True)
-class Found:
+class LocatedSkill:
     """A skill and its folder, resolved."""
 
     meta: SkillMeta
@@ -39,7 +39,7 @@ class Found:
 class Scan:
     """The result of a search."""
 
-    skills: tuple[Found, ...] = ()
+    skills: tuple[LocatedSkill, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -55,7 +55,7 @@ def find_skills(roots: Sequence[Root], source: str, *, strict: bool, index: Skil
         strict: see `read_record`.
         index: avoids reading unchanged files.
     """
-    names: dict[str, Found] = {}
+    names: dict[str, LocatedSkill] = {}
     folders: set[str] = set()
     problems: list[Problem] = []
     for root in roots:
@@ -67,12 +67,12 @@ def find_skills(roots: Sequence[Root], source: str, *, strict: bool, index: Skil
             record = search.record(place)
             if record is None:
                 continue
-            problems += [Problem(place.file, *said) for said in record.said]
+            problems += [Problem(place.file, *remark) for remark in record.remarks]
             if not record.name:
                 continue
-            found = Found(_meta(record, source, place), place.folder, place.file)
-            first = names.setdefault(record.name, found)
-            if first is not found:
+            skill = LocatedSkill(_meta(record, source, place), place.folder, place.file)
+            first = names.setdefault(record.name, skill)
+            if first is not skill:
                 problems.append(Problem(place.file, 0, f"the name {record.name!r} is that of {first.file}", True))
         search.finish()
         problems += search.problems
@@ -107,13 +107,13 @@ class _Search:
     strict: bool
     index: SkillIndex
     problems: list[Problem] = field(default_factory=list[Problem])
-    found: dict[str, tuple[Stamp, Record]] = field(default_factory=dict[str, tuple[Stamp, Record]])
-    looked: int = 0
+    new_records: dict[str, tuple[Stamp, Record]] = field(default_factory=dict[str, tuple[Stamp, Record]])
+    folder_count: int = 0
 
     def __post_init__(self) -> None:
         self.top = os.path.realpath(os.path.expanduser(self.root.path))
         self.within = os.path.realpath(self.root.within) if self.root.within is not None else self.top
-        self.known = self.index.known(self.top, strict=self.strict)
+        self.records = self.index.records(self.top, strict=self.strict)
 
     def places(self) -> Iterator[_Place]:
         """Every skill file, by folder name."""
@@ -122,9 +122,9 @@ class _Search:
         yield from self._folder(self.top, os.path.basename(self.top), 0)
 
     def _folder(self, path: str, name: str, depth: int, *, linked: bool = False) -> Iterator[_Place]:
-        self.looked += 1
-        if self.looked > MOST_FOLDERS:
-            if self.looked == MOST_FOLDERS + 1:
+        self.folder_count += 1
+        if self.folder_count > MOST_FOLDERS:
+            if self.folder_count == MOST_FOLDERS + 1:
                 text = f"more than {MOST_FOLDERS} folders; the others were not searched"
                 self.problems.append(Problem(self.top, 0, text, True))
             return
@@ -137,8 +137,8 @@ class _Search:
             self._cannot(path, error)
             return
         try:
-            with os.scandir(path) as listed:
-                entries = sorted(listed, key=lambda entry: entry.name)
+            with os.scandir(path) as iterator:
+                entries = sorted(iterator, key=lambda entry: entry.name)
             lower = [entry.stat(follow_symlinks=False) for entry in entries if entry.name == FILE_NAMES[1]]
         except OSError as error:
             self._cannot(path, error)
@@ -188,22 +188,22 @@ class _Search:
 
     def record(self, place: _Place) -> Record | None:
         """Return the file's record: from the index if unchanged, else from its frontmatter."""
-        stamp, record = self.known.get(place.file, (None, None))
+        stamp, record = self.records.get(place.file, (None, None))
         if stamp != place.stamp or record is None:
             try:
                 record = read_record(read_head(place.file, strict=self.strict), place.name, strict=self.strict)
             except TooLong as error:
-                record = Record(said=((1, str(error), True),))
+                record = Record(remarks=((1, str(error), True),))
             except OSError as error:
                 self._cannot(place.file, error)
                 return None
-        self.found[place.file] = place.stamp, record
+        self.new_records[place.file] = place.stamp, record
         return record
 
     def finish(self) -> None:
         """Store the results for the next search."""
-        if self.found or self.known:
-            self.index.keep(self.top, self.found, strict=self.strict)
+        if self.new_records or self.records:
+            self.index.keep(self.top, self.new_records, strict=self.strict)
 
     def _cannot(self, path: str, error: Exception) -> None:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

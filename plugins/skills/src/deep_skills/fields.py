@@ -94,22 +94,22 @@ def parse_fields(text: str, first_line: int, *, strict: bool = False) -> Fields:
         events: Iterator[Any] = cast("Any", yaml).parse(text.translate(_BREAKS), Loader=loader)
         return _Reader(first_line, () if strict else NULLS).read(events)
     except yaml.YAMLError as error:
-        line, reason = _explained(error, text)
+        line, reason = _explain(error, text)
         raise BadSkill(first_line + line, f"the frontmatter is not YAML: {reason}") from error
     except (UnicodeError, RecursionError) as error:
         raise BadSkill(first_line, f"the frontmatter is not YAML: {type(error).__name__}") from error
 
 
-def _explained(error: Any, text: str) -> tuple[int, str]:
+def _explain(error: Any, text: str) -> tuple[int, str]:
     """Return (lines after the first, the problem), without the file's text."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is not None:
-        said = getattr(error, "problem", None) or getattr(error, "context", None) or "not readable"
+        problem = getattr(error, "problem", None) or getattr(error, "context", None) or "not readable"
         # The end of an unclosed quote is unknown: report its beginning.
-        begun = getattr(error, "context_mark", None)
-        if begun is not None and "quoted scalar" in str(getattr(error, "context", "")):
-            mark = begun
-        return mark.line, one_line(str(said))
+        context_mark = getattr(error, "context_mark", None)
+        if context_mark is not None and "quoted scalar" in str(getattr(error, "context", "")):
+            mark = context_mark
+        return mark.line, one_line(str(problem))
     position = getattr(error, "position", 0)  # a ReaderError
     return text.count("\n", 0, position), "a control character in it"
 
@@ -141,11 +141,11 @@ class _Reader:
                 self._note(event, line)
                 if len(self.open) >= MOST_DEPTH:
                     raise BadSkill(line, f"the frontmatter is nested more than {MOST_DEPTH} deep")
-                made: list[Value] | dict[str, Value] = [] if isinstance(event, yaml.SequenceStartEvent) else {}
-                self.open.append(_Open(made, event.anchor))
+                container: list[Value] | dict[str, Value] = [] if isinstance(event, yaml.SequenceStartEvent) else {}
+                self.open.append(_Open(container, event.anchor))
             elif isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
-                done = self.open.pop()
-                self._place(done.value, done.size, done.anchor, line)
+                finished = self.open.pop()
+                self._place(finished.value, finished.size, finished.anchor, line)
             elif isinstance(event, yaml.DocumentStartEvent):
                 self.documents += 1
                 if self.documents > 1:
@@ -223,11 +223,11 @@ def parse_leniently(text: str, first_line: int) -> tuple[Fields, int]:
     try:
         return parse_fields(text, first_line), 0
     except BadSkill as error:
-        mended = _PLAIN.sub(_quoted, text)
-        if mended == text:
+        fixed = _PLAIN.sub(_quote, text)
+        if fixed == text:
             raise
         try:
-            return parse_fields(mended, first_line), error.line
+            return parse_fields(fixed, first_line), error.line
         except BadSkill:
             raise error from None
 
@@ -236,7 +236,7 @@ def parse_leniently(text: str, first_line: int) -> tuple[Fields, int]:
 _PLAIN = re.compile(r"^([A-Za-z][\w-]*+):[ \t]++([^\s\"'\[\]{}|>&*!#%@`?-].*+)$", re.M)
 
 
-def _quoted(match: re.Match[str]) -> str:
+def _quote(match: re.Match[str]) -> str:
     """Quote a top-level one-line value if it has a `: `."""
     key, value = match[1], match[2].removesuffix("\r").rstrip(" \t")
     if ": " not in value and not value.endswith(":"):

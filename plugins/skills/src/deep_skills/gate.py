@@ -23,7 +23,7 @@ __all__ = ["AllowedTools"]
 
 
 class AllowedTools(AbstractCapability[Any]):
-    """Ask for approval of calls that the skills in use do not list. See `allowed.narrowed`."""
+    """Ask for approval of calls that the skills in use do not list. See `allowed.narrow`."""
 
     def __init__(self, *, asks: bool = True) -> None:
         self.id = "skills.allowed_tools"
@@ -53,10 +53,10 @@ class AllowedTools(AbstractCapability[Any]):
         if active:
             from deep_core import tool_facts
 
-            from .allowed import narrowed
+            from .allowed import narrow
 
-            described = tool_facts(tool_def).call(args, call.tool_call_id, ctx.deps.depth)
-            ask = narrowed(described, active.values())
+            call_record = tool_facts(tool_def).call(args, call.tool_call_id, ctx.deps.depth)
+            ask = narrow(call_record, active.values())
             if ask is not None:
                 raise ApprovalRequired(metadata={"plugin": "skills", "reason": ask.reason})
         return await handler(args)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SkillIndex", "Stamp", "stamp_of"]
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file; other versions are ignored. Increase it when `read_record` changes its results."""
 
 Stamp: TypeAlias = "tuple[int, int, int]"
@@ -38,25 +38,25 @@ class SkillIndex:
 
     def __init__(self, folder: Callable[[], Path] | None = None) -> None:
         self._folder = folder
-        self._known: dict[str, dict[str, tuple[Stamp, Record]]] = {}
+        self._records: dict[str, dict[str, tuple[Stamp, Record]]] = {}
         self._lock = threading.Lock()
 
-    def known(self, root: str, *, strict: bool) -> Mapping[str, tuple[Stamp, Record]]:
+    def records(self, root: str, *, strict: bool) -> Mapping[str, tuple[Stamp, Record]]:
         """The cached records below a directory. Read-only."""
         key = _key(root, strict)
         with self._lock:
-            if key not in self._known:
-                self._known[key] = self._load(key)
-            return self._known[key]
+            if key not in self._records:
+                self._records[key] = self._load(key)
+            return self._records[key]
 
-    def keep(self, root: str, found: dict[str, tuple[Stamp, Record]], *, strict: bool) -> None:
+    def keep(self, root: str, records: dict[str, tuple[Stamp, Record]], *, strict: bool) -> None:
         """Replace the records of a directory; write them if they changed."""
         key = _key(root, strict)
         with self._lock:
-            before = self._known.get(key)
-            self._known[key] = found
-        if before is None or not _same(before, found):
-            self._save(key, found)
+            before = self._records.get(key)
+            self._records[key] = records
+        if before is None or not _same(before, records):
+            self._save(key, records)
 
     def _load(self, key: str) -> dict[str, tuple[Stamp, Record]]:
         out: dict[str, tuple[Stamp, Record]] = {}
@@ -72,10 +72,13 @@ class SkillIndex:
             return {}  # no cache, or a damaged one: read everything again
         return out
 
-    def _save(self, key: str, found: Mapping[str, tuple[Stamp, Record]]) -> None:
+    def _save(self, key: str, records: Mapping[str, tuple[Stamp, Record]]) -> None:
         if self._folder is None:
             return
-        data = {"format": FORMAT, "files": {path: (stamp, _compact(record)) for path, (stamp, record) in found.items()}}
+        data = {
+            "format": FORMAT,
+            "files": {path: (stamp, _compact(record)) for path, (stamp, record) in records.items()},
+        }
         with contextlib.suppress(OSError):  # an unwritable cache costs time, but is no error
             folder = self._folder()
             temporary = folder / f"{key}.{os.getpid()}.{threading.get_ident()}.tmp"
@@ -114,7 +117,7 @@ def _record(data: dict[str, Any]) -> Record:
     metadata = cast("dict[str, str]", data.get("metadata", {}))
     _texts(metadata.values())
     data["metadata"] = metadata
-    data["said"] = tuple((int(line), str(message), bool(fatal)) for line, message, fatal in data.get("said", ()))
+    data["remarks"] = tuple((int(line), str(message), bool(fatal)) for line, message, fatal in data.get("remarks", ()))
     return Record(**data)
 
 

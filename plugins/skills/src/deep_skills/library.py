@@ -15,14 +15,14 @@ from .problem import Problem, one_line
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
 
-__all__ = ["PRECEDENCE", "Library", "Offered", "View"]
+__all__ = ["PRECEDENCE", "Library", "SkillChoice", "View"]
 
 PRECEDENCE = ("project", "user", "package")
 """Of two skills with one name, the earlier source wins. An unknown source comes last."""
 
 
 @dataclass(frozen=True)
-class Offered:
+class SkillChoice:
     """A skill that can be loaded, and the skills of that name that it replaces."""
 
     meta: SkillMeta
@@ -34,7 +34,7 @@ class Offered:
 class View:
     """The present skills, by precedence, then name."""
 
-    skills: dict[str, Offered] = field(default_factory=dict[str, Offered])
+    skills: dict[str, SkillChoice] = field(default_factory=dict[str, SkillChoice])
     problems: tuple[Problem, ...] = ()
 
 
@@ -54,11 +54,11 @@ class Library:
     def __init__(self, loaders: Callable[[], Sequence[SkillLoader]], logger: logging.Logger | None) -> None:
         self._loaders = loaders
         self._logger = logger
-        self._logged: set[Problem] = set()
+        self._reported: set[Problem] = set()
 
     async def view(self, ctx: RunContext[Any]) -> View:
         """Call every loader. One that raises becomes a problem; the others count."""
-        skills: dict[str, Offered] = {}
+        skills: dict[str, SkillChoice] = {}
         problems: list[Problem] = []
         for loader in sorted(self._loaders(), key=lambda loader: rank(loader.source)):
             listing = await self._listing(loader, ctx)
@@ -66,9 +66,9 @@ class Library:
             for meta in sorted(listing.skills, key=lambda meta: meta.name):
                 first = skills.get(meta.name)
                 if first is None:
-                    skills[meta.name] = Offered(meta, loader)
+                    skills[meta.name] = SkillChoice(meta, loader)
                 elif first.meta.path != meta.path:
-                    skills[meta.name] = Offered(first.meta, first.loader, (*first.shadows, meta))
+                    skills[meta.name] = SkillChoice(first.meta, first.loader, (*first.shadows, meta))
         self._log(problems)
         return View(skills, tuple(problems))
 
@@ -81,16 +81,16 @@ class Library:
             name = f"{type(loader).__module__}.{type(loader).__qualname__}"
             return Listing(problems=(Problem(name, 0, f"this loader failed: {type(error).__name__}: {error}", True),))
 
-    async def resources(self, offered: Offered, ctx: RunContext[Any]) -> Sequence[str]:
+    async def resources(self, choice: SkillChoice, ctx: RunContext[Any]) -> Sequence[str]:
         """List the names of a skill's files, if its loader can."""
-        if not isinstance(offered.loader, ListsResources):
+        if not isinstance(choice.loader, ListsResources):
             return ()
-        return [one_line(path) for path in await offered.loader.resources(ctx, offered.meta.name)]
+        return [one_line(path) for path in await choice.loader.resources(ctx, choice.meta.name)]
 
     def _log(self, problems: Sequence[Problem]) -> None:
         if self._logger is None:
             return
         for problem in problems:
-            if problem not in self._logged:
-                self._logged.add(problem)
+            if problem not in self._reported:
+                self._reported.add(problem)
                 self._logger.warning("%s%s", problem, " (skipped)" if problem.fatal else "")

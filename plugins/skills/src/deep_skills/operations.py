@@ -13,10 +13,10 @@ from deep_core.plugin_api import suggest
 
 from .active import ActiveSkill
 from .catalog import list_text
-from .library import Library, Offered, View
+from .library import Library, SkillChoice, View
 from .options import SkillsOptions
-from .presence import RESTATED_CHARS, heading, is_present
 from .problem import one_line
+from .repetition import RESTATED_CHARS, heading, is_present
 from .resources import EscapesSkill
 from .slot import SKILLS
 
@@ -49,10 +49,10 @@ class Operations:
     async def load_skill(self, ctx: RunContext[Any], arguments: Mapping[str, Any]) -> str:
         """Load a skill's instructions and put it in use; or say that it already is."""
         state = _state(ctx)
-        offered = _find(await self.library.view(ctx), _text(arguments, "skill_name"))
-        meta, offset = offered.meta, _number(arguments, "offset")
+        choice = _find(await self.library.view(ctx), _text(arguments, "skill_name"))
+        meta, offset = choice.meta, _number(arguments, "offset")
         try:
-            body = await offered.loader.read(ctx, meta.name)
+            body = await choice.loader.read(ctx, meta.name)
         except (KeyError, OSError, ValueError, RuntimeError) as error:
             raise ToolFailed(f"Skill {one_line(meta.name)!r} cannot be read: {_reason(error)}") from error
         if offset:
@@ -64,7 +64,7 @@ class Operations:
         if before is not None and same and is_present(before, ctx.messages):
             before.run_id, before.narrows = ctx.run_id or "", True
             return f"Skill {meta.name!r} is already in use: its instructions are above."
-        loaded = ActiveSkill(
+        skill = ActiveSkill(
             name=meta.name,
             source=meta.source,
             path=meta.path,
@@ -75,11 +75,11 @@ class Operations:
             run_id=ctx.run_id or "",
         )
         # A new mapping, because another thread may be reading the old one.
-        state[SKILLS] = {**state[SKILLS], meta.name: loaded}
-        return await self._loaded(ctx, offered, body)
+        state[SKILLS] = {**state[SKILLS], meta.name: skill}
+        return await self._format_skill(ctx, choice, body)
 
-    async def _loaded(self, ctx: RunContext[Any], offered: Offered, body: str) -> str:
-        meta = offered.meta
+    async def _format_skill(self, ctx: RunContext[Any], choice: SkillChoice, body: str) -> str:
+        meta = choice.meta
         about = {
             "Version": meta.metadata.get("version"),
             "Directory": meta.path,
@@ -89,7 +89,7 @@ class Operations:
         lines = [heading(meta.name), *(f"{key}: {one_line(value)}" for key, value in about.items() if value)]
         lines += ["", "## Instructions", "", _page(body, 0, self.options.page_chars) or "(none)"]
         try:
-            resources = await self.library.resources(offered, ctx)
+            resources = await self.library.resources(choice, ctx)
         except (KeyError, OSError, ValueError, RuntimeError) as error:
             resources = [f"(cannot be listed: {_reason(error)})"]
         if resources:
@@ -101,14 +101,14 @@ class Operations:
 
     async def read_skill_resource(self, ctx: RunContext[Any], arguments: Mapping[str, Any]) -> str:
         """Read a page of a skill's file."""
-        offered = _find(await self.library.view(ctx), _text(arguments, "skill_name"))
-        name, path = offered.meta.name, _text(arguments, "resource_name")
+        choice = _find(await self.library.view(ctx), _text(arguments, "skill_name"))
+        name, path = choice.meta.name, _text(arguments, "resource_name")
         try:
-            data = await offered.loader.resource(ctx, name, path)
+            data = await choice.loader.resource(ctx, name, path)
         except EscapesSkill as error:
             raise ToolFailed(f"{error}.") from error
         except (FileNotFoundError, KeyError, IsADirectoryError, NotADirectoryError) as error:
-            raise ToolFailed(await self._missing(ctx, offered, path, error)) from error
+            raise ToolFailed(await self._missing(ctx, choice, path, error)) from error
         except (OSError, ValueError, RuntimeError) as error:
             raise ToolFailed(f"{one_line(path, 200)} of {name!r} cannot be read: {_reason(error)}") from error
         try:
@@ -116,31 +116,31 @@ class Operations:
         except UnicodeDecodeError:
             text = None
         if text is None or "\0" in text:
-            return f"{one_line(path, 200)} is not text ({len(data):,} bytes). Folder: {one_line(offered.meta.path)}."
+            return f"{one_line(path, 200)} is not text ({len(data):,} bytes). Folder: {one_line(choice.meta.path)}."
         return _page(text, _number(arguments, "offset"), self.options.page_chars) or "(an empty file)"
 
-    async def _missing(self, ctx: RunContext[Any], offered: Offered, path: str, error: Exception) -> str:
+    async def _missing(self, ctx: RunContext[Any], choice: SkillChoice, path: str, error: Exception) -> str:
         what = "is a folder" if isinstance(error, IsADirectoryError) else "does not exist"
         try:
-            known = list(await self.library.resources(offered, ctx))
+            names = list(await self.library.resources(choice, ctx))
         except (KeyError, OSError, ValueError, RuntimeError):
-            known = []
-        more = f" and {len(known) - NAMED} more" if len(known) > NAMED else ""
-        hint = suggest(path, known) or (f" There are: {', '.join(known[:NAMED])}{more}." if known else "")
-        return f"Skill {offered.meta.name!r}: {one_line(path, 200)} {what}.{hint}"
+            names = []
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        hint = suggest(path, names) or (f" There are: {', '.join(names[:NAMED])}{more}." if names else "")
+        return f"Skill {choice.meta.name!r}: {one_line(path, 200)} {what}.{hint}"
 
 
-def _find(view: View, name: str) -> Offered:
-    offered = view.skills.get(name) or view.skills.get(one_line(name))
-    if offered is not None:
-        return offered
-    lower = {known.casefold(): known for known in view.skills}
+def _find(view: View, name: str) -> SkillChoice:
+    choice = view.skills.get(name) or view.skills.get(one_line(name))
+    if choice is not None:
+        return choice
+    lower = {each.casefold(): each for each in view.skills}
     if name.strip().casefold() in lower:
         return view.skills[lower[name.strip().casefold()]]
     names = list(view.skills)
     more = f" and {len(names) - NAMED} more (list_skills)" if len(names) > NAMED else ""
-    listed = f" There are: {', '.join(names[:NAMED])}{more}." if names else " There are no skills."
-    hint = suggest(name, names) or listed
+    alternatives = f" There are: {', '.join(names[:NAMED])}{more}." if names else " There are no skills."
+    hint = suggest(name, names) or alternatives
     raise ToolFailed(f"No skill {one_line(name, 80)!r}.{hint}")
 
 

@@ -27,7 +27,7 @@ METADATA_CHARS = 1_000
 TOOLS = 100
 """Maximum entries of `allowed-tools`; the standard sets no limit."""
 
-Said = tuple[int, str, bool]
+Remark = tuple[int, str, bool]
 """(line, message, whether the skill is skipped because of it)"""
 
 
@@ -41,7 +41,7 @@ class Record:
     compatibility: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     allowed_tools: tuple[str, ...] = ()
-    said: tuple[Said, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 def read_record(head: bytes, folder: str, *, strict: bool) -> Record:
@@ -56,7 +56,7 @@ def read_record(head: bytes, folder: str, *, strict: bool) -> Record:
     try:
         return _strict(head, folder) if strict else _lenient(head, folder)
     except BadSkill as error:
-        return Record(said=((error.line, error.reason, True),))
+        return Record(remarks=((error.line, error.reason, True),))
 
 
 def body_of(text: str, *, strict: bool) -> str:
@@ -78,11 +78,11 @@ def _decode(head: bytes) -> str:
 def _strict(head: bytes, folder: str) -> Record:
     text, first, _ = split_strict(_decode(head))
     fields = parse_fields(text, first, strict=True)
-    said = [(note.line, str(note), True) for note in fields.notes]
-    said += [(line, message, True) for line, message in _verdicts(fields, folder, first)]
-    if said:
-        return Record(said=tuple(said))
-    return _made(fields, str(fields.values["name"]).strip(), str(fields.values["description"]).strip(), [])
+    remarks = [(note.line, str(note), True) for note in fields.notes]
+    remarks += [(line, message, True) for line, message in _verdicts(fields, folder, first)]
+    if remarks:
+        return Record(remarks=tuple(remarks))
+    return _build(fields, str(fields.values["name"]).strip(), str(fields.values["description"]).strip(), [])
 
 
 def _verdicts(fields: Fields, folder: str, first: int) -> Iterator[tuple[int, str]]:
@@ -118,35 +118,35 @@ def _too_long(key: str, chars: int, most: int) -> str:
 def name_problems(name: str, folder: str) -> Iterator[str]:
     """List what is wrong with a name by the standard. Letters of every script are letters."""
     name = unicodedata.normalize("NFKC", name.strip())
-    shown = one_line(name, 80)
+    label = one_line(name, 80)
     if len(name) > NAME_CHARS:
         yield _too_long("name", len(name), NAME_CHARS)
     if name != name.lower():
-        yield f"name {shown!r} is not lower-case"
+        yield f"name {label!r} is not lower-case"
     if name.startswith("-") or name.endswith("-"):
-        yield f"name {shown!r} begins or ends with a hyphen"
+        yield f"name {label!r} begins or ends with a hyphen"
     if "--" in name:
-        yield f"name {shown!r} has two hyphens in a row"
+        yield f"name {label!r} has two hyphens in a row"
     if not all(c.isalnum() or c == "-" for c in name):
-        yield f"name {shown!r} has characters other than letters, digits and hyphens"
+        yield f"name {label!r} has characters other than letters, digits and hyphens"
     if unicodedata.normalize("NFKC", folder) != name:
-        yield f"name {shown!r} differs from the folder's, {one_line(folder, 80)!r}"
+        yield f"name {label!r} differs from the folder's, {one_line(folder, 80)!r}"
 
 
 def _lenient(head: bytes, folder: str) -> Record:
     whole = _decode(head)
     text, first, _ = split_either(whole)
-    said: list[Said] = []
+    remarks: list[Remark] = []
     if whole.startswith("\ufeff"):
-        said.append((1, "the file begins with a byte order mark; save it without", False))
+        remarks.append((1, "the file begins with a byte order mark; save it without", False))
     if not whole.removeprefix("\ufeff").startswith("---"):
-        said.append((1, "blank lines before the frontmatter", False))
+        remarks.append((1, "blank lines before the frontmatter", False))
     fields, slip = parse_leniently(text, first)
     if slip:
-        said.append((slip, "a value with ': ' needs quotes; read as quoted", False))
+        remarks.append((slip, "a value with ': ' needs quotes; read as quoted", False))
     odd = ("duplicate", "merge", "tag")
-    said += [(note.line, str(note), False) for note in fields.notes if note.kind in odd]
-    said += [
+    remarks += [(note.line, str(note), False) for note in fields.notes if note.kind in odd]
+    remarks += [
         (fields.lines.get(key, first), _unknown(key), False) for key in fields.values if key not in (*FIELDS, "<<")
     ]
     description = fields.values.get("description")
@@ -155,72 +155,74 @@ def _lenient(head: bytes, folder: str) -> Record:
         what = "there is no description" if description in (None, "") else "the description is not text"
         raise BadSkill(line, f"{what}: say what the skill does and when to use it")
     if len(description) > DESCRIPTION_CHARS:
-        said.append((line, _too_long("description", len(description), DESCRIPTION_CHARS) + "; truncated", False))
-    return _made(fields, _lenient_name(fields, folder, first, said), one_line(description, DESCRIPTION_CHARS), said)
+        remarks.append((line, _too_long("description", len(description), DESCRIPTION_CHARS) + "; truncated", False))
+    return _build(
+        fields, _lenient_name(fields, folder, first, remarks), one_line(description, DESCRIPTION_CHARS), remarks
+    )
 
 
-def _lenient_name(fields: Fields, folder: str, first: int, said: list[Said]) -> str:
-    given = fields.values.get("name")
+def _lenient_name(fields: Fields, folder: str, first: int, remarks: list[Remark]) -> str:
+    name = fields.values.get("name")
     line = fields.lines.get("name", first)
-    if not isinstance(given, str) or not one_line(given):
-        what = "there is no name" if given in (None, "") else "the name is not text"
-        said.append((line, f"{what}; the folder's is used", False))
+    if not isinstance(name, str) or not one_line(name):
+        what = "there is no name" if name in (None, "") else "the name is not text"
+        remarks.append((line, f"{what}; the folder's is used", False))
         return one_line(folder, NAME_CHARS)
-    said += [(line, message, False) for message in name_problems(given, folder)]
-    return one_line(unicodedata.normalize("NFKC", given), NAME_CHARS)
+    remarks += [(line, message, False) for message in name_problems(name, folder)]
+    return one_line(unicodedata.normalize("NFKC", name), NAME_CHARS)
 
 
-def _made(fields: Fields, name: str, description: str, said: list[Said]) -> Record:
+def _build(fields: Fields, name: str, description: str, remarks: list[Remark]) -> Record:
     values, lines = fields.values, fields.lines
     texts: dict[str, str | None] = {}
     for key, most in (("license", METADATA_CHARS), ("compatibility", COMPATIBILITY_CHARS)):
         value = values.get(key)
         if isinstance(value, list | dict):
-            said.append((lines[key], f"{key} is not text; ignored", False))
+            remarks.append((lines[key], f"{key} is not text; ignored", False))
             value = None
         elif isinstance(value, str) and len(value) > most:
-            said.append((lines[key], _too_long(key, len(value), most) + "; truncated", False))
+            remarks.append((lines[key], _too_long(key, len(value), most) + "; truncated", False))
         texts[key] = one_line(value, most) if isinstance(value, str) else None
     return Record(
         name=name,
         description=description,
         license=texts["license"],
         compatibility=texts["compatibility"],
-        metadata=_metadata(values.get("metadata"), lines.get("metadata", 0), said),
-        allowed_tools=_allowed(values.get("allowed-tools"), lines.get("allowed-tools", 0), said),
-        said=tuple(said),
+        metadata=_metadata(values.get("metadata"), lines.get("metadata", 0), remarks),
+        allowed_tools=_allowed_tools(values.get("allowed-tools"), lines.get("allowed-tools", 0), remarks),
+        remarks=tuple(remarks),
     )
 
 
-def _metadata(value: Value, line: int, said: list[Said]) -> dict[str, str]:
+def _metadata(value: Value, line: int, remarks: list[Remark]) -> dict[str, str]:
     if value is None or value == "":
         return {}
     if not isinstance(value, dict):
-        said.append((line, "metadata is not a mapping of names to text; ignored", False))
+        remarks.append((line, "metadata is not a mapping of names to text; ignored", False))
         return {}
     out: dict[str, str] = {}
     for key, item in list(value.items())[:METADATA_VALUES]:
         text = item if isinstance(item, str) else "" if item is None else json.dumps(item, ensure_ascii=False)
         out[one_line(key, NAME_CHARS)] = text if len(text) <= METADATA_CHARS else text[: METADATA_CHARS - 1] + "…"
     if len(value) > METADATA_VALUES:
-        said.append((line, f"metadata has {len(value)} entries; {METADATA_VALUES} are kept", False))
+        remarks.append((line, f"metadata has {len(value)} entries; {METADATA_VALUES} are kept", False))
     return out
 
 
-def _allowed(value: Value, line: int, said: list[Said]) -> tuple[str, ...]:
+def _allowed_tools(value: Value, line: int, remarks: list[Remark]) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, dict):
-        said.append((line, "allowed-tools is a mapping, not a list of tools; ignored", False))
+        remarks.append((line, "allowed-tools is a mapping, not a list of tools; ignored", False))
         return ()
     items = value if isinstance(value, list) else [value]
     if not all(isinstance(item, str) for item in items):
-        said.append((line, "allowed-tools has entries that are not text; ignored", False))
+        remarks.append((line, "allowed-tools has entries that are not text; ignored", False))
     tools = tuple(dict.fromkeys(tool for item in items if isinstance(item, str) for tool in split_tools(item)))
     if any(tool.count("(") != tool.count(")") for tool in tools):
-        said.append((line, "allowed-tools has an unclosed bracket", False))
+        remarks.append((line, "allowed-tools has an unclosed bracket", False))
     if len(tools) > TOOLS:
-        said.append((line, f"allowed-tools has {len(tools)} entries; {TOOLS} are kept", False))
+        remarks.append((line, f"allowed-tools has {len(tools)} entries; {TOOLS} are kept", False))
     return tuple(one_line(tool, 200) for tool in tools[:TOOLS])
 
 

@@ -27,8 +27,8 @@ def clean_path(path: str) -> str:
     Raises:
         EscapesSkill: it is absolute, leads out with `..`, or is not a path.
     """
-    wanted = path.strip().replace("\\", "/")
-    clean = posixpath.normpath(wanted) if wanted else "."
+    posix = path.strip().replace("\\", "/")
+    clean = posixpath.normpath(posix) if posix else "."
     drive = len(clean) > 1 and clean[1] == ":"
     if "\0" in clean or clean == "." or clean.startswith("/") or clean.split("/")[0] == ".." or drive:
         raise EscapesSkill(f"{path!r} is not a path inside the skill; give one like references/guide.md")
@@ -42,8 +42,8 @@ def list_resources(folder: str) -> list[str]:
 
 def _files(folder: str, prefix: str, depth: int, count: list[int]) -> Iterator[str]:
     try:
-        with os.scandir(os.path.join(folder, prefix)) as listed:
-            entries = sorted(listed, key=lambda entry: entry.name)
+        with os.scandir(os.path.join(folder, prefix)) as iterator:
+            entries = sorted(iterator, key=lambda entry: entry.name)
     except OSError:
         return  # gone or unreadable: nothing to list
     for entry in entries:
@@ -52,13 +52,13 @@ def _files(folder: str, prefix: str, depth: int, count: list[int]) -> Iterator[s
             if depth < MOST_DEPTH and entry.name not in SKIPPED and not entry.name.startswith("."):
                 yield from _files(folder, f"{path}/", depth + 1, count)
         elif path not in FILE_NAMES and not entry.name.startswith(".") and count[0] < MOST_LISTED:
-            if entry.is_symlink() and not _contained(folder, path):
+            if entry.is_symlink() and not _is_inside(folder, path):
                 continue
             count[0] += 1
             yield path
 
 
-def _contained(folder: str, path: str) -> bool:
+def _is_inside(folder: str, path: str) -> bool:
     real, root = os.path.realpath(os.path.join(folder, path)), os.path.realpath(folder)
     return real.startswith(root.rstrip(os.sep) + os.sep) and os.path.isfile(real)
 

@@ -49,7 +49,7 @@ def catalog_section(
         from .catalog import catalog_text
 
         view = await library().view(ctx)
-        return catalog_text([offered.meta for offered in view.skills.values()], limit)
+        return catalog_text([choice.meta for choice in view.skills.values()], limit)
 
     async def catalog(ctx: RunContext[Any]) -> str | None:
         seen: CatalogSeen = ctx.deps.state[CATALOG]
@@ -65,6 +65,6 @@ def restate(ctx: RunContext[Any]) -> str | None:
     active: Mapping[str, ActiveSkill] = ctx.deps.state[SKILLS]
     if not active:
         return None
-    from .presence import restated
+    from .repetition import instructions_to_repeat
 
-    return restated(active, ctx)
+    return instructions_to_repeat(active, ctx)

@@ -37,8 +37,8 @@ def head_in(data: bytes, *, strict: bool, eof: bool) -> tuple[Outcome, int]:
         return ("whole", end + 3) if end >= 0 else ("none" if eof else "more", 0)
     if start is None:
         return ("more" if not eof and _begins(data) else "none"), 0
-    found = (_END_AT_EOF if eof else _END).search(data, start.end())
-    return ("whole", found.end()) if found else ("none" if eof else "more", 0)
+    end_match = (_END_AT_EOF if eof else _END).search(data, start.end())
+    return ("whole", end_match.end()) if end_match else ("none" if eof else "more", 0)
 
 
 def _begins(data: bytes) -> bool:

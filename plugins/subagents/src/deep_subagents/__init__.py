@@ -61,7 +61,7 @@ def deep_state() -> list[StateSlot[Any]]:
 @hookimpl
 def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
     """Add the tool `task`."""
-    from .catalogue import types_of
+    from .catalog import types_of
     from .options import SubagentsOptions
     from .toolset import build_toolset, factory_of
 
@@ -72,7 +72,7 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
 @hookimpl
 def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     """List the types besides general-purpose, and the agents that the application prepared for the session."""
-    from .catalogue import sections_of
+    from .catalog import sections_of
 
     return sections_of(context)
 
@@ -85,7 +85,7 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     options = context.options(SubagentsOptions)
     out: list[AbstractCapability[Any]] = []
     if context.depth < options.max_depth:
-        from .forgetting import ForgetPaused
+        from .forget_paused import ForgetPaused
 
         out.append(ForgetPaused())
     if context.depth > 0 and options.request_limit is not None:

@@ -42,10 +42,10 @@ def waiting_metadata(subagent_type: str, task_id: str, requests: DeferredToolReq
 def _below(task_id: str, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     for call in calls:
-        moved = {**call, "path": f"{task_id}/{call['path']}"}
+        entry = {**call, "path": f"{task_id}/{call['path']}"}
         if "subagent" in call:
-            moved["calls"] = _below(task_id, call["calls"])
-        out.append(moved)
+            entry["calls"] = _below(task_id, call["calls"])
+        out.append(entry)
     return out
 
 
@@ -68,11 +68,11 @@ class _Waiting:
         for call in self.calls:
             yield from call.all()
 
-    def undecided(self) -> list[_Waiting]:
+    def find_undecided(self) -> list[_Waiting]:
         """The calls below without a decision, for them or for a call above them."""
         if self.decision is not None:
             return []
-        return [leaf for call in self.calls for leaf in call.undecided()] if self.calls else [self]
+        return [leaf for call in self.calls for leaf in call.find_undecided()] if self.calls else [self]
 
 
 def decide(requests: DeferredToolRequests, decisions: Mapping[str, Decision]) -> DeferredToolResults:
@@ -100,21 +100,21 @@ def decide(requests: DeferredToolRequests, decisions: Mapping[str, Decision]) ->
     for name, decision in decisions.items():
         if not isinstance(decision, bool | ToolApproved | ToolDenied):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"{name!r}: a decision is True, False, ToolApproved or ToolDenied, not {decision!r}")
-        found = _find(top, name)
-        if found.decision is not None:
-            raise ValueError(f"the call {found.path!r} is decided twice, by its id and by its path")
-        found.decision = decision
+        target = _find(top, name)
+        if target.decision is not None:
+            raise ValueError(f"the call {target.path!r} is decided twice, by its id and by its path")
+        target.decision = decision
     results = DeferredToolResults()
     for call in top:
         _check(call)
         if call.decision is None and all(below.decision is None for below in call.all()):
             continue
-        if missing := call.undecided():
+        if missing := call.find_undecided():
             names = ", ".join(f"{waiting.path!r} ({waiting.tool})" for waiting in missing)
             raise ValueError(f"the subagent of {call.id!r} also waits for a decision on {names}")
         results.approvals[call.id] = True if call.decision is None else call.decision
         if call.decision is None:
-            results.metadata[call.id] = {DECISIONS: _written(call)}
+            results.metadata[call.id] = {DECISIONS: _decisions_as_json(call)}
     return results
 
 
@@ -127,15 +127,15 @@ def _read(id: str, path: str, tool: str, about: Mapping[str, Any]) -> _Waiting:
 
 def _find(top: Sequence[_Waiting], name: str) -> _Waiting:
     everything = [call for waiting in top for call in waiting.all()]
-    found = [call for call in everything if name in (call.id, call.path)]
-    if len(found) > 1:
+    matches = [call for call in everything if name in (call.id, call.path)]
+    if len(matches) > 1:
         # The caller and its subagent may use one id; then it means the call, not the `task` around it.
-        found = [call for call in found if not call.calls] or found
-    if len(found) == 1:
-        return found[0]
-    if found:
-        below = [call for call in found if call not in top]
-        own = f" (the agent's own: results.approvals[{name!r}] = …)" if len(below) < len(found) else ""
+        matches = [call for call in matches if not call.calls] or matches
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        below = [call for call in matches if call not in top]
+        own = f" (the agent's own: results.approvals[{name!r}] = …)" if len(below) < len(matches) else ""
         raise ValueError(f"{name!r} is the id of several calls; name one by its path: {_paths(below)}{own}")
     hint = suggest(name, {text for call in everything for text in (call.id, call.path)})
     raise ValueError(f"no call {name!r} waits.{hint} Waiting: {_paths(everything) or 'none'}")
@@ -152,13 +152,13 @@ def _check(call: _Waiting) -> None:
         _check(below)
 
 
-def _written(call: _Waiting) -> dict[str, Any]:
+def _decisions_as_json(call: _Waiting) -> dict[str, Any]:
     """The decisions on a waiting subagent's calls, as JSON values."""
     out: dict[str, Any] = {}
     for below in call.calls:
         match below.decision:
             case None:
-                out[below.id] = {"approve": True, DECISIONS: _written(below)}
+                out[below.id] = {"approve": True, DECISIONS: _decisions_as_json(below)}
             case ToolDenied(message=message):
                 out[below.id] = {"approve": False, "message": message}
             case ToolApproved(override_args=args):
@@ -182,9 +182,10 @@ def answers(requests: DeferredToolRequests, metadata: object) -> DeferredToolRes
     if not isinstance(metadata, Mapping) or DECISIONS not in metadata:
         results.approvals.update({call.tool_call_id: True for call in requests.approvals})
         return results
-    given = cast("Mapping[str, Any]", metadata)[DECISIONS]
+    value: object = cast("Mapping[str, Any]", metadata)[DECISIONS]
+    decisions: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
     for call in requests.approvals:
-        answer: object = cast("Mapping[str, Any]", given).get(call.tool_call_id) if isinstance(given, Mapping) else None
+        answer: object = decisions.get(call.tool_call_id)
         results.approvals[call.tool_call_id] = _decision(answer)
         if isinstance(answer, Mapping) and DECISIONS in answer:
             results.metadata[call.tool_call_id] = {DECISIONS: answer[DECISIONS]}
@@ -197,7 +198,7 @@ NO_OUTSIDE = "This tool runs outside of the agent, which a subagent cannot do: l
 def _decision(answer: object) -> ToolApproved | ToolDenied:
     if not isinstance(answer, Mapping):
         return ToolDenied("This call got no decision, so it did not run.")
-    said = cast("Mapping[str, Any]", answer)
-    if said.get("approve") is True:
-        return ToolApproved(override_args=said.get("args"))
-    return ToolDenied(said["message"]) if isinstance(said.get("message"), str) else ToolDenied()
+    fields = cast("Mapping[str, Any]", answer)
+    if fields.get("approve") is True:
+        return ToolApproved(override_args=fields.get("args"))
+    return ToolDenied(fields["message"]) if isinstance(fields.get("message"), str) else ToolDenied()

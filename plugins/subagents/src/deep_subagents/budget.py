@@ -31,8 +31,8 @@ class RequestBudget(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Count the request, or end the subagent's run."""
-        made = ctx.deps.state[REQUESTS]
-        if made >= self.limit:
+        count = ctx.deps.state[REQUESTS]
+        if count >= self.limit:
             raise UsageLimitExceeded(f"it reached its limit of {self.limit} requests")
-        ctx.deps.state[REQUESTS] = made + 1
+        ctx.deps.state[REQUESTS] = count + 1
         return request_context

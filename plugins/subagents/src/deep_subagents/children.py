@@ -19,7 +19,7 @@ from deep_core.plugin_api import PolicyCapability
 from .approvals import answers, waiting_metadata
 from .budget import RequestBudget
 from .options import SubagentsOptions
-from .paused import PausedChild, asked_in
+from .paused_child import PausedChild, calling_run
 from .slots import PAUSED
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Child:
         result: AgentRunResult[Any],
         requests: DeferredToolRequests,
     ) -> None:
-        call_id, run = ctx.tool_call_id or "", asked_in(ctx)
+        call_id, run = ctx.tool_call_id or "", calling_run(ctx)
         ctx.deps.state[PAUSED][f"{run}/{call_id}"] = PausedChild(
             subagent_type=self.name,
             description=description,
@@ -123,7 +123,7 @@ class Child:
             state=deps.state.dump(),
             owner=ctx.conversation_id,
             call_id=call_id,
-            asked_in=run,
+            calling_run=run,
         )
         raise ApprovalRequired(metadata=waiting_metadata(self.name, call_id, requests))
 
@@ -151,13 +151,13 @@ class Child:
         except RunTimedOut as error:
             seconds = self.options.timeout
             within = f" within {seconds:g} seconds" if seconds is not None else " in time"
-            raise self._failed(error, f"was stopped: it did not finish{within}") from error
+            raise self._failure(error, f"was stopped: it did not finish{within}") from error
         except UsageLimitExceeded as error:
-            raise self._failed(error, f"was stopped: {_text(error)}") from error
+            raise self._failure(error, f"was stopped: {_text(error)}") from error
         except Exception as error:  # any failure of a child is a result for its caller
-            raise self._failed(error, f"failed: {type(error).__name__}: {_text(error)}") from error
+            raise self._failure(error, f"failed: {type(error).__name__}: {_text(error)}") from error
 
-    def _failed(self, error: Exception, what: str) -> ToolFailed:
+    def _failure(self, error: Exception, what: str) -> ToolFailed:
         self.logger.info("subagent %s %s", self.name, what, exc_info=error)
         return ToolFailed(
             f"Subagent {self.name!r} {what}. Its changes remain. Give it a smaller or clearer task, "
@@ -175,17 +175,19 @@ class Child:
 
     def _output_type(self) -> dict[str, Any]:
         """Let a prepared agent end with a request for approval. Pydantic AI rejects that with output validators."""
-        given: Any = self.agent.output_type
-        outputs: list[Any] = list(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else [given]
-        validated = isinstance(self.agent, Agent) and cast("Any", self.agent)._output_validators
-        return {} if validated or DeferredToolRequests in outputs else {"output_type": [*outputs, DeferredToolRequests]}
+        kind: Any = self.agent.output_type
+        outputs: list[Any] = list(cast("Sequence[Any]", kind)) if isinstance(kind, list | tuple) else [kind]
+        has_validators = isinstance(self.agent, Agent) and cast("Any", self.agent)._output_validators
+        if has_validators or DeferredToolRequests in outputs:
+            return {}
+        return {"output_type": [*outputs, DeferredToolRequests]}
 
 
 def _gates(root: AbstractCapability[Any]) -> list[PolicyCapability]:
     """The policies among the capabilities of an agent or a run, which may have its own."""
-    found: list[AbstractCapability[Any]] = []
-    root.apply(found.append)
-    return [capability for capability in found if isinstance(capability, PolicyCapability)]
+    capabilities: list[AbstractCapability[Any]] = []
+    root.apply(capabilities.append)
+    return [capability for capability in capabilities if isinstance(capability, PolicyCapability)]
 
 
 def _limits(ctx: RunContext[Any]) -> UsageLimits:

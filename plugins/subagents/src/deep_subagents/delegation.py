@@ -17,11 +17,11 @@ from deep_core.plugin_api import suggest
 from .approvals import DECISIONS
 from .children import Child
 from .options import GENERAL_PURPOSE, SubAgentConfig, SubagentsOptions
-from .paused import paused_key
+from .paused_child import paused_key
 from .slots import PAUSED, SUBAGENTS
 
 if TYPE_CHECKING:
-    from deep_core import Kernel
+    from deep_core import PluginKernel
 
 __all__ = ["Delegation", "Factory"]
 
@@ -39,7 +39,7 @@ class Delegation:
         self._types = types
         self._make = make
         self._logger = logger
-        self._made: dict[tuple[str, int, Kernel], Agent[Any, Any]] = {}
+        self._agents: dict[tuple[str, int, PluginKernel], Agent[Any, Any]] = {}
         self._lock = threading.Lock()  # one agent serves several event loops
 
     async def task(self, ctx: RunContext[DeepAgentDeps[Any]], arguments: Mapping[str, Any]) -> str:
@@ -70,10 +70,10 @@ class Delegation:
         if not isinstance(description, str) or not description.strip():
             raise ToolFailed("description is missing: describe the subagent's task, as text.")
         name = arguments.get("subagent_type") or GENERAL_PURPOSE
-        known = [*dict.fromkeys([*deps.state[SUBAGENTS], *self._types])]
-        if not isinstance(name, str) or name not in known:
-            hint = suggest(str(name), known)
-            raise ToolFailed(f"There is no subagent type {name!r}.{hint} Types: {', '.join(known) or 'none'}.")
+        names = [*dict.fromkeys([*deps.state[SUBAGENTS], *self._types])]
+        if not isinstance(name, str) or name not in names:
+            hint = suggest(str(name), names)
+            raise ToolFailed(f"There is no subagent type {name!r}.{hint} Types: {', '.join(names) or 'none'}.")
         return description, name
 
     def _child(self, name: str, deps: DeepAgentDeps[Any]) -> Child:
@@ -85,10 +85,10 @@ class Delegation:
         config = self._types[name]
         key = name, deps.depth, deps.state.kernel
         with self._lock:
-            agent = self._made.get(key)
+            agent = self._agents.get(key)
             if agent is None:
                 try:
-                    agent = self._made[key] = self._make(config, deps)
+                    agent = self._agents[key] = self._make(config, deps)
                 except (PluginError, UserError, ValueError, TypeError) as error:
                     self._logger.warning("subagent type %s cannot be made: %s", name, error)
                     raise ToolFailed(

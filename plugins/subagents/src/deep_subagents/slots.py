@@ -9,7 +9,7 @@ from deep_core import StateSlot
 if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent
 
-    from .paused import PausedChild
+    from .paused_child import PausedChild
 
 __all__ = ["PAUSED", "REQUESTS", "SUBAGENTS"]
 
@@ -18,13 +18,13 @@ def _agents() -> dict[str, AbstractAgent[Any, Any]]:
     return {}
 
 
-def _paused_type() -> type[dict[str, PausedChild]]:
-    from .paused import PausedChild
+def _slot_type() -> type[dict[str, PausedChild]]:
+    from .paused_child import PausedChild
 
     return dict[str, PausedChild]
 
 
-def _paused() -> dict[str, PausedChild]:
+def _no_children() -> dict[str, PausedChild]:
     return {}
 
 
@@ -34,8 +34,8 @@ SUBAGENTS: StateSlot[dict[str, AbstractAgent[Any, Any]]] = StateSlot(
 """Agents that the application prepared for this session, by the name the model uses. Agents are code and not
 stored: add them again after you load a session."""
 
-PAUSED: StateSlot[dict[str, PausedChild]] = StateSlot("subagents_paused", _paused_type, _paused)
-"""Subagents that wait for an approval, by the run and the id of the `task` call. `paused.paused_key` finds one."""
+PAUSED: StateSlot[dict[str, PausedChild]] = StateSlot("subagents_paused", _slot_type, _no_children)
+"""Subagents that wait for an approval, by the run and the id of the `task` call; see `paused_child.paused_key`."""
 
 REQUESTS: StateSlot[int] = StateSlot("subagents_requests", int, int)
 """Requests of the subagent that owns this session, so that a pause does not reset its budget."""

@@ -6,18 +6,18 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent, FunctionToolset, RunContext, Tool, ToolDefinition
 from pydantic_core import SchemaValidator, core_schema
 
-from .catalogue import DEFAULT
+from .catalog import DEFAULT
 from .options import GENERAL_PURPOSE, SubAgentConfig, SubagentsOptions
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from deep_core import AgentContext, DeepAgentDeps
+    from deep_core import AgentContext, DeepAgentDeps, Kernel
 
     from .delegation import Delegation, Factory
 
@@ -73,7 +73,7 @@ def build_toolset(
             work = delegation()
         return await work.task(ctx, arguments)
 
-    async def offered(ctx: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
+    async def hide_at_max_depth(ctx: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
         # A session at the maximum depth starts no subagents.
         return None if getattr(ctx.deps, "depth", 0) >= options.max_depth else definition
 
@@ -89,7 +89,7 @@ def build_toolset(
     # Accept any object: our answer to a mistake in it says more and costs no retry.
     tool.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
     tool.metadata = {"tags": ["read", "subagent"]}
-    tool.prepare = offered
+    tool.prepare = hide_at_max_depth
     return FunctionToolset([tool], id=id)
 
 
@@ -114,8 +114,8 @@ def create_subagent_toolset(
         id: the toolset's id; `subagents` by default.
     """
     bounds = options or SubagentsOptions()
-    given = map(SubAgentConfig.model_validate, subagents or ())
-    types = {kind.name: kind for kind in (*bounds.types, *given)}
+    configs = map(SubAgentConfig.model_validate, subagents or ())
+    types = {kind.name: kind for kind in (*bounds.types, *configs)}
     if model is not None:
         types = {name: kind if kind.model else kind.model_copy(update={"model": model}) for name, kind in types.items()}
     if include_general_purpose and bounds.include_general_purpose:
@@ -123,7 +123,8 @@ def create_subagent_toolset(
 
     def make(config: SubAgentConfig, deps: DeepAgentDeps[Any]) -> Agent[Any, Any]:
         changes: dict[str, Any] = {} if config.tools is None else {"tool_filter": config.tools}
-        return deps.state.kernel.create_agent(
+        kernel = cast("Kernel", deps.state.kernel)  # every kernel of an application creates agents
+        return kernel.create_agent(
             config.model, name=config.name, instructions=instructions_of(config), depth=deps.depth + 1, **changes
         )
 

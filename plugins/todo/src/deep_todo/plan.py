@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BadTodos", "read_todo_list"]
 
-ERRORS_TOLD = 5
-SHOWN = 60
+MAX_ERRORS = 5
+EXCERPT = 60
 """Maximum characters of a todo in an error."""
 
 
@@ -40,19 +40,19 @@ def read_todo_list(arguments: Mapping[str, Any], before: Sequence[Todo], options
     items = _as_list(arguments["todos"])
     if len(items) > options.max_todos:
         raise BadTodos(f"{len(items)} todos are too many, the limit is {options.max_todos}: write fewer, larger steps")
-    known: dict[str, list[Todo]] = {}
+    earlier: dict[str, list[Todo]] = {}
     for todo in before:
-        known.setdefault(one_line(todo.content), []).append(todo)
+        earlier.setdefault(one_line(todo.content), []).append(todo)
     todos: list[Todo] = []
     errors: list[str] = []
     for number, item in enumerate(items, 1):
         try:
-            todos.append(_read_todo(item, known, options))
+            todos.append(_read_todo(item, earlier, options))
         except BadTodos as error:
             errors.append(f"todo {number} {error}")
     if errors:
-        more = f"; and {len(errors) - ERRORS_TOLD} more" if len(errors) > ERRORS_TOLD else ""
-        raise BadTodos("; ".join(errors[:ERRORS_TOLD]) + more)
+        more = f"; and {len(errors) - MAX_ERRORS} more" if len(errors) > MAX_ERRORS else ""
+        raise BadTodos("; ".join(errors[:MAX_ERRORS]) + more)
     return todos
 
 
@@ -68,7 +68,7 @@ def _as_list(value: object) -> list[Any]:
     return cast("list[Any]", value)
 
 
-def _read_todo(item: object, known: Mapping[str, list[Todo]], options: TodoOptions) -> Todo:
+def _read_todo(item: object, earlier: Mapping[str, list[Todo]], options: TodoOptions) -> Todo:
     if isinstance(item, str):
         item = {"content": item}
     if not isinstance(item, dict):
@@ -78,15 +78,15 @@ def _read_todo(item: object, known: Mapping[str, list[Todo]], options: TodoOptio
     if not content:
         raise BadTodos("has no content: say what is to be done")
     status = fields.get("status", "pending")
-    wanted = status.strip().lower().replace("-", "_").replace(" ", "_") if isinstance(status, str) else status
-    if wanted not in STATUSES:
-        raise BadTodos(f'("{content[:SHOWN]}") has the status {str(status)[:SHOWN]!r}: use {", ".join(STATUSES)}')
+    clean = status.strip().lower().replace("-", "_").replace(" ", "_") if isinstance(status, str) else status
+    if clean not in STATUSES:
+        raise BadTodos(f'("{content[:EXCERPT]}") has the status {str(status)[:EXCERPT]!r}: use {", ".join(STATUSES)}')
     active = _text(fields, "active_form", options)
-    same = known.get(content)
+    same = earlier.get(content)
     if same:
         old = same.pop(0)  # two with the same text keep their order
-        return old.model_copy(update={"status": wanted, "active_form": active or old.active_form})
-    return load_todo()(content=content, status=cast("Any", wanted), active_form=active or content)
+        return old.model_copy(update={"status": clean, "active_form": active or old.active_form})
+    return load_todo()(content=content, status=cast("Any", clean), active_form=active or content)
 
 
 def _text(fields: Mapping[str, object], key: str, options: TodoOptions) -> str:
@@ -98,7 +98,7 @@ def _text(fields: Mapping[str, object], key: str, options: TodoOptions) -> str:
     text = one_line(value)
     if len(text) > options.todo_chars:
         raise BadTodos(
-            f'("{text[:SHOWN]}…") has {len(text)} characters of {key}: say it in at most {options.todo_chars}'
+            f'("{text[:EXCERPT]}…") has {len(text)} characters of {key}: say it in at most {options.todo_chars}'
         )
     return text
 

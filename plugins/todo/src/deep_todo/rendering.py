@@ -49,15 +49,15 @@ def state_text(todos: Sequence[Todo], limit: int) -> str | None:
         return "\n".join([head, *lines])
     still_open = [line for line, todo in zip(lines, todos, strict=True) if todo.status != "completed"]
     room = limit - len(head) - 1 - TAIL_CHARS
-    shown: list[str] = []
+    visible: list[str] = []
     for line in still_open:
         if len(line) + 1 > room:
             break
-        shown.append(line)
+        visible.append(line)
         room -= len(line) + 1
-    left = len(still_open) - len(shown)
+    left = len(still_open) - len(visible)
     tail = [f"and {left} more: read_todos has them"] if left else []
-    return "\n".join([head, *shown, *tail])
+    return "\n".join([head, *visible, *tail])
 
 
 def _lines(todos: Sequence[Todo], most: int = 0) -> list[str]:

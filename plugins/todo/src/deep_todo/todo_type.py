@@ -30,8 +30,8 @@ def load_todo() -> type[Todo]:
         ImportError: pydantic-ai-todo is not installed, or has no `types` with a `Todo`.
     """
     with _lock:
-        loaded = sys.modules.get(_MODULE)
-        if loaded is None and _PACKAGE not in sys.modules:
+        present = sys.modules.get(_MODULE)
+        if present is None and _PACKAGE not in sys.modules:
             _load_alone()
         module = import_module(_MODULE) if _PACKAGE in sys.modules else sys.modules[_MODULE]
     try:

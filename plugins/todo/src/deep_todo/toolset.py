@@ -76,8 +76,8 @@ def build_toolset(options: TodoOptions, *, id: str = "todo") -> FunctionToolset[
             raise ToolFailed(f"{error}. The list is unchanged.") from error
         state[TODOS] = todos
         if not todos:
-            return f"The list is now empty.{_dropped(before, todos)}"
-        return f"Updated {len(todos)} todo{'s' * (len(todos) != 1)}: {summary(todos)}.{_dropped(before, todos)}"
+            return f"The list is now empty.{_dropped_text(before, todos)}"
+        return f"Updated {len(todos)} todo{'s' * (len(todos) != 1)}: {summary(todos)}.{_dropped_text(before, todos)}"
 
     return FunctionToolset(
         [
@@ -111,8 +111,8 @@ def create_todo_toolset(
         max_todos: see `TodoOptions`.
         todo_chars: see `TodoOptions`.
     """
-    given = {"max_todos": max_todos, "todo_chars": todo_chars}
-    options = TodoOptions.model_validate({key: value for key, value in given.items() if value is not None})
+    values = {"max_todos": max_todos, "todo_chars": todo_chars}
+    options = TodoOptions.model_validate({key: value for key, value in values.items() if value is not None})
     return build_toolset(options, id=id or "todo")
 
 
@@ -126,13 +126,14 @@ def _state(ctx: RunContext[Any]) -> SessionState:
     return cast("SessionState", state)
 
 
-def _dropped(before: Sequence[Todo], after: Sequence[Todo]) -> str:
+def _dropped_text(before: Sequence[Todo], after: Sequence[Todo]) -> str:
     """Report dropped todos: a model that sends only its changes loses the rest."""
     from .rendering import one_line
 
-    kept = {todo.id for todo in after}
-    lost = [one_line(todo.content)[:60] for todo in before if todo.id not in kept and todo.status != "completed"]
-    if not lost:
+    ids = {todo.id for todo in after}
+    missing = [one_line(todo.content)[:60] for todo in before if todo.id not in ids and todo.status != "completed"]
+    if not missing:
         return ""
-    names = ", ".join(f'"{name}"' for name in lost[:NAMED]) + (f" and {len(lost) - NAMED} more" * (len(lost) > NAMED))
-    return f" No longer in the list and not completed: {names}."
+    names = ", ".join(f'"{name}"' for name in missing[:NAMED])
+    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    return f" No longer in the list and not completed: {names}{more}."

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from .errors import UploadError, UploadLimitError
     from .options import UploadsOptions
+    from .record import UploadedFile
     from .slot import UPLOADS
     from .sources import Data
     from .upload import run_with_files, upload_file
-    from .uploaded import UploadedFile
 
 __all__ = [
     "UPLOADS",
@@ -40,7 +40,7 @@ __getattr__, __dir__ = lazy_exports(
         "slot": ["UPLOADS"],
         "sources": ["Data"],
         "upload": ["run_with_files", "upload_file"],
-        "uploaded": ["UploadedFile"],
+        "record": ["UploadedFile"],
     },
 )
 

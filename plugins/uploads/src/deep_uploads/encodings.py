@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from charset_normalizer import CharsetMatch
 
-__all__ = ["SAMPLE", "guess", "marked"]
+__all__ = ["SAMPLE", "detect", "guess"]
 
 SAMPLE = 64 * 1024
 """Bytes to examine."""
-GUESSED = 16 * 1024
+GUESS_BYTES = 16 * 1024
 """Bytes for charset-normalizer (3.5.2): it reads five chunks of 512 anyway, and often decodes all."""
 SPARSE = 0.4
 """Maximum bytes above ASCII in a Western European text; other scripts have more in every encoding."""
@@ -29,7 +29,7 @@ _MARKS = (
 )
 
 
-def marked(head: bytes) -> str | None:
+def detect(head: bytes) -> str | None:
     """Detect the encoding by a byte order mark, or by zero bytes in every second place."""
     for mark, encoding in _MARKS:
         if head.startswith(mark):
@@ -51,7 +51,7 @@ def guess(sample: bytes) -> str | None:
     """
     from charset_normalizer import from_bytes
 
-    sample = sample[:GUESSED]
+    sample = sample[:GUESS_BYTES]
     if sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in sample):
         return None  # an 8-bit decoder accepts any byte; text has no such control characters
     best = from_bytes(sample).best()

@@ -9,7 +9,7 @@ from mimetypes import MimeTypes
 
 from .names import suffix_of
 
-__all__ = ["Kind", "Verdict", "judge", "recognise"]
+__all__ = ["Kind", "Verdict", "judge", "recognize"]
 
 UNKNOWN = "application/octet-stream"
 _GENERIC = frozenset({"", ".bin", ".dat", ".data", ".tmp", ".part", ".download", ".blob", ".file"})
@@ -207,7 +207,7 @@ class Verdict:
     mismatch: str | None
 
 
-def recognise(head: bytes, *, text: bool) -> Kind | None:
+def recognize(head: bytes, *, text: bool) -> Kind | None:
     """Return the format identified by the first bytes; None for none."""
     start = head[3:] if head.startswith(b"\xef\xbb\xbf") else head
     for mark, kind in _TEXTUAL:
@@ -242,31 +242,34 @@ def judge(name: str, head: bytes, *, text: bool, size: int) -> Verdict:
         size: in bytes.
     """
     suffix = suffix_of(name)
-    named = _named_type(suffix)
+    mime_type = _type_by_suffix(suffix)
     if not size:
-        return Verdict(named or UNKNOWN, None)
-    found = recognise(head, text=text)
-    if found is not None:
-        if suffix in found.suffixes:
+        return Verdict(mime_type or UNKNOWN, None)
+    kind = recognize(head, text=text)
+    if kind is not None:
+        if suffix in kind.suffixes:
             # One suffix can mean two formats: .ts is TypeScript, or a video.
-            return Verdict(found.mime_type if named is None or (_is_text(named) and not text) else named, None)
+            if mime_type is None or (_is_text(mime_type) and not text):
+                return Verdict(kind.mime_type, None)
+            return Verdict(mime_type, None)
         if suffix in _GENERIC:
-            return Verdict(found.mime_type, None)
-        if text and found in (_HTML, _SVG) and suffix not in _PROMISED and (named is None or _is_text(named)):
-            return Verdict(named or found.mime_type, None)
-        known = suffix in _PROMISED or named is not None
-        return Verdict(found.mime_type, f"named {suffix}, content is {found.label}" if known else None)
+            return Verdict(kind.mime_type, None)
+        allows_text = mime_type is None or _is_text(mime_type)
+        if text and kind in (_HTML, _SVG) and suffix not in _PROMISED and allows_text:
+            return Verdict(mime_type or kind.mime_type, None)
+        has_format = suffix in _PROMISED or mime_type is not None
+        return Verdict(kind.mime_type, f"named {suffix}, content is {kind.label}" if has_format else None)
     plain = "text/plain" if text else UNKNOWN
-    promised = _PROMISED.get(suffix)
-    if promised is not None and suffix not in _LOOSE and promised not in (_HTML, _SVG):
+    promise = _PROMISED.get(suffix)
+    if promise is not None and suffix not in _LOOSE and promise not in (_HTML, _SVG):
         return Verdict(plain, f"named {suffix}, content is {'text' if text else 'another format'}")
-    if named is None or suffix in _GENERIC:
+    if mime_type is None or suffix in _GENERIC:
         return Verdict(plain, None)
-    if not text and (_is_text(named) or promised in (_HTML, _SVG)):
+    if not text and (_is_text(mime_type) or promise in (_HTML, _SVG)):
         return Verdict(plain, f"named {suffix}, content is binary")
-    if text and named.partition("/")[0] in ("image", "audio", "video", "font") and not _is_text(named):
+    if text and mime_type.partition("/")[0] in ("image", "audio", "video", "font") and not _is_text(mime_type):
         return Verdict(plain, f"named {suffix}, content is text")
-    return Verdict(named, None)
+    return Verdict(mime_type, None)
 
 
 def _is_text(mime_type: str) -> bool:
@@ -279,7 +282,7 @@ def _table() -> MimeTypes:
     return MimeTypes(())
 
 
-def _named_type(suffix: str) -> str | None:
+def _type_by_suffix(suffix: str) -> str | None:
     if not suffix:
         return None
     last = suffix[suffix.rfind(".") :]

@@ -6,7 +6,7 @@ import codecs
 import hashlib
 from dataclasses import dataclass
 
-from .encodings import SAMPLE, guess, marked
+from .encodings import SAMPLE, detect, guess
 
 __all__ = ["Measured", "Meter"]
 
@@ -59,10 +59,10 @@ class Meter:
         if not piece:
             return
         if not self.size:
-            stated = marked(piece)
-            if stated is not None and stated != "utf-8-sig":
-                self._wide = stated
-                self._decoder = codecs.getincrementaldecoder(stated)("strict")
+            wide_encoding = detect(piece)
+            if wide_encoding is not None and wide_encoding != "utf-8-sig":
+                self._wide = wide_encoding
+                self._decoder = codecs.getincrementaldecoder(wide_encoding)("strict")
         self.size += len(piece)
         self._hash.update(piece)
         if len(self._head) < SAMPLE:
@@ -109,17 +109,17 @@ class Meter:
     @property
     def guesses(self) -> bool:
         """Whether `finish` has to guess an encoding."""
-        return not self._zeros and self._wide is None and not self._decoded()
+        return not self._zeros and self._wide is None and not self._is_decoded()
 
     def _encoding(self) -> str | None:
         if self._zeros:
             return None
         if self._wide is not None:
-            return self._wide if self._decoded() else None
-        if self._decoded():
+            return self._wide if self._is_decoded() else None
+        if self._is_decoded():
             return "utf-8-sig" if self._head.startswith(codecs.BOM_UTF8) else "utf-8"
         return guess(self._odd or self._recent)
 
-    def _decoded(self) -> bool:
+    def _is_decoded(self) -> bool:
         """Whether everything was decoded: no error and no partial character."""
         return self._decoder is not None and not self._decoder.getstate()[0]

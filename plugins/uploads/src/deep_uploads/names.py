@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 
-__all__ = ["NAME_BYTES", "numbered", "safe_name", "suffix_of"]
+__all__ = ["NAME_BYTES", "add_number", "safe_name", "suffix_of"]
 
 NAME_BYTES = 160
 """Maximum bytes of a name in UTF-8. File systems allow 255; names are in the prompt, so stay well below."""
@@ -41,15 +41,15 @@ def safe_name(name: str) -> str:
     last = next((part for part in reversed(_SEPARATORS.split(name)) if part.strip(". ")), "")
     # Twice: after replacing and dropping characters, others may compose.
     clean = unicodedata.normalize("NFC", "".join(map(_character, unicodedata.normalize("NFC", last))))
-    clean = _trimmed(" ".join(clean.split())) or FALLBACK
+    clean = _trim(" ".join(clean.split())) or FALLBACK
     if _RESERVED.fullmatch(clean.split(".", 1)[0].rstrip(" ")):
         clean = f"_{clean}"
     if len(clean.encode()) > NAME_BYTES:
-        clean = _marked(clean, f"-{hashlib.sha256(clean.encode()).hexdigest()[:HASH_DIGITS]}")
+        clean = _add_mark(clean, f"-{hashlib.sha256(clean.encode()).hexdigest()[:HASH_DIGITS]}")
     return clean
 
 
-def _trimmed(name: str) -> str:
+def _trim(name: str) -> str:
     name = name.lstrip(". ").rstrip(". ")
     return f"_{name[1:]}" if name.startswith(("-", "~")) else name
 
@@ -63,8 +63,8 @@ def _character(char: str) -> str:
     if char in _REPLACED:
         return "_"
     # Full-width and other look-alikes, which a later normalization turns into the real character.
-    folded = unicodedata.normalize("NFKC", char)
-    return "_" if folded != char and not _REPLACED.isdisjoint(folded.replace(".", "/")) else char
+    normalized = unicodedata.normalize("NFKC", char)
+    return "_" if normalized != char and not _REPLACED.isdisjoint(normalized.replace(".", "/")) else char
 
 
 def suffix_of(name: str) -> str:
@@ -72,9 +72,9 @@ def suffix_of(name: str) -> str:
     return _split(name)[1].lower()
 
 
-def numbered(name: str, number: int) -> str:
-    """Yield the names to try in turn: `report.csv`, `report-2.csv`, `report-3.csv`, …."""
-    return name if number == 1 else _marked(name, f"-{number}")
+def add_number(name: str, number: int) -> str:
+    """Return the name to try at this attempt: `report.csv`, then `report-2.csv`, `report-3.csv`, …."""
+    return name if number == 1 else _add_mark(name, f"-{number}")
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -82,7 +82,7 @@ def _split(name: str) -> tuple[str, str]:
     return (name[: match.start()], match.group()) if match and match.start() else (name, "")
 
 
-def _marked(name: str, mark: str) -> str:
+def _add_mark(name: str, mark: str) -> str:
     stem, suffix = _split(name)
     return _cut(stem, NAME_BYTES - len(mark) - len(suffix)) + mark + suffix
 

@@ -15,7 +15,7 @@ from pydantic_ai.workspaces import Workspace, WorkspaceBackend
 from deep_core import SupportsGuardedWrite, SupportsRoute, SupportsStreamWrite
 
 from .errors import UploadError
-from .names import numbered
+from .names import add_number
 
 __all__ = ["FreeName", "Place", "workspace_of"]
 
@@ -96,7 +96,7 @@ class Place:
             store=_store(backend),
         )
 
-    def shown(self, path: str) -> str:
+    def relative_path(self, path: str) -> str:
         """A path as tools show it: relative to the working directory if below it."""
         prefix = f"{self.root.rstrip('/')}/"
         return path[len(prefix) :] if path.startswith(prefix) else path
@@ -114,26 +114,26 @@ def _store(backend: WorkspaceBackend) -> Hashable:
     return "host" if ref.provider in _HOST else (ref.provider, ref.id)
 
 
-def folded(path: str) -> str:
+def fold(path: str) -> str:
     """Fold a path to compare names: some file systems ignore case and composition."""
     return unicodedata.normalize("NFC", path).casefold()
 
 
-_claimed: set[tuple[Hashable, str]] = set()
+_claims: set[tuple[Hashable, str]] = set()
 _mutex = threading.Lock()
 
 
 def _claim(key: tuple[Hashable, str]) -> bool:
     with _mutex:
-        if key in _claimed:
+        if key in _claims:
             return False
-        _claimed.add(key)
+        _claims.add(key)
         return True
 
 
 def _release(key: tuple[Hashable, str]) -> None:
     with _mutex:
-        _claimed.discard(key)
+        _claims.discard(key)
 
 
 class FreeName:
@@ -145,13 +145,13 @@ class FreeName:
         path: the absolute path claimed now.
     """
 
-    def __init__(self, place: Place, name: str, taken: Container[str]) -> None:
+    def __init__(self, place: Place, name: str, used_paths: Container[str]) -> None:
         """Claim nothing yet. `taken`: paths of the session's uploads, as shown and folded."""
         self._place = place
         self._name = name
-        self._taken = taken
+        self._used_paths = used_paths
         self._number = 0
-        self._listed: set[str] | None = None
+        self._listing: set[str] | None = None
         self._key: tuple[Hashable, str] | None = None
         self.path = ""
 
@@ -160,23 +160,23 @@ class FreeName:
         self._drop()
         while True:
             self._number += 1
-            candidate = numbered(self._name, self._number)
+            candidate = add_number(self._name, self._number)
             path = posixpath.join(self._place.directory, candidate)
-            key = (self._place.store, folded(path))
-            if folded(candidate) in (self._listed or ()) or folded(self._place.shown(path)) in self._taken:
+            key = (self._place.store, fold(path))
+            if fold(candidate) in (self._listing or ()) or fold(self._place.relative_path(path)) in self._used_paths:
                 continue
             if not _claim(key):
                 continue
             self._key, self.path = key, path
-            if self._listed is not None or not await self._place.files.exists(path):
+            if self._listing is not None or not await self._place.files.exists(path):
                 return
             # One listing for all further numbers: a directory may have a thousand files of one name.
             self._drop()
-            self._listed = {folded(entry.name) for entry in await self._place.files.list_dir(self._place.directory)}
+            self._listing = {fold(entry.name) for entry in await self._place.files.list_dir(self._place.directory)}
 
-    async def refused(self) -> None:
+    async def retry(self) -> None:
         """Claim another name, because another writer used the current one."""
-        self._listed = None
+        self._listing = None
         await self.next()
 
     def _drop(self) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
 
     from .options import UploadsOptions
-    from .uploaded import UploadedFile
+    from .record import UploadedFile
 
 __all__ = ["FilesSection", "listing", "size_text"]
 
@@ -43,30 +43,30 @@ def listing(uploads: Iterable[UploadedFile], limit: int) -> str | None:
     if not lines:
         return None
     room = limit - len(HEAD) - 1 - TAIL_CHARS
-    shown: list[str] = []
+    visible: list[str] = []
     for line in reversed(lines):
         if len(line) + 1 > room:
             break
-        shown.append(line)
+        visible.append(line)
         room -= len(line) + 1
-    left = len(lines) - len(shown)
+    left = len(lines) - len(visible)
     more = [f"and {left} uploaded earlier: list the directory"] if left else []
-    return "\n".join([HEAD, *more, *reversed(shown)])
+    return "\n".join([HEAD, *more, *reversed(visible)])
 
 
 def _line(upload: UploadedFile) -> str:
-    told = [size_text(upload.size)]
+    measures = [size_text(upload.size)]
     if upload.line_count is not None:
-        told.append("1 line" if upload.line_count == 1 else f"{upload.line_count:,} lines")
-    told.append(_bounded(upload.mime_type))
+        measures.append("1 line" if upload.line_count == 1 else f"{upload.line_count:,} lines")
+    measures.append(_one_line(upload.mime_type))
     if upload.encoding not in (None, "utf-8"):
-        told.append(_bounded(upload.encoding or ""))
+        measures.append(_one_line(upload.encoding or ""))
     if upload.mismatch:
-        told.append(_bounded(upload.mismatch))
-    return f"- {_bounded(upload.path)} ({', '.join(told)})"
+        measures.append(_one_line(upload.mismatch))
+    return f"- {_one_line(upload.path)} ({', '.join(measures)})"
 
 
-def _bounded(text: str) -> str:
+def _one_line(text: str) -> str:
     """Put a field on one line. The application may fill the slot too, so `upload_file` did not check it all."""
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return line if len(line) <= FIELD_CHARS else f"{line[: FIELD_CHARS - 1]}…"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from deep_core import StateSlot
 
 if TYPE_CHECKING:
-    from .uploaded import UploadedFile
+    from .record import UploadedFile
 
 __all__ = ["IN_FLIGHT", "UPLOADS", "InFlight"]
 
@@ -29,7 +29,7 @@ class InFlight:
 
 
 def _type() -> type[dict[str, UploadedFile]]:
-    from .uploaded import UploadedFile
+    from .record import UploadedFile
 
     return dict[str, UploadedFile]
 

@@ -60,7 +60,7 @@ class Source:
                     async for piece in pieces:
                         yield piece
             elif isinstance(self._data, AsyncIterable):
-                async with aclosing(_gathered(self._data)) as pieces:
+                async with aclosing(_regroup(self._data)) as pieces:
                     async for piece in pieces:
                         yield piece
             else:
@@ -98,7 +98,7 @@ def _open(path: Path) -> IO[bytes]:
         raise
 
 
-async def _gathered(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+async def _regroup(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
     """Join small chunks and split large ones."""
     iterator = chunks.__aiter__()
     buffer = bytearray()

@@ -16,12 +16,12 @@ from .errors import UploadError, UploadLimitError
 from .kinds import judge
 from .measure import Measured, Meter
 from .names import safe_name
-from .place import FreeName, Place, folded, workspace_of
+from .place import FreeName, Place, fold, workspace_of
+from .record import UploadedFile
 from .section import size_text
 from .session import backend_of, enter, limits_of
 from .slot import IN_FLIGHT, UPLOADS
 from .sources import PIECE, Data, Source
-from .uploaded import UploadedFile
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -105,13 +105,13 @@ async def run_with_files(
         TypeError: `files` has an item that is not a pair; nothing is uploaded then.
     """
     options = enter(agent, deps)
-    done: list[UploadedFile] = []
+    uploads: list[UploadedFile] = []
     try:
         for item in files or ():
             name, data = _pair(item)
-            done.append(await _Upload(deps, safe_name(name), Source(data), options).run(upload_dir))
+            uploads.append(await _Upload(deps, safe_name(name), Source(data), options).run(upload_dir))
     except BaseException as error:
-        await _take_back(deps, done, error)
+        await _take_back(deps, uploads, error)
         raise
     result = await agent.run(query, deps=deps, **run)
     return result.output
@@ -133,10 +133,10 @@ async def _take_back(deps: DeepAgentDeps[Any], uploads: Iterable[UploadedFile], 
         deps.state[UPLOADS].pop(upload.path, None)
     files = workspace_of(backend_of(deps))
     for upload in uploads:
-        await _removed(files, upload.path, error)
+        await _remove(files, upload.path, error)
 
 
-async def _removed(files: Workspace, path: str, error: BaseException) -> None:
+async def _remove(files: Workspace, path: str, error: BaseException) -> None:
     """Remove a file despite a cancellation; if that fails, add it to `error` as a note."""
     try:
         with anyio.fail_after(CLEAN_UP_SECONDS, shield=True):
@@ -156,17 +156,17 @@ class _Upload:
         self._options = options
         self._flight = deps.state[IN_FLIGHT]
         self._meter = Meter()
-        self._counted = 0
+        self._counted_size = 0
 
     async def run(self, upload_dir: str) -> UploadedFile:
         backend = backend_of(self._deps)
         async with self._counting():
-            expected = await self._source.size()
+            size = await self._source.size()
             try:
                 place = await Place.at(backend, upload_dir)
-                self._check(expected or 0, place)
-                taken = {folded(path) for path in self._deps.state[UPLOADS].copy()}
-                async with FreeName(place, self._name, taken) as free:
+                self._check(size or 0, place)
+                used_paths = {fold(path) for path in self._deps.state[UPLOADS].copy()}
+                async with FreeName(place, self._name, used_paths) as free:
                     await self._write(place, free)
                     # No await from here to the slot: a cancellation finds both done, or neither.
                     return self._record(place, free.path, self._measured)
@@ -197,8 +197,8 @@ class _Upload:
         finally:
             with flight.lock:
                 flight.files -= 1
-                flight.size -= self._counted
-                self._counted = 0
+                flight.size -= self._counted_size
+                self._counted_size = 0
 
     def _check(self, size: int, place: Place) -> None:
         """Reject an upload that is too large, by its size or by the bytes so far."""
@@ -213,13 +213,13 @@ class _Upload:
                 options.whole_bytes,
             )
         with flight.lock:
-            stored = sum(upload.size for upload in self._deps.state[UPLOADS].values())
-            others = flight.size - self._counted
-            if stored + others + size > options.max_total_bytes:
-                used = f"{size_text(stored + others)} are used, and a session may have"
-                self._refuse(size, used, "max_total_bytes", options.max_total_bytes)
-            flight.size += size - self._counted
-            self._counted = size
+            stored_size = sum(upload.size for upload in self._deps.state[UPLOADS].values())
+            others = flight.size - self._counted_size
+            if stored_size + others + size > options.max_total_bytes:
+                why = f"{size_text(stored_size + others)} are used, and a session may have"
+                self._refuse(size, why, "max_total_bytes", options.max_total_bytes)
+            flight.size += size - self._counted_size
+            self._counted_size = size
 
     def _refuse(self, size: int, why: str, option: str, allowed: int) -> None:
         raise UploadLimitError(
@@ -233,7 +233,7 @@ class _Upload:
     async def _pieces(self, place: Place) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._source.pieces()) as pieces:
             async for piece in pieces:
-                self._check(max(self._meter.size + len(piece), self._counted), place)
+                self._check(max(self._meter.size + len(piece), self._counted_size), place)
                 self._meter.feed(piece)
                 yield piece
 
@@ -250,7 +250,7 @@ class _Upload:
     async def _write_whole(self, place: Place, free: FreeName, data: bytes) -> None:
         if place.guarded is not None:
             while not await place.guarded.write_if(free.path, data, expected=None):
-                await free.refused()
+                await free.retry()
             return
         writing = asyncio.ensure_future(place.files.write_bytes(free.path, data))
         try:
@@ -261,7 +261,7 @@ class _Upload:
             with anyio.move_on_after(CLEAN_UP_SECONDS, shield=True):
                 await asyncio.wait([writing])
             writing.cancel()
-            await _removed(place.files, free.path, error)
+            await _remove(place.files, free.path, error)
             raise
 
     async def _write_stream(
@@ -278,7 +278,7 @@ class _Upload:
             # Check at the end: a stream cannot be guarded too, and it may have taken minutes.
             if await place.files.exists(path):
                 raise UploadError(
-                    f"{self._name}: {place.shown(path)} was written by another program meanwhile and is unchanged; "
+                    f"{self._name}: another program wrote {place.relative_path(path)} meanwhile, and it is unchanged; "
                     "upload again under another name"
                 )
 
@@ -290,11 +290,11 @@ class _Upload:
         self._measured = await anyio.to_thread.run_sync(finish) if self._meter.guesses else finish()
 
     def _record(self, place: Place, path: str, measured: Measured) -> UploadedFile:
-        name, shown = PurePosixPath(path).name, place.shown(path)
+        name, relative = PurePosixPath(path).name, place.relative_path(path)
         verdict = judge(name, measured.head, text=measured.encoding is not None, size=measured.size)
         upload = UploadedFile(
             name=name,
-            path=shown,
+            path=relative,
             size=measured.size,
             line_count=measured.line_count,
             mime_type=verdict.mime_type,
@@ -304,7 +304,7 @@ class _Upload:
             mismatch=verdict.mismatch,
         )
         with self._flight.lock:
-            self._deps.state[UPLOADS][shown] = upload
-            self._flight.size -= self._counted
-            self._counted = 0
+            self._deps.state[UPLOADS][relative] = upload
+            self._flight.size -= self._counted_size
+            self._counted_size = 0
         return upload

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from .active import ActiveSkill
 
-__all__ = ["RESTATED_CHARS", "heading", "is_present", "restated"]
+__all__ = ["RESTATED_CHARS", "heading", "instructions_to_repeat", "is_present"]
 
 RESTATED_CHARS = 6_000
 """Maximum characters of a skill's instructions to repeat after a compaction."""
@@ -39,16 +39,16 @@ def is_present(skill: ActiveSkill, messages: Sequence[ModelMessage]) -> bool:
     return isinstance(last, ModelResponse) and any(call.tool_call_id == skill.call_id for call in last.tool_calls)
 
 
-def restated(active: Mapping[str, ActiveSkill], ctx: RunContext[Any]) -> str | None:
+def instructions_to_repeat(active: Mapping[str, ActiveSkill], ctx: RunContext[Any]) -> str | None:
     """Return the instructions in use that left the conversation; None if there are none."""
     if ctx.prompt is not None:
         for skill in active.values():
             skill.narrows = skill.narrows and skill.run_id == ctx.run_id
-    gone = [skill for skill in active.values() if not is_present(skill, ctx.messages)]
-    if not gone:
+    missing = [skill for skill in active.values() if not is_present(skill, ctx.messages)]
+    if not missing:
         return None
-    share = min(RESTATED_CHARS, ALL_CHARS // len(gone) - 120)
-    return "Skills in use (loaded earlier):\n\n" + "\n\n".join(_again(skill, share) for skill in gone)
+    share = min(RESTATED_CHARS, ALL_CHARS // len(missing) - 120)
+    return "Skills in use (loaded earlier):\n\n" + "\n\n".join(_again(skill, share) for skill in missing)
 
 
 def _again(skill: ActiveSkill, share: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
 
-__all__ = ["PausedChild", "asked_in", "paused_key"]
+__all__ = ["PausedChild", "calling_run", "paused_key"]
 
 
 @dataclass
@@ -32,10 +32,10 @@ class PausedChild:
     state: dict[str, Any]
     owner: str | None
     call_id: str
-    asked_in: str | None
+    calling_run: str | None
 
 
-def asked_in(ctx: RunContext[Any]) -> str | None:
+def calling_run(ctx: RunContext[Any]) -> str | None:
     """The run whose model made this call; None if the history does not have it, as when rebuilt from a UI's."""
     for message in reversed(ctx.messages):
         if any(part.part_kind == "tool-call" and part.tool_call_id == ctx.tool_call_id for part in message.parts):
@@ -49,10 +49,10 @@ def paused_key(ctx: RunContext[Any], paused: Mapping[str, PausedChild]) -> str:
     The call's id is not enough: models number their calls, so two conversations or forks of one session
     may wait with the same id. An approval of one must not resume the other.
     """
-    run = asked_in(ctx)
-    found = [
+    run = calling_run(ctx)
+    keys = [
         key
         for key, child in paused.items()
-        if child.call_id == ctx.tool_call_id and (run is None or child.asked_in == run)
+        if child.call_id == ctx.tool_call_id and (run is None or child.calling_run == run)
     ]
-    return found[0] if len(found) == 1 else ""
+    return keys[0] if len(keys) == 1 else ""

@@ -53,15 +53,15 @@ def types_of(context: AgentContext) -> dict[str, SubAgentConfig]:
 def sections_of(context: AgentContext) -> list[PromptSection]:
     """Build the sections of one agent, without empty ones."""
     types = types_of(context)
-    listed = [f"- {kind.name}: {kind.description}" for kind in types.values() if kind.name != GENERAL_PURPOSE]
-    out = [PromptSection.live("prepared", lambda ctx: _prepared(ctx, types), needs=["task"])]
-    if listed:
-        text = "\n".join(["Subagent types for {tool:task}:", *listed])
+    lines = [f"- {kind.name}: {kind.description}" for kind in types.values() if kind.name != GENERAL_PURPOSE]
+    out = [PromptSection.live("prepared", lambda ctx: _prepared_text(ctx, types), needs=["task"])]
+    if lines:
+        text = "\n".join(["Subagent types for {tool:task}:", *lines])
         out.insert(0, PromptSection.static("types", text, needs=["task"]))
     return out
 
 
-def _prepared(ctx: RunContext[Any], types: Mapping[str, SubAgentConfig]) -> str | None:
+def _prepared_text(ctx: RunContext[Any], types: Mapping[str, SubAgentConfig]) -> str | None:
     agents = {name: agent for name, agent in ctx.deps.state[SUBAGENTS].items() if name not in types}
     if not agents:
         return None
