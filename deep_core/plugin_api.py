@@ -17,6 +17,7 @@ HOMES = {
     "errors": ["describe_error", "error_message", "suggest"],
     "parameters": ["RESERVED_NAMES"],
     "names": ["NAME", "canonical", "folder_name"],
+    "programs": ["absolute_path", "find_program"],
     "plugins.config": [
         "Config", "ConfigLayer", "find_project_file", "read_file", "restrict", "trust", "user_file",
     ],

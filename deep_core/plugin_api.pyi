@@ -25,6 +25,7 @@ from .plugins.options import field_docs, is_trusted_only
 from .plugins.registry import static_attribute
 from .plugins.settings import SETTINGS, PluginSettings
 from .plugins.status import FoundPlugins, candidate_from_object, entry_source, find_plugins
+from .programs import absolute_path, find_program
 
 __all__ = [
     "NAME",
@@ -41,6 +42,7 @@ __all__ = [
     "PluginSettings",
     "PolicyCapability",
     "UnmatchedExpression",
+    "absolute_path",
     "agent_values",
     "as_expression",
     "candidate_from_object",
@@ -51,6 +53,7 @@ __all__ = [
     "explain_failure",
     "field_docs",
     "find_plugins",
+    "find_program",
     "find_project_file",
     "folder_name",
     "ignored_keys",

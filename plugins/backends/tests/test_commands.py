@@ -58,6 +58,18 @@ async def test_a_mapping_sets_values(world: World) -> None:
     assert not any("secret" in line for line in seen)
 
 
+async def test_a_command_does_not_find_a_program_of_the_workspace_by_a_relative_path(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = world.root / "ls"
+    program.write_text("#!/bin/sh\necho of the workspace\n")
+    program.chmod(0o755)
+    for path in (f".:{os.environ['PATH']}", f":{os.environ['PATH']}", f"{os.environ['PATH']}:"):
+        monkeypatch.setenv("PATH", path)
+        assert "inside.txt" in (await world.backend.run("ls", shell=True)).stdout
+        assert "inside.txt" in (await world.backend.run(["ls"])).stdout
+
+
 @pytest.mark.parametrize("env", [["A=secret"], [""], {"A=B": "x"}, ["A\0"]])
 async def test_a_wrong_name_is_refused_without_telling_a_value(world: World, env: list[str]) -> None:
     with pytest.raises(ValueError, match="env") as refused:

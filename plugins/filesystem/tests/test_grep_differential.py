@@ -11,13 +11,13 @@ from typing import Any
 
 import anyio
 import pytest
-from deep_backends import local_backend, memory_backend
+from deep_backends import LocalBackend, local_backend, memory_backend
 from deep_filesystem import ripgrep
 from deep_filesystem.dialect import BadPattern, read_pattern
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.exceptions import ToolFailed
-from pydantic_ai.workspaces import Workspace
+from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace, WorkspaceRef
 
 from plugins.filesystem.tests.conftest import Session
 from tests.drawn import examples
@@ -326,8 +326,16 @@ def test_what_may_take_long_is_known(pattern: str, simple: bool, linear: bool) -
     assert (dialect.simple, dialect.linear) == (simple, linear)
 
 
+class Elsewhere(LocalBackend):
+    """A backend like a container's: its programs are not this machine's."""
+
+    @property
+    def ref(self) -> WorkspaceRef:
+        return WorkspaceRef(provider="elsewhere", id="1")
+
+
 def test_a_backend_without_ripgrep_is_asked_once(tree: Path, new_session: Any) -> None:
-    backend = local_backend(tree, env={"PATH": "/nonexistent"})
+    backend = Elsewhere(tree, env={"PATH": "/nonexistent"})
     session = new_session(Workspace(backend))
     asked: list[object] = []
     run = backend.run
@@ -392,3 +400,23 @@ def test_a_large_file_is_searched_in_pieces(root: Path, new_session: Any, monkey
         )
         numbers = [line.split(":")[1] for line in found.splitlines()]
         assert numbers == [str(number + 1) for number in range(107, 200, 10)]
+
+
+@needs_ripgrep
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", [".", "", "{root}", "{root}/bin"])
+@pytest.mark.parametrize("backend", [local_backend, LocalWorkspaceBackend])
+async def test_an_rg_of_the_workspace_never_runs(
+    tmp_path: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch, path: str, backend: Any
+) -> None:
+    root = tmp_path / "work"
+    for program in (root / "rg", root / "bin" / "rg"):
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        program.chmod(0o755)
+    (root / "a.txt").write_text("needle\n")
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("PATH", os.pathsep.join([path.format(root=root), os.environ["PATH"]]))
+    session = new_session(Workspace(backend(root)))
+    assert await session.ok("grep", "^needle") == "a.txt"
+    assert not (tmp_path / "ran").exists()

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+from deep_core.plugin_api import absolute_path
+
 __all__ = ["INHERITED", "PassedEnv", "check_env", "command_environment", "passed_environment"]
 
 PassedEnv = Mapping[str, str] | Iterable[str]
@@ -72,4 +74,8 @@ def passed_environment(env: Mapping[str, str] | tuple[str, ...]) -> dict[str, st
 
 def command_environment(env: Mapping[str, str] | tuple[str, ...]) -> dict[str, str]:
     """Build the environment of a command of the local backend, before the call's own variables."""
-    return {name: os.environ[name] for name in INHERITED if name in os.environ} | passed_environment(env)
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    if "PATH" in inherited:
+        # Commands start in the workspace: a relative entry would run its programs for `ls`.
+        inherited["PATH"] = absolute_path(inherited["PATH"])
+    return inherited | passed_environment(env)

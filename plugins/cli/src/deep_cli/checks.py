@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deep_core import ConfigError
-from deep_core.plugin_api import Candidate, FoundPlugins, canonical, find_plugins, scan, suggest
+from deep_core.plugin_api import Candidate, FoundPlugins, canonical, find_plugins, find_program, scan, suggest
 
 from .errors import KEYS, no_model
 from .failure import Failure
@@ -205,7 +204,7 @@ def _garbage(target: Target, dist_info: Path, error: Exception) -> Check:
 
 
 def _ripgrep() -> Check:
-    path = shutil.which("rg")
+    path = find_program("rg")
     if path:
         return Check("ripgrep", True, f"ripgrep: {path}")
     return Check(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.machinery
 import os
-import shutil
 import site
 import sys
 import sysconfig
@@ -16,6 +15,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from deep_core.plugin_api import find_program
 
 __all__ = ["Kind", "Target", "detect", "write_problem"]
 
@@ -85,7 +86,7 @@ def detect() -> Target:
         folder = Path(site.getusersitepackages())
         problem = write_problem(folder) or ""
     needed = {"uv-tool": "uv", "uv": "uv", "pipx": "pipx"}.get(kind)
-    program = (shutil.which(needed) or "") if needed else ""
+    program = (find_program(needed) or "") if needed else ""
     return Target(kind, prefix, sys.executable, folder, program, problem, own)
 
 
@@ -101,7 +102,7 @@ def _kind(prefix: Path) -> Kind:
         return "managed"
     if _has_pip():
         return "pip"
-    return "uv" if shutil.which("uv") else "bare"
+    return "uv" if find_program("uv") else "bare"
 
 
 def _in_cache(prefix: Path) -> bool:

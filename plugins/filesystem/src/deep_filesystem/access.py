@@ -27,7 +27,7 @@ __all__ = [
 
 FIRST_READ = 256 * 1024
 """Bytes of the first read: most files end within it and cost one call, which deep-backends serves without a thread."""
-_HOST = ("local", "deep-local")
+_HOST = ("local", "deep-local", "deep-sandbox")
 """Providers whose paths are paths of this machine."""
 WHOLE = 4 * 1024 * 1024
 """A file up to this size is read whole and remembered by one hash; larger files are read by page."""

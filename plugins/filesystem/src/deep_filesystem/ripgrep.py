@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import posixpath
 import re
+from functools import cache
 from weakref import WeakSet
 
 from pydantic_ai.workspaces import SupportsCommands, Workspace, WorkspaceBackend, WorkspaceError
 
 from deep_core import SupportsRoute
+from deep_core.plugin_api import find_program
 
 from .access import is_of_this_machine
 from .globs import select
@@ -22,7 +25,7 @@ __all__ = ["can_try", "search_by_ripgrep"]
 # Search every file of the walk in `search`, whatever ignore files, configuration and terminal say. Without
 # --no-mmap, ripgrep finds a NUL byte in the first buffer only.
 _COMMON = (
-    "rg", "--no-config", "--no-ignore", "--hidden", "--no-messages", "--no-mmap", "--color=never", "--no-heading",
+    "--no-config", "--no-ignore", "--hidden", "--no-messages", "--no-mmap", "--color=never", "--no-heading",
     "--with-filename", "--null",
 )  # fmt: skip
 _COUNT = re.compile(r"([^\0]*)\0(\d+)\n")
@@ -59,7 +62,10 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
         WorkspaceTimeoutError: it exceeded `seconds`.
     """
     root = request.root
-    arguments = ["--count"]
+    program = await _program(workspace)
+    if program is None:
+        return None
+    arguments = [program, "--count"]
     if request.is_file:
         # ripgrep searches a file of the command line even if it is binary, but not one found in a directory.
         root, name = posixpath.split(request.root)
@@ -77,7 +83,7 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
         start = len(request.root.rstrip("/")) + 1
         paths = await select(request.wanted, [*counts], lambda path: path[start:])
     found = [FileMatches(path, counts[path]) for path in sorted(paths)]
-    return await _with_lines(workspace, request, found, seconds)
+    return await _with_lines(workspace, program, request, found, seconds)
 
 
 async def _count_matches(
@@ -93,7 +99,7 @@ async def _count_matches(
             found = _COUNT.findall(printed)
             if len(found) <= ASKED:
                 return [each for each in found if await _fits(workspace, each[0], request.max_bytes)]
-    printed = await _run(workspace, [f"--max-filesize={request.max_bytes}", *arguments], request, [root], seconds)
+    printed = await _run(workspace, [*arguments, f"--max-filesize={request.max_bytes}"], request, [root], seconds)
     return None if printed is None else _COUNT.findall(printed)
 
 
@@ -105,8 +111,20 @@ async def _fits(workspace: Workspace, path: str, limit: int) -> bool:
     return size is None or size <= limit
 
 
+async def _program(workspace: Workspace) -> str | None:
+    """Return what starts ripgrep: on this machine its path, because a workspace may have an `rg` of its own."""
+    if not is_of_this_machine(workspace):
+        return "rg"  # the container's
+    return _on_this_machine(os.environ.get("PATH", os.defpath), await workspace.working_dir())
+
+
+@cache
+def _on_this_machine(path: str, root: str) -> str | None:
+    return find_program("rg", outside=root)
+
+
 async def _with_lines(
-    workspace: Workspace, request: SearchRequest, found: list[FileMatches], seconds: float
+    workspace: Workspace, program: str, request: SearchRequest, found: list[FileMatches], seconds: float
 ) -> list[FileMatches] | None:
     first: list[str] = []
     lines = 0
@@ -118,7 +136,7 @@ async def _with_lines(
     if not first:
         return found
     # One more, because ripgrep counts the line feed; `shown_line` decides.
-    arguments = ["--line-number", f"--max-count={request.most}", f"--max-columns={LONG_LINE + 1}"]
+    arguments = [program, "--line-number", f"--max-count={request.most}", f"--max-columns={LONG_LINE + 1}"]
     printed = await _run(workspace, arguments, request, first, seconds)
     if printed is None:
         return None
@@ -133,7 +151,8 @@ async def _run(
     workspace: Workspace, arguments: list[str], request: SearchRequest, paths: list[str], seconds: float
 ) -> str | None:
     # The pattern and the paths come from the model: no shell, and no text of theirs can be an option.
-    command = [*_COMMON, *arguments, f"--regexp={request.dialect.ripgrep}", "--", *paths]
+    program, *options = arguments
+    command = [program, *_COMMON, *options, f"--regexp={request.dialect.ripgrep}", "--", *paths]
     try:
         result = await workspace.run(command, timeout=seconds)
     except (WorkspaceError, OSError) as error:

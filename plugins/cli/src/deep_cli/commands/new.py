@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -113,7 +112,9 @@ def _refuse(what: str, problem: str) -> None:
 
 
 def _git_author() -> str:
-    git = shutil.which("git")
+    from deep_core.plugin_api import find_program
+
+    git = find_program("git")
     if git is not None:
         done = subprocess.run([git, "config", "user.name"], capture_output=True, encoding="utf-8", check=False)
         name = done.stdout.strip()
