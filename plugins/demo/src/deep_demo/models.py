@@ -74,10 +74,11 @@ class DemoModel(FunctionModel):
             )
         output_chars = len(answer.text) + len(answer.thought)
         output_chars += sum(len(call.tool) + len(json.dumps(call.call.args)) for call in answer.calls)
-        input_chars = chars_sent(messages, info)
-        return answer, RequestUsage(
-            input_tokens=-(-input_chars // CHARS_PER_TOKEN), output_tokens=-(-output_chars // CHARS_PER_TOKEN)
+        usage = RequestUsage(
+            input_tokens=_tokens(chars_sent(messages, info)),
+            output_tokens=_tokens(output_chars),
         )
+        return answer, usage
 
     def _respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         answer, usage = self._answer(messages, info)
