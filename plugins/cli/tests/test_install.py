@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from deep_cli.failure import Failure
+from deep_cli.install_spec import parse
 from deep_cli.installer import conflict, error_lines
 from deep_cli.records import Entry, file, record
-from deep_cli.wanted import parse
 
 from tests.environments import Distribution, Finished, plugin
 from tests.local_wheels import write_wheel

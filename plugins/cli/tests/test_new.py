@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_cli.plugin_names import plugin_problem, suggested_name
+from deep_cli.plugin_names import plugin_problem, suggest_name
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -178,7 +178,7 @@ def test_a_suggested_name_is_a_good_one(name: str) -> None:
     problem = plugin_problem(name, KINDS)
     if problem:
         assert plugin_problem(problem.rpartition("Try: ")[2], KINDS) == ""
-        assert suggested_name(name, ()).isascii()
+        assert suggest_name(name, ()).isascii()
 
 
 def test_what_exists_is_left_as_it_is(deep: Any) -> None:

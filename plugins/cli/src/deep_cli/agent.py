@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.workspaces import WorkspaceBackend
 
-__all__ = ["Made", "make_agent"]
+__all__ = ["AgentSetup", "make_agent"]
 
 
 @dataclass(frozen=True)
-class Made:
+class AgentSetup:
     """An agent, with its model and backend.
 
     Attributes:
@@ -36,7 +36,9 @@ class Made:
     backend: str
 
 
-def make_agent(kernel: Kernel, model: str | Model | None = None, backend: str | WorkspaceBackend | None = None) -> Made:
+def make_agent(
+    kernel: Kernel, model: str | Model | None = None, backend: str | WorkspaceBackend | None = None
+) -> AgentSetup:
     """Create the agent of all plugins.
 
     Args:
@@ -53,18 +55,18 @@ def make_agent(kernel: Kernel, model: str | Model | None = None, backend: str | 
     from pydantic_ai.models import infer_model
 
     settings = read_agent_config(kernel.config)
-    chosen = model if model is not None else settings.model.id
-    if chosen is None:
+    model_id = model if model is not None else settings.model.id
+    if model_id is None:
         problem = no_model()
         raise Failure(problem.message, problem.exit_code)
     place = backend if backend is not None else settings.runtime_policy.profile or BACKEND
-    agent = kernel.create_agent(chosen, backend=place)
+    agent = kernel.create_agent(model_id, backend=place)
     if isinstance(agent.model, str):
         # No plugin knows this model. Resolve it now, so that a missing key is the first error.
         agent.model = infer_model(agent.model)
     resume()
-    return Made(
+    return AgentSetup(
         agent,
-        chosen if isinstance(chosen, str) else chosen.model_id,
+        model_id if isinstance(model_id, str) else model_id.model_id,
         place if isinstance(place, str) else type(place).__name__,
     )

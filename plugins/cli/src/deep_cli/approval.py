@@ -33,7 +33,7 @@ class Refusal:
 
 Answer: TypeAlias = "Literal['yes', 'no', 'always', 'closed'] | Refusal"
 """`always`: approve this tool for the rest of the task. `closed`: the input ended."""
-KNOWN = frozenset({"id", "path", "tool", "plugin", "args", "reason"})
+FIELDS = frozenset({"id", "path", "tool", "plugin", "args", "reason"})
 """Metadata keys that a `Question` has as fields."""
 DIFF_CHARS = 400_000
 """Maximum characters of both versions; above it the question shows the arguments instead of a diff."""
@@ -82,17 +82,17 @@ async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | 
         # If a hook changed the arguments, the kernel puts those that would run under `args`.
         waiting = {"args": _args(call), **requests.metadata.get(call.tool_call_id, {})}
         waiting.update(path=call.tool_call_id, tool=call.tool_name)
-        for child, asked in _list_calls(waiting):
-            about = {key: value for key, value in asked.items() if key not in KNOWN}
+        for child, facts in _list_calls(waiting):
+            about = {key: value for key, value in facts.items() if key not in FIELDS}
             out.append(
                 Question(
-                    call_id=asked["path"],
-                    tool=asked["tool"],
-                    plugin=str(asked.get("plugin", "app")),
-                    args=asked["args"],
-                    reason=str(asked.get("reason", "")),
+                    call_id=facts["path"],
+                    tool=facts["tool"],
+                    plugin=str(facts.get("plugin", "app")),
+                    args=facts["args"],
+                    reason=str(facts.get("reason", "")),
                     about=about or None,
-                    diff=await _diff(asked["args"], backend),
+                    diff=await _diff(facts["args"], backend),
                     child=child,
                 )
             )
@@ -128,8 +128,8 @@ async def _diff(args: Mapping[str, Any], backend: WorkspaceBackend | None) -> st
         after = _normalize(content)
     else:
         old, new = _normalize(cast("str", old)), _normalize(cast("str", new))
-        found = before.count(old) if old else 0
-        if not found or (found > 1 and not args.get("replace_all")):
+        count = before.count(old) if old else 0
+        if not count or (count > 1 and not args.get("replace_all")):
             return None  # the edit would fail: its arguments say more than a diff
         after = before.replace(old, new)
     lines = difflib.unified_diff(_lines(before), _lines(after), f"{path} (now)", f"{path} (after)")
@@ -175,7 +175,7 @@ class Approver:
         self._always: set[tuple[str, str]] = set()
         self.decisions: list[Decision] = []
 
-    def decide(self, requests: DeferredToolRequests, asked: list[Question]) -> DeferredToolResults:
+    def decide(self, requests: DeferredToolRequests, waiting: list[Question]) -> DeferredToolResults:
         """Answer every call that waits. External calls get an error: no one here executes them.
 
         Args:
@@ -186,7 +186,7 @@ class Approver:
 
         own: dict[str, Any] = {}
         below: dict[str, Any] = {}
-        for question in asked:
+        for question in waiting:
             approved, by, reason = self._decide(question)
             call_id = question.call_id.rpartition("/")[2]
             self._record(Decision(question.tool, question.plugin, question.args, approved, by, call_id))

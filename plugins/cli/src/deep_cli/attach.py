@@ -34,7 +34,7 @@ def with_files(task: str, files: Sequence[Path], most: int) -> str:
                 "[plugins.cli] options.attach_chars",
                 USAGE,
             )
-        parts.append(_marked(path.name, text))
+        parts.append(_wrap(path.name, text))
     return "\n\n".join(parts)
 
 
@@ -55,9 +55,9 @@ def _text(path: Path) -> str:
     return text
 
 
-def _marked(name: str, text: str) -> str:
+def _wrap(name: str, text: str) -> str:
     tag = "file"
     while f"</{tag}" in text:
         tag += "_"
-    shown = plain(name).replace('"', "'").replace("\n", " ").replace("<", "(").replace(">", ")")
-    return f'<{tag} name="{shown}">\n{text}\n</{tag}>'
+    label = plain(name).replace('"', "'").replace("\n", " ").replace("<", "(").replace(">", ")")
+    return f'<{tag} name="{label}">\n{text}\n</{tag}>'

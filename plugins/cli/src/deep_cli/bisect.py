@@ -24,7 +24,7 @@ from .probing import end
 from .screen import one_line, redact
 from .waiting import exit_code
 
-__all__ = ["Finding", "Run", "disable_variable", "kept_for", "requirements", "row", "runner", "search"]
+__all__ = ["Finding", "Run", "disable_variable", "plugins_to_keep", "requirements", "row", "runner", "search"]
 
 NEEDED = {
     "run": ("backends", "demo"), "chat": ("backends", "demo"), "demo": ("backends", "demo", "filesystem"),
@@ -46,11 +46,11 @@ class Run:
     enabled: tuple[str, ...]
     ok: bool
     ended: str
-    said: str
+    last_line: str
 
     def to_json(self) -> dict[str, Any]:
         """One entry of `runs` in `deep plugins bisect --json`."""
-        return {"enabled": list(self.enabled), "ok": self.ok, "ended": self.ended, "said": self.said}
+        return {"enabled": list(self.enabled), "ok": self.ok, "ended": self.ended, "said": self.last_line}
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def row(candidates: Sequence[Candidate]) -> list[str]:
     def add(name: str, above: tuple[str, ...]) -> None:
         if name in out or name in above:  # distributions may require each other
             return
-        for other in sorted(_required(active[name], active)):
+        for other in sorted(_dependencies(active[name], active)):
             add(other, (*above, name))
         out[name] = None
 
@@ -92,15 +92,17 @@ def row(candidates: Sequence[Candidate]) -> list[str]:
     return list(out)
 
 
-def _required(candidate: Candidate, active: Mapping[str, Candidate]) -> set[str]:
+def _dependencies(candidate: Candidate, active: Mapping[str, Candidate]) -> set[str]:
     """The plugins whose absence gives this one the status `needs-plugin`."""
-    wanted = {canonical(name) for name in candidate.requires}
+    required_names = {canonical(name) for name in candidate.requires}
     return {
-        name for name, c in active.items() if canonical(c.record.distribution or "") in wanted and c is not candidate
+        name
+        for name, c in active.items()
+        if canonical(c.record.distribution or "") in required_names and c is not candidate
     }
 
 
-def kept_for(command: Sequence[str], found: FoundPlugins, named: Sequence[str]) -> set[str]:
+def plugins_to_keep(command: Sequence[str], found: FoundPlugins, keep: Sequence[str]) -> set[str]:
     """The plugins that stay enabled in every run, with those that they require.
 
     These are the plugins of `--keep`, those that the configuration requires, and, for a command of deep, those that
@@ -113,18 +115,18 @@ def kept_for(command: Sequence[str], found: FoundPlugins, named: Sequence[str]) 
     from deep_core.plugin_api import suggest
 
     active = {c.record.name: c for c in found.candidates if c.record.status == "active"}
-    for name in named:
+    for name in keep:
         if not any(source(c.record, [(name, "--keep")]) for c in active.values()):
             raise Failure(f"--keep {name}: no such plugin is active.{suggest(name, active)}", USAGE)
-    entries = [(name, "--keep") for name in (*named, *_parts(command), *(entry for entry, _ in found.lists.require))]
+    entries = [(name, "--keep") for name in (*keep, *_parts(command), *(entry for entry, _ in found.lists.require))]
     waiting = [name for name, c in active.items() if source(c.record, entries)]
-    kept: set[str] = set()
+    names: set[str] = set()
     while waiting:
         name = waiting.pop()
-        if name not in kept:
-            kept.add(name)
-            waiting.extend(_required(active[name], active))
-    return kept
+        if name not in names:
+            names.add(name)
+            waiting.extend(_dependencies(active[name], active))
+    return names
 
 
 def _parts(command: Sequence[str]) -> list[str]:
@@ -153,7 +155,7 @@ def _parts(command: Sequence[str]) -> list[str]:
 def requirements(candidates: Sequence[Candidate]) -> dict[str, set[str]]:
     """Plugin -> the plugins that it requires, among those that would load."""
     active = {c.record.name: c for c in candidates if c.record.status == "active"}
-    return {name: _required(candidate, active) for name, candidate in active.items()}
+    return {name: _dependencies(candidate, active) for name, candidate in active.items()}
 
 
 def search(
@@ -253,15 +255,15 @@ def runner(
     """
     if shutil.which(command[0]) is None:
         raise Failure(f"{command[0]}: no such program; type: deep plugins bisect -- COMMAND ARGUMENTS", USAGE)
-    known: dict[frozenset[str], bool] = {}
+    results: dict[frozenset[str], bool] = {}
 
     def attempt(enabled: Collection[str]) -> bool:
         key = frozenset(enabled)
-        if key not in known:
+        if key not in results:
             run = _run(command, [name for name in plugins if name in key], plugins, seconds)
-            known[key] = run.ok
-            tell(run, len(known))
-        return known[key]
+            results[key] = run.ok
+            tell(run, len(results))
+        return results[key]
 
     return attempt
 
@@ -286,8 +288,8 @@ def _run(command: Sequence[str], enabled: Sequence[str], plugins: Sequence[str],
             code = exit_code(child, seconds)
         finally:
             end(child)  # after Ctrl-C too
-        said = _last_line(errors)
-    return Run(tuple(enabled), code == 0, _ended(code), said)
+        last_line = _last_line(errors)
+    return Run(tuple(enabled), code == 0, _exit_text(code), last_line)
 
 
 def disable_variable(names: Sequence[str]) -> str:
@@ -302,7 +304,7 @@ def _last_line(file: IO[bytes]) -> str:
     return redact(one_line(lines[-1], 200)) if lines else ""
 
 
-def _ended(code: int | None) -> str:
+def _exit_text(code: int | None) -> str:
     if code is None:
         return "time limit"
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -11,7 +11,7 @@ import click
 
 from deep_core.plugin_api import find_plugins
 
-from .bisect import Finding, Run, disable_variable, kept_for, requirements, row, runner, search
+from .bisect import Finding, Run, disable_variable, plugins_to_keep, requirements, row, runner, search
 from .failure import FAILED, INTERRUPTED, Failure
 from .screen import plain, redact
 
@@ -32,10 +32,10 @@ def bisect(command: Sequence[str], *, keep: Sequence[str], seconds: float | None
         Failure: there is no plugin to disable, no such program, or Ctrl-C.
     """
     found = find_plugins(remembered=False)
-    kept = kept_for(command, found, keep)
-    plugins = [name for name in row(found.candidates) if name not in kept]
+    always_on = plugins_to_keep(command, found, keep)
+    plugins = [name for name in row(found.candidates) if name not in always_on]
     if not plugins:
-        raise Failure(f"there is no plugin to disable; kept: {_names(kept)}", FAILED)
+        raise Failure(f"there is no plugin to disable; kept: {_names(always_on)}", FAILED)
     runs: list[Run] = []
 
     def tell(run: Run, number: int) -> None:
@@ -49,9 +49,9 @@ def bisect(command: Sequence[str], *, keep: Sequence[str], seconds: float | None
         left = ", ".join(_left(plugins, runs))
         raise Failure(f"interrupted after {len(runs)} runs; still suspected: {left}", INTERRUPTED) from None
     if as_json:
-        click.echo(json.dumps(_json(finding, kept, runs), indent=2))
+        click.echo(json.dumps(_json(finding, always_on, runs), indent=2))
     else:
-        click.echo(plain(redact(_result_text(finding, command, kept, runs))))
+        click.echo(plain(redact(_result_text(finding, command, always_on, runs))))
     return 0 if finding.outcome == "found" else FAILED
 
 
@@ -66,7 +66,7 @@ def _names(names: set[str]) -> str:
 
 def _line(run: Run, plugins: Sequence[str]) -> str:
     with_ = ", ".join(run.enabled) if run.enabled else "none"
-    how = "succeeds" if run.ok else f"fails ({run.ended}{': ' + run.said if run.said else ''})"
+    how = "succeeds" if run.ok else f"fails ({run.ended}{': ' + run.last_line if run.last_line else ''})"
     return f"{how} with {len(run.enabled)} of {len(plugins)}: {with_}"
 
 
@@ -77,36 +77,37 @@ def _left(plugins: Sequence[str], runs: Sequence[Run]) -> list[str]:
     return list(plugins[first:last]) or list(plugins)
 
 
-def _result_text(finding: Finding, command: Sequence[str], kept: set[str], runs: Sequence[Run]) -> str:
-    typed, count = shlex.join(command), f"({len(runs)} runs)"
+def _result_text(finding: Finding, command: Sequence[str], always_on: set[str], runs: Sequence[Run]) -> str:
+    command_line, count = shlex.join(command), f"({len(runs)} runs)"
     if finding.outcome == "succeeds-with-all":
-        return f"No plugin breaks it: {typed} succeeds with all plugins. {count}"
+        return f"No plugin breaks it: {command_line} succeeds with all plugins. {count}"
     if finding.outcome == "fails-without":
-        said = next(run for run in reversed(runs) if not run.enabled)
-        kept_too = f"; kept: {_names(kept)}" if kept else ""
+        last_run = next(run for run in reversed(runs) if not run.enabled)
+        kept_too = f"; kept: {_names(always_on)}" if always_on else ""
         return (
-            f"No plugin is the cause: {typed} fails without them too ({said.ended}: {said.said or 'no output'})"
-            f"{kept_too}. If it needs a plugin to run at all, add --keep PLUGIN. {count}"
+            f"No plugin is the cause: {command_line} fails without them too "
+            f"({last_run.ended}: {last_run.last_line or 'no output'}){kept_too}. "
+            f"If it needs a plugin to run at all, add --keep PLUGIN. {count}"
         )
-    lines = [f"{' with '.join(group)} breaks it: {typed}" for group in finding.culprits]
+    lines = [f"{' with '.join(group)} breaks it: {command_line}" for group in finding.culprits]
     if len(finding.culprits) > 1:
         lines.append("Each of these breaks it alone.")
     if any(len(group) > 1 for group in finding.culprits):
         lines.append("Plugins on one line break it together; without one of them it succeeds.")
     off = shlex.quote(disable_variable([group[-1] for group in finding.culprits]))
-    lines.append(f"Without it: DEEP_PLUGINS_DISABLE={off} {typed}")
+    lines.append(f"Without it: DEEP_PLUGINS_DISABLE={off} {command_line}")
     if not finding.complete:
         lines.append("To see whether it does so alone and whether others do too: --thorough")
     return "\n".join([*lines, count])
 
 
-def _json(finding: Finding, kept: set[str], runs: Sequence[Run]) -> dict[str, object]:
+def _json(finding: Finding, always_on: set[str], runs: Sequence[Run]) -> dict[str, object]:
     """The result as JSON."""
     return {
         "schema": 1,
         "outcome": finding.outcome,
         "culprits": [list(group) for group in finding.culprits],
         "complete": finding.complete,
-        "kept": sorted(kept),
+        "kept": sorted(always_on),
         "runs": [run.to_json() for run in runs],
     }

@@ -39,23 +39,23 @@ def parse_pairs(tool: str, pairs: Sequence[str], schema: Schema) -> dict[str, An
     Raises:
         Failure: a word is not `key=value`, the tool has no such argument, a type is wrong, or an argument is missing.
     """
-    known: Mapping[str, Schema] = schema.get("properties", {})
+    properties: Mapping[str, Schema] = schema.get("properties", {})
     others: Any = schema.get("additionalProperties", False)
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key:
             raise Failure(f"{pair!r} is not KEY=VALUE. {_usage(tool, schema)}", USAGE)
-        if key in given:
+        if key in arguments:
             raise Failure(f"{key!r} is given twice; type a list as JSON: {key}={EXAMPLES['array']}", USAGE)
-        if key not in known and others is False:
-            raise Failure(f"{tool} has no argument {key!r}.{suggest(key, known)} {_usage(tool, schema)}", USAGE)
-        types = _types(known.get(key, others), schema)
-        given[key] = _value(key, _content(key, text[1:]) if text.startswith("@") else text, types)
-    missing = [key for key in schema.get("required", ()) if key not in given]
+        if key not in properties and others is False:
+            raise Failure(f"{tool} has no argument {key!r}.{suggest(key, properties)} {_usage(tool, schema)}", USAGE)
+        types = _types(properties.get(key, others), schema)
+        arguments[key] = _value(key, _content(key, text[1:]) if text.startswith("@") else text, types)
+    missing = [key for key in schema.get("required", ()) if key not in arguments]
     if missing:
         raise Failure(f"{tool} needs {', '.join(missing)}. {_usage(tool, schema)}", USAGE)
-    return given
+    return arguments
 
 
 def parse_json(text: str) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def _usage(tool: str, schema: Schema) -> str:
     words: list[str] = []
     for key, each in cast("Mapping[str, Schema]", schema.get("properties", {})).items():
         types = sorted(_types(each, schema) - {"null"})
-        shown = "VALUE" if len(types) != 1 else "TEXT" if types == ["string"] else types[0].upper()
-        words.append(f"{key}={shown}" if key in required else f"[{key}={shown}]")
+        kind = "VALUE" if len(types) != 1 else "TEXT" if types == ["string"] else types[0].upper()
+        words.append(f"{key}={kind}" if key in required else f"[{key}={kind}]")
     return " ".join(["Type: deep call", tool, *words])
 
 
@@ -100,14 +100,14 @@ def _value(key: str, text: str, types: frozenset[str]) -> Any:
         value: Any = json.loads(text, parse_constant=_not_json)
     except ValueError:
         value = text
-    found = _types_of(value)
-    if found & types and "string" not in found:
+    value_types = _types_of(value)
+    if value_types & types and "string" not in value_types:
         return value
     if "string" in types:
         return text
-    named = sorted(types)
-    way = ", ".join(f"{key}={EXAMPLES[kind]}" for kind in named)
-    raise Failure(f"{key}={text!r} is not of type {' or '.join(named)}; type it as {way}", USAGE)
+    type_names = sorted(types)
+    way = ", ".join(f"{key}={EXAMPLES[kind]}" for kind in type_names)
+    raise Failure(f"{key}={text!r} is not of type {' or '.join(type_names)}; type it as {way}", USAGE)
 
 
 def _not_json(constant: str) -> Any:
@@ -129,10 +129,10 @@ def _types(schema: Any, root: Schema) -> frozenset[str]:
         return EVERY  # `true` allows anything
     schema = cast("Schema", schema)
     if "$ref" in schema:
-        found: Any = root
+        node: Any = root
         for name in str(schema["$ref"]).removeprefix("#/").split("/"):
-            found = found[name]
-        return _types(found, root)
+            node = node[name]
+        return _types(node, root)
     for several in ("anyOf", "oneOf", "allOf"):
         if several in schema:
             return frozenset(kind for each in schema[several] for kind in _types(each, root))

@@ -114,12 +114,12 @@ def call_tool(
 
     from deep_core import create_default_deps
 
-    heard = reporter or Reporter()
-    progress = CliProgress(heard)
+    listener = reporter or Reporter()
+    progress = CliProgress(listener)
     with Kernel(plugins=[progress, *plugins], config=config) as kernel:
         script = _OneCall(tool, pairs, whole)
         agent = make_agent(kernel, FunctionModel(script.answer, model_name="deep-call"), backend).agent
-        approver = Approver(approve or cli_options(kernel.config).approve, ask, heard.decided)
+        approver = Approver(approve or cli_options(kernel.config).approve, ask, listener.decided)
         deps: DeepAgentDeps[Any] = create_default_deps(kernel=kernel)
         failure: Exception | None = None
         with asyncio.Runner() as loop, waking(loop.get_loop()):
@@ -131,7 +131,7 @@ def call_tool(
             raise script.problem from None
         if not script.plugin and failure is not None:
             raise failure  # the run ended before it called the tool
-        refused = CALL_ID in progress.denied or any(not decision.approved for decision in approver.decisions)
+        refused = CALL_ID in progress.denied_ids or any(not decision.approved for decision in approver.decisions)
         failed = failure is not None or script.outcome in ("failed", "retried")
         return CallReport(
             status="refused" if refused else "failed" if failed else "done",
@@ -181,17 +181,17 @@ class _OneCall:
 
         if not self.plugin:
             try:
-                found = self._find(info.model_request_parameters.function_tools)
+                definition = self._find(info.model_request_parameters.function_tools)
                 self.args = (
-                    parse_pairs(self._tool, self._pairs, found.parameters_json_schema)
+                    parse_pairs(self._tool, self._pairs, definition.parameters_json_schema)
                     if self._whole is None
                     else parse_json(self._whole)
                 )
             except Failure as problem:
                 self.problem = problem
                 raise
-            self.plugin = tool_facts(found).plugin
-            if found.defer_loading:  # search for the tool first, as a model does
+            self.plugin = tool_facts(definition).plugin
+            if definition.defer_loading:  # search for the tool first, as a model does
                 return ModelResponse([ToolCallPart("search_tools", {"queries": [self._tool]}, f"{CALL_ID}-search")])
         if not self._called:
             self._called = True

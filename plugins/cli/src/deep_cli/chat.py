@@ -24,7 +24,7 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 
 from deep_core import Kernel, create_default_deps
 
-from .agent import Made, make_agent
+from .agent import AgentSetup, make_agent
 from .approval import Answer, ApprovalMode, Approver, Question, questions
 from .chat_screen import ChatScreen
 from .chat_store import ChatStore, StoredChat
@@ -75,7 +75,7 @@ class Chat:
         self,
         kernel: Kernel,
         progress: CliProgress,
-        made: Made,
+        setup: AgentSetup,
         stored: StoredChat,
         store: ChatStore,
         screen: ChatScreen,
@@ -92,17 +92,17 @@ class Chat:
         """Whether a turn ended with an error."""
         self._kernel = kernel
         self._progress = progress
-        self._made = made
+        self._setup = setup
         self._store = store
         self._screen = screen
         self._limits = UsageLimits(request_limit=max_requests)
         self._loop = loop
         self._trace = trace
         self._deps = _deps(kernel, stored)
-        self.kept = self.begun
+        self.is_resumable = self.has_messages
         """Whether it is stored, so that it can be resumed."""
         self._approver = Approver(approve, self._ask if screen.ask else None, screen.decided)
-        self._seen: list[ModelMessage] = []
+        self._run_messages: list[ModelMessage] = []
         self._interrupts = Interrupts()
 
     # -- one turn ------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class Chat:
                 before the run ended.
         """
         self._interrupts = Interrupts()
-        with self._interrupts.heard():
+        with self._interrupts.handling():
             return self._turn(prompt)
 
     def _turn(self, prompt: str | None) -> End:
@@ -130,14 +130,14 @@ class Chat:
                 self._run(prompt, None, usage)
             while self.stored.pending is not None:
                 self._save()  # the user may leave or lose the connection at the question
-                asked = self._loop.run(questions(self.stored.pending, self._progress.backend(self._deps)))
-                self._run(None, self._approver.decide(self.stored.pending, asked), usage)
+                waiting = self._loop.run(questions(self.stored.pending, self._progress.backend(self._deps)))
+                self._run(None, self._approver.decide(self.stored.pending, waiting), usage)
         except (RunCancelled, KeyboardInterrupt) as stop:
-            return self._stopped(stop, before)
+            return self._end_stopped(stop, before)
         except Left:
             raise
         except Exception as error:  # noqa: BLE001 - the chat shows the error and continues
-            return self._failed(error, before)
+            return self._end_failed(error, before)
         finally:
             self._interrupts.over()
             self.stored.usage += usage
@@ -157,18 +157,18 @@ class Chat:
         # next turn would continue it. Handled in the loop, because a signal handler may interrupt anything.
         with interrupts.cancelling(lambda: self._loop.soon(cancel)):
             result = self._loop.run(self._agent_run(prompt, answers, usage, token))
-        self._seen = []
+        self._run_messages = []
         self.stored.messages = result.all_messages()
         self.stored.pending = result.output if isinstance(result.output, DeferredToolRequests) else None
-        if interrupts.typed and self.stored.pending is not None:
+        if interrupts.count and self.stored.pending is not None:
             raise KeyboardInterrupt  # too late to cancel this run, in time for what it asks
 
     async def _agent_run(
         self, prompt: str | None, answers: DeferredToolResults | None, usage: RunUsage, token: CancellationToken
     ) -> Any:
-        with capture_run_messages() as seen:
-            self._seen = seen
-            return await self._made.agent.run(
+        with capture_run_messages() as messages:
+            self._run_messages = messages
+            return await self._setup.agent.run(
                 prompt,
                 message_history=self.stored.messages,
                 deferred_tool_results=answers,
@@ -202,8 +202,8 @@ class Chat:
 
     # -- how a turn ends otherwise -------------------------------------------------------------------------------------
 
-    def _stopped(self, stop: RunCancelled | KeyboardInterrupt, before: list[ModelMessage]) -> End:
-        kept = self._keep(stop.all_messages() if isinstance(stop, RunCancelled) else self._so_far(), before)
+    def _end_stopped(self, stop: RunCancelled | KeyboardInterrupt, before: list[ModelMessage]) -> End:
+        has_answer = self._keep(stop.all_messages() if isinstance(stop, RunCancelled) else self._so_far(), before)
         self.stopped = True
         running = self._interrupts.running
         self._interrupts.over()
@@ -211,54 +211,54 @@ class Chat:
             self._screen.problem("left while a tool was at work")
             raise Left from stop
         hint = "A tool does not stop, and may still do its work. " if self._loop.thread_at_work() else ""
-        self._screen.problem("stopped", hint + (GO_ON if kept else SEND_AGAIN))
+        self._screen.problem("stopped", hint + (GO_ON if has_answer else SEND_AGAIN))
         return "stopped"
 
-    def _failed(self, error: Exception, before: list[ModelMessage]) -> End:
+    def _end_failed(self, error: Exception, before: list[ModelMessage]) -> End:
         self._interrupts.over()
         self.failed = True
-        kept = self._keep(self._so_far(), before)
+        has_answer = self._keep(self._so_far(), before)
         if self._trace:
             show_traceback(error)
-        self._screen.problem(explain_error(error, self._made.model).message, GO_ON if kept else SEND_AGAIN)
-        return "failed" if kept else "lost"
+        self._screen.problem(explain_error(error, self._setup.model).message, GO_ON if has_answer else SEND_AGAIN)
+        return "failed" if has_answer else "lost"
 
     def _so_far(self) -> list[ModelMessage]:
         """The history of the current run, or of the last one."""
-        return list(self._seen) or self.stored.messages
+        return list(self._run_messages) or self.stored.messages
 
     def _keep(self, messages: list[ModelMessage], before: list[ModelMessage]) -> bool:
         """Repair the history so that the next request accepts it. Without an answer in it, drop the turn."""
         messages = _drop_empty(messages)
-        kept = _answers(messages) != _answers(before)
-        self.stored.messages = repair_messages(messages) if kept else before
+        has_answer = _answers(messages) != _answers(before)
+        self.stored.messages = repair_messages(messages) if has_answer else before
         self.stored.pending = None
-        self._seen = []
-        return kept
+        self._run_messages = []
+        return has_answer
 
     # -- the conversation ----------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
-        if not self.begun:
+        if not self.has_messages:
             return
         try:
             self.stored.deps = self._deps.dump()
             saved = self._store.save(self.stored)
         except (OSError, ValueError) as error:
-            self._screen.problem(f"this chat could not be stored: {plain(str(error))}", "It goes on all the same.")
+            self._screen.problem(f"this chat could not be stored: {plain(str(error))}", "The chat continues.")
             return
-        self.kept = True
+        self.is_resumable = True
         if saved.id != self.stored.id:
             self._screen.note(f"chat {self.stored.id} was continued in another process; this one is now {saved.id}")
         self.stored = saved
 
     @property
-    def begun(self) -> bool:
+    def has_messages(self) -> bool:
         """Whether there is anything to continue."""
         return bool(self.stored.messages)
 
     @property
-    def refused(self) -> bool:
+    def has_denials(self) -> bool:
         """Whether an approval was denied or unanswered."""
         return any(not decision.approved for decision in self._approver.decisions)
 
@@ -268,13 +268,13 @@ class Chat:
 
     def last_exchange(self) -> tuple[str, str]:
         """The last messages of the user and the model; "" for none."""
-        asked = answered = ""
+        question = answer = ""
         for message in self.stored.messages:
             if isinstance(message, ModelResponse):
-                answered = message.text or answered
-            elif typed := _user_text(message):
-                asked, answered = typed, ""
-        return asked, answered
+                answer = message.text or answer
+            elif text := _user_text(message):
+                question, answer = text, ""
+        return question, answer
 
     def use_model(self, model: str) -> None:
         """Switch to another model.
@@ -282,13 +282,13 @@ class Chat:
         Raises:
             Exception: it is unknown, or its key or package is missing; the chat keeps its model.
         """
-        self._made = make_agent(self._kernel, model, self._made.backend)
-        self.stored.model = self._made.model
+        self._setup = make_agent(self._kernel, model, self._setup.backend)
+        self.stored.model = self._setup.model
 
     def begin_anew(self) -> None:
         """Leave this conversation stored, and begin another."""
-        self.stored = self._store.new(self.stored.folder, self._made.model, self._made.backend)
-        self.kept = False
+        self.stored = self._store.new(self.stored.folder, self._setup.model, self._setup.backend)
+        self.is_resumable = False
         self._approver.forget()
         backend = self._deps.backend
         self._deps = replace(create_default_deps(kernel=self._kernel), backend=backend)

@@ -65,16 +65,16 @@ def _help(chat: Chat, screen: ChatScreen, rest: str) -> bool:
         ("Ctrl-C", "stop the turn; clear the line; at an empty prompt: leave"),
         ("Ctrl-D", "leave"),
     ]
-    screen.said("\n".join(f"  {key:<16} {about}" for key, about in lines))
+    screen.show_lines("\n".join(f"  {key:<16} {about}" for key, about in lines))
     return True
 
 
 def _cost(chat: Chat, screen: ChatScreen, rest: str) -> bool:
-    used = chat.stored.usage
-    cached = f" ({used.cache_read_tokens:,} of them cached)" if used.cache_read_tokens else ""
-    about = f"{used.requests:,} requests, {used.input_tokens:,} tokens in{cached}, {used.output_tokens:,} out"
-    price = "the price of this model is not known" if used.cost is None else f"about ${used.cost:.4f}"
-    screen.said(f"  {about}; {price}")
+    usage = chat.stored.usage
+    cached_text = f" ({usage.cache_read_tokens:,} of them cached)" if usage.cache_read_tokens else ""
+    about = f"{usage.requests:,} requests, {usage.input_tokens:,} tokens in{cached_text}, {usage.output_tokens:,} out"
+    price = "the price of this model is not known" if usage.cost is None else f"about ${usage.cost:.4f}"
+    screen.show_lines(f"  {about}; {price}")
     return True
 
 
@@ -85,15 +85,15 @@ def _model(chat: Chat, screen: ChatScreen, rest: str) -> bool:
         except Exception as error:  # noqa: BLE001 - show the error and continue the chat
             screen.problem(explain_error(error, rest).message, f"The model is still {chat.stored.model}.")
             return True
-    screen.said(f"  {chat.stored.model}")
+    screen.show_lines(f"  {chat.stored.model}")
     return True
 
 
 def _new(chat: Chat, screen: ChatScreen, rest: str) -> bool:
-    if chat.kept:
+    if chat.is_resumable:
         screen.note(chat.how_to_go_on().replace("Continue with", "This one is kept"))
     chat.begin_anew()
-    screen.said(f"  chat {chat.stored.id}")
+    screen.show_lines(f"  chat {chat.stored.id}")
     return True
 
 

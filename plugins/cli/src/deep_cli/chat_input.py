@@ -54,13 +54,13 @@ def prompt_messages(folder: Path) -> Iterator[str]:
 def _history(folder: Path) -> Any:
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
-    kept = folder / KEPT_LINES
+    file = folder / KEPT_LINES
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(kept, os.O_WRONLY | os.O_CREAT, 0o600))  # before the library creates it readable by all users
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))  # before the library creates it readable by all users
     except OSError:
         return InMemoryHistory()  # not writable; the chat reports that when it stores
-    return FileHistory(str(kept))
+    return FileHistory(str(file))
 
 
 def _continuation(width: int, line: int, wrapped: int) -> str:

@@ -67,7 +67,7 @@ class ChatScreen(TerminalReporter):
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 
-    def opened(self, title: str, about: str, hint: str) -> None:
+    def show_title(self, title: str, about: str, hint: str) -> None:
         """Show which chat this is; the hint only on a terminal."""
         self._line((title, "bold"), (f"  {plain(about)}", "dim"))
         if hint:
@@ -85,14 +85,14 @@ class ChatScreen(TerminalReporter):
         if hint:
             self._line((f"    {hint}", "dim"))
 
-    def said(self, text: str) -> None:
+    def show_lines(self, text: str) -> None:
         """Print lines unchanged."""
         for line in text.splitlines():
             self._line(line)
 
-    def recalled(self, asked: str, answered: str) -> None:
+    def show_exchange(self, question: str, answer: str) -> None:
         """Show the last exchange of a resumed chat, one line each."""
-        for who, text in (("you  ", asked), ("agent", answered)):
+        for who, text in (("you  ", question), ("agent", answer)):
             if text:
                 self._line((f"  {who}  {one_line(text, max(20, self._out.width - 10))}", "dim"))
 

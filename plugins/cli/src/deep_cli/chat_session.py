@@ -68,7 +68,7 @@ def run_chat(
         Exception: any error of the model's provider before the first message: no key, no package, no such model.
     """
     folder, store, screen = os.path.realpath(Path.cwd()), ChatStore(), ChatScreen()
-    stored = _resumed(store, resume, folder)
+    stored = _stored_chat(store, resume, folder)
     progress = CliProgress(screen)
     terminal = screen.ask is not None
     with (
@@ -76,14 +76,14 @@ def run_chat(
         Kernel(plugins=[progress, *plugins], config=config) as kernel,
     ):
         options = cli_options(kernel.config)
-        attached = with_files("", files, options.attach_chars) if files else ""
-        made = make_agent(kernel, model or (stored and stored.model), backend or (stored and stored.backend))
+        attachments = with_files("", files, options.attach_chars) if files else ""
+        setup = make_agent(kernel, model or (stored and stored.model), backend or (stored and stored.backend))
         loop = ChatLoop()
         chat = Chat(
             kernel,
             progress,
-            made,
-            stored or store.new(folder, made.model, made.backend),
+            setup,
+            stored or store.new(folder, setup.model, setup.backend),
             store,
             screen,
             approve=approve or options.approve,
@@ -93,12 +93,12 @@ def run_chat(
         )
         _open(chat, screen, terminal=terminal, resumed=stored is not None)
         interrupted = _talk(
-            chat, screen, prompt_messages(store.project(folder)) if terminal else read_lines(), attached
+            chat, screen, prompt_messages(store.project(folder)) if terminal else read_lines(), attachments
         )
-        if chat.kept:
+        if chat.is_resumable:
             screen.note(chat.how_to_go_on())
     # On a terminal the user has seen what failed and what was denied.
-    code = 0 if terminal else FAILED if chat.failed else REFUSED if chat.refused else 0
+    code = 0 if terminal else FAILED if chat.failed else REFUSED if chat.has_denials else 0
     code = INTERRUPTED if interrupted else code
     if chat.stopped and loop.stuck():
         sys.stdout.flush()
@@ -108,7 +108,7 @@ def run_chat(
     return code
 
 
-def _resumed(store: ChatStore, resume: str | None, folder: str) -> StoredChat | None:
+def _stored_chat(store: ChatStore, resume: str | None, folder: str) -> StoredChat | None:
     if resume is None:
         return None
     return store.newest(folder) if resume == NEWEST else store.load(resume, folder)
@@ -117,12 +117,12 @@ def _resumed(store: ChatStore, resume: str | None, folder: str) -> StoredChat | 
 def _open(chat: Chat, screen: ChatScreen, *, terminal: bool, resumed: bool) -> None:
     stored = chat.stored
     about = f"{stored.model}, backend {stored.backend}, in {stored.folder}"
-    screen.opened(f"deep chat {stored.id}", about, HINT if terminal else "")
-    if resumed and chat.begun:
-        screen.recalled(*chat.last_exchange())
+    screen.show_title(f"deep chat {stored.id}", about, HINT if terminal else "")
+    if resumed and chat.has_messages:
+        screen.show_exchange(*chat.last_exchange())
 
 
-def _talk(chat: Chat, screen: ChatScreen, messages: Iterable[str], attached: str) -> bool:
+def _talk(chat: Chat, screen: ChatScreen, messages: Iterable[str], attachments: str) -> bool:
     """Take messages until they end; return whether Ctrl-C ended it."""
     try:
         if chat.stored.pending is not None:
@@ -136,11 +136,11 @@ def _talk(chat: Chat, screen: ChatScreen, messages: Iterable[str], attached: str
                 chat.failed = True
                 screen.problem(f"not sent, it is not UTF-8: {one_line(text, 60)}", NOT_TEXT)
                 continue
-            end = chat.turn(text + attached)
+            end = chat.turn(text + attachments)
             if end == "stopped" and screen.ask is None:
                 return True
             if end != "lost":
-                attached = ""
+                attachments = ""
     except Left as left:
         return isinstance(left.__cause__, KeyboardInterrupt)
     except KeyboardInterrupt:

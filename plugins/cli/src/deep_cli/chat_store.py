@@ -80,7 +80,7 @@ class ChatStore:
 
             root = user_data_path("deep") / "chats"
         self._root = root
-        self._written: dict[str, tuple[int, int, int]] = {}
+        self._stamps: dict[str, tuple[int, int, int]] = {}
         """Conversation -> the stamp of its file when this process last read or wrote it."""
 
     def project(self, folder: str) -> Path:
@@ -104,8 +104,8 @@ class ChatStore:
         """
         self.project(chat.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._path(chat)
-        known = self._written.get(chat.id)
-        if _stamp(path) not in (None, known):
+        known_stamp = self._stamps.get(chat.id)
+        if _stamp(path) not in (None, known_stamp):
             chat = replace(chat, id=secrets.token_hex(4))
             path = self._path(chat)
         document = _Document(
@@ -125,7 +125,7 @@ class ChatStore:
         _write(path, document.model_dump_json().encode())
         stamp = _stamp(path)
         if stamp is not None:
-            self._written[chat.id] = stamp
+            self._stamps[chat.id] = stamp
         return chat
 
     def load(self, id: str, folder: str) -> StoredChat:
@@ -136,10 +136,10 @@ class ChatStore:
         """
         if not ID.fullmatch(id):
             raise Failure(f"--resume {id}: an id is eight digits and letters a to f, as deep chat printed it", USAGE)
-        found = sorted(self._root.glob(f"*/{id}.json"))
-        if not found:
+        paths = sorted(self._root.glob(f"*/{id}.json"))
+        if not paths:
             raise Failure(f"--resume {id}: there is no such chat; deep chat --resume takes this folder's newest", USAGE)
-        chat = self._read(found[0])
+        chat = self._read(paths[0])
         if chat.folder != plain(folder):
             raise Failure(f"--resume {id}: it began in {chat.folder}: cd there, then deep chat --resume {id}", USAGE)
         return replace(chat, folder=folder)
@@ -150,10 +150,10 @@ class ChatStore:
         Raises:
             Failure: there is none, or its file cannot be read; the file is kept.
         """
-        stamped = [(path.stat().st_mtime_ns, path) for path in self.project(folder).glob("*.json")]
-        if not stamped:
+        stamps = [(path.stat().st_mtime_ns, path) for path in self.project(folder).glob("*.json")]
+        if not stamps:
             raise Failure(f"--resume: there is no chat of {folder} yet; begin one with deep chat", USAGE)
-        return replace(self._read(max(stamped)[1]), folder=folder)
+        return replace(self._read(max(stamps)[1]), folder=folder)
 
     def _path(self, chat: StoredChat) -> Path:
         return self.project(chat.folder) / f"{chat.id}.json"
@@ -177,7 +177,7 @@ class ChatStore:
                 FAILED,
             ) from error
         if stamp is not None:
-            self._written[stored.id] = stamp
+            self._stamps[stored.id] = stamp
         conversation = stored.conversation
         return StoredChat(
             stored.id,

@@ -99,7 +99,7 @@ def _examine(config: Path | None, seconds: float, target: Target) -> Iterator[Ch
         return
     model, backend = agent
     outcome = outcomes[-1]
-    yield _assembled(outcome)
+    yield _agent_check(outcome)
     yield _backend(outcome, backend)
     yield _model(outcome, model)
 
@@ -183,7 +183,7 @@ def _unreadable(target: Target) -> Iterator[Check]:
     """Distributions whose entry points do not parse. One of them breaks every reader of entry points, pydantic too."""
     from importlib import metadata
 
-    for dist_info in (found for folder in sys.path for found in sorted(Path(folder).glob("*.dist-info"))):
+    for dist_info in (path for folder in sys.path for path in sorted(Path(folder).glob("*.dist-info"))):
         try:
             _ = metadata.Distribution.at(dist_info).entry_points
         except Exception as error:  # noqa: BLE001 - any error while parsing is a finding
@@ -260,25 +260,25 @@ def _plugins(found: FoundPlugins, outcomes: Mapping[int, Outcome], target: Targe
     names = {candidate.record.name for candidate in found.candidates}
     for candidate in found.candidates:
         outcome = outcomes.get(id(candidate))
-        yield _left_out(candidate, target) if outcome is None else _probed(candidate, outcome, names)
+        yield _left_out_check(candidate, target) if outcome is None else _plugin_check(candidate, outcome, names)
 
 
-def _left_out(candidate: Candidate, target: Target) -> Check:
+def _left_out_check(candidate: Candidate, target: Target) -> Check:
     record = candidate.record
     if record.error is not None:
         return _without_metadata(candidate, target)
-    wanted = record.status in ("disabled", "blocked")  # the configuration says so: nothing to fix
-    fix = "" if wanted else _way_out(record.reason) or f"leave it out: plugins.disable = [{record.name!r}]"
+    is_intended = record.status in ("disabled", "blocked")  # the configuration says so: nothing to fix
+    fix = "" if is_intended else _way_out(record.reason) or f"leave it out: plugins.disable = [{record.name!r}]"
     return Check(
-        f"plugin:{record.name}", wanted, f"{record.label} is {record.status}: {record.reason}", fix, record.name
+        f"plugin:{record.name}", is_intended, f"{record.label} is {record.status}: {record.reason}", fix, record.name
     )
 
 
 def _without_metadata(candidate: Candidate, target: Target) -> Check:
     record = candidate.record
     fix = f"rm -r {shlex.quote(str(candidate.dist_info))} && {install_command(target, [str(record.distribution)])}"
-    said = record.reason.partition("; pip install")[0]
-    return Check(f"plugin:{record.name}", False, f"{record.label} is {record.status}: {said}", fix, record.name)
+    reason = record.reason.partition("; pip install")[0]
+    return Check(f"plugin:{record.name}", False, f"{record.label} is {record.status}: {reason}", fix, record.name)
 
 
 def _way_out(reason: str) -> str:
@@ -287,7 +287,7 @@ def _way_out(reason: str) -> str:
     return command[0] if command else reason.rpartition("; ")[2] if "; " in reason else ""
 
 
-def _probed(candidate: Candidate, outcome: Outcome, names: Collection[str]) -> Check:
+def _plugin_check(candidate: Candidate, outcome: Outcome, names: Collection[str]) -> Check:
     record = candidate.record
     name = f"plugin:{record.name}"
     off = f"plugins.disable = [{record.name!r}]"
@@ -316,7 +316,7 @@ def _probed(candidate: Candidate, outcome: Outcome, names: Collection[str]) -> C
     return Check(name, True, f"{record.label} loads in {took:.0f} ms: {hooks}{absent}", "", record.name)
 
 
-def _assembled(outcome: Outcome) -> Check:
+def _agent_check(outcome: Outcome) -> Check:
     part: dict[str, Any] | None = outcome.data.get("agent")
     if part is None:
         return Check("agent", False, f"an agent of all plugins {outcome.problem}", SEE_PLUGINS)
@@ -349,5 +349,5 @@ def _model(outcome: Outcome, model: str | None) -> Check:
 
 def _model_fix(message: str) -> str:
     """The command in the `explain_error` message for a model that cannot be created."""
-    found = re.search(r"export [A-Z0-9_]+=…|pip install '[^']+'", message)
-    return found[0] if found else "name another model: DEEP_MODEL=provider:name, or [agent] model"
+    command = re.search(r"export [A-Z0-9_]+=…|pip install '[^']+'", message)
+    return command[0] if command else "name another model: DEEP_MODEL=provider:name, or [agent] model"

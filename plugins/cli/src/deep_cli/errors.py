@@ -79,8 +79,8 @@ def explain_error(error: BaseException, model: str = "") -> ErrorLine:
         error: any exception that ended a command.
         model: the model's id, for errors of its provider.
     """
-    found = _explain(error, model)
-    return ErrorLine(redact(found.message), found.exit_code)
+    line = _explain(error, model)
+    return ErrorLine(redact(line.message), line.exit_code)
 
 
 def _explain(error: BaseException, model: str) -> ErrorLine:

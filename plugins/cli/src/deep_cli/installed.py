@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from deep_core.plugin_api import Candidate, canonical, scan, site_directories
 
-from .wanted import Wanted
+from .install_spec import InstallSpec
 
 __all__ = ["Dist", "distributions", "names_of", "plugins_of", "version_of"]
 
@@ -33,14 +33,14 @@ class Dist:
 
 def distributions() -> dict[str, Dist]:
     """Every distribution of the site directories by canonical name; the first on the path wins, as for import."""
-    found: dict[str, Dist] = {}
+    by_name: dict[str, Dist] = {}
     for directory in site_directories():
         with os.scandir(directory) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 if entry.name.endswith(".dist-info"):
                     name, _, version = entry.name.removesuffix(".dist-info").partition("-")
-                    found.setdefault(canonical(name), Dist(version, entry.path, entry.stat().st_ctime_ns))
-    return found
+                    by_name.setdefault(canonical(name), Dist(version, entry.path, entry.stat().st_ctime_ns))
+    return by_name
 
 
 def version_of(name: str) -> str:
@@ -53,11 +53,11 @@ def version_of(name: str) -> str:
         return ""
 
 
-def names_of(wanted: Wanted, after: Mapping[str, Dist], before: Mapping[str, Dist]) -> list[str]:
+def names_of(spec: InstallSpec, after: Mapping[str, Dist], before: Mapping[str, Dist]) -> list[str]:
     """The distributions that an argument was installed as; empty if it is not installed."""
-    if wanted.name:
-        return [wanted.name] if wanted.name in after else []
-    same = [name for name, dist in after.items() if _address(dist) == wanted.address]
+    if spec.name:
+        return [spec.name] if spec.name in after else []
+    same = [name for name, dist in after.items() if _address(dist) == spec.address]
     return [name for name in same if before.get(name) != after[name]] or same
 
 
@@ -76,18 +76,18 @@ def plugins_of(names: Sequence[str], after: Mapping[str, Dist]) -> list[Candidat
     """
     plugins = scan()
     own = [c for c in plugins if canonical(c.record.distribution or "") in names]
-    required = {name for dist in names for name in _required(after[dist])}
-    return own or [c for c in plugins if canonical(c.record.distribution or "") in required]
+    requirements = {name for dist in names for name in _requirement_names(after[dist])}
+    return own or [c for c in plugins if canonical(c.record.distribution or "") in requirements]
 
 
-def _required(dist: Dist) -> set[str]:
+def _requirement_names(dist: Dist) -> set[str]:
     from importlib.metadata import Distribution
 
     from packaging.requirements import InvalidRequirement, Requirement
 
-    found = Distribution.at(dist.path)
+    distribution = Distribution.at(dist.path)
     names: set[str] = set()
-    for text in found.requires or ():
+    for text in distribution.requires or ():
         try:
             names.add(canonical(Requirement(text).name))
         except InvalidRequirement:

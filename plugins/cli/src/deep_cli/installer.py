@@ -18,12 +18,12 @@ import click
 from deep_core.plugin_api import canonical, scan
 
 from .failure import Failure
+from .install_spec import InstallSpec
 from .installed import version_of
 from .receipts import Receipt, injected_names, pipx_backend, read_receipt
 from .screen import one_line, plain, redact
 from .target import Target, detect
 from .waiting import exit_code, interruptible
-from .wanted import Wanted
 
 __all__ = [
     "PINNED",
@@ -76,12 +76,12 @@ def pins() -> dict[str, str]:
 # -- the programs ------------------------------------------------------------------------------------------------------
 
 
-def install_steps(target: Target, wanted: Sequence[Wanted], folder: Path, *, upgrade: bool) -> list[Step]:
+def install_steps(target: Target, specs: Sequence[InstallSpec], folder: Path, *, upgrade: bool) -> list[Step]:
     """List the programs that install, in order. A failure changes nothing, except with pipx, which installs singly.
 
     Args:
         target: an environment that can be changed.
-        wanted: the distributions to install.
+        specs: the distributions to install.
         folder: an empty folder, for files that the programs read.
         upgrade: install the newest versions instead of any that match.
     """
@@ -89,15 +89,15 @@ def install_steps(target: Target, wanted: Sequence[Wanted], folder: Path, *, upg
     constraints.write_text("".join(f"{n}=={v}\n" for n, v in pins().items()), encoding="utf-8")
     if target.kind == "pip":
         return [Step((*_pip(target), "install", *(["--upgrade"] if upgrade else []), "--constraint", str(constraints),
-                      *_pip_arguments(wanted)))]  # fmt: skip
+                      *_pip_arguments(specs)))]  # fmt: skip
     if target.kind == "uv":
-        again = _uv_again(wanted) if upgrade else ()
-        return [Step((*_uv_pip(target, "install"), *again, *_uv_constraints(constraints), *_pip_arguments(wanted)))]
+        again = _uv_again(specs) if upgrade else ()
+        return [Step((*_uv_pip(target, "install"), *again, *_uv_constraints(constraints), *_pip_arguments(specs)))]
     if target.kind == "pipx":
-        return [_inject(target, one, constraints, upgrade) for one in wanted]
+        return [_inject(target, one, constraints, upgrade) for one in specs]
     receipt = read_receipt(target.prefix)
     others = dict(receipt.others)
-    for one in wanted:
+    for one in specs:
         others[one.name or one.text] = ("--with-editable" if one.editable else "--with", one.text)
     # Only the trial has the constraint: the installation would write it into the receipt, and `uv tool upgrade` could
     # never upgrade deep-core again. Without --upgrade uv keeps installed versions that match.
@@ -105,7 +105,7 @@ def install_steps(target: Target, wanted: Sequence[Wanted], folder: Path, *, upg
     every = [argument for argument in every if argument != "--with"]
     look = _uv_pip(target, "install", folder, receipt)
     trial = Step((*look, "--dry-run", *_uv_constraints(constraints), *every), trial=True)
-    again = _uv_again(wanted) if upgrade else ()
+    again = _uv_again(specs) if upgrade else ()
     return [trial, _uv_tool(target, receipt, others, folder, again)]
 
 
@@ -139,8 +139,8 @@ def _pip(target: Target) -> tuple[str, ...]:
     return (target.python, "-P", "-m", "pip", "--disable-pip-version-check", "--no-input")
 
 
-def _pip_arguments(wanted: Sequence[Wanted]) -> list[str]:
-    return [argument for one in wanted for argument in (("--editable", one.text) if one.editable else (one.text,))]
+def _pip_arguments(specs: Sequence[InstallSpec]) -> list[str]:
+    return [argument for one in specs for argument in (("--editable", one.text) if one.editable else (one.text,))]
 
 
 def _uv_pip(target: Target, verb: str, folder: Path | None = None, receipt: Receipt | None = None) -> tuple[str, ...]:
@@ -148,9 +148,9 @@ def _uv_pip(target: Target, verb: str, folder: Path | None = None, receipt: Rece
     return (target.program, *settings, "pip", verb, "--python", target.python)
 
 
-def _uv_again(wanted: Sequence[Wanted]) -> tuple[str, ...]:
+def _uv_again(specs: Sequence[InstallSpec]) -> tuple[str, ...]:
     """Upgrade a name; reinstall a path or an address, whose content may change without a new version."""
-    pairs = [("--reinstall-package" if one.address else "--upgrade-package", one.name) for one in wanted if one.name]
+    pairs = [("--reinstall-package" if one.address else "--upgrade-package", one.name) for one in specs if one.name]
     return tuple(argument for pair in pairs for argument in pair)
 
 
@@ -187,7 +187,7 @@ def _settings(folder: Path, receipt: Receipt) -> tuple[str, ...]:
     return ("--config-file", str(file))
 
 
-def _inject(target: Target, one: Wanted, constraints: Path, upgrade: bool) -> Step:
+def _inject(target: Target, one: InstallSpec, constraints: Path, upgrade: bool) -> Step:
     # Variables, because pipx stores arguments for pip in the environment's metadata and uses them in every upgrade.
     env = {
         name: " ".join([*os.environ.get(name, "").split(), str(constraints)])

@@ -15,6 +15,7 @@ from deep_core.plugin_api import Candidate, canonical, scan
 
 from .advice import rewrite_advice
 from .failure import USAGE, Failure
+from .install_spec import InstallSpec, parse
 from .installed import Dist, distributions, names_of, plugins_of
 from .installer import (
     DEEP_CLI,
@@ -30,7 +31,6 @@ from .installer import (
 from .records import Entry, file, forget, read, record
 from .screen import one_line, redact
 from .target import PIPX, Target, detect, write_problem
-from .wanted import Wanted, parse
 
 if TYPE_CHECKING:
     from deep_core import PluginRecord
@@ -65,10 +65,10 @@ def install(names: Sequence[str], editables: Sequence[str] = (), *, upgrade: boo
     Raises:
         Failure: `deep` cannot change this environment (the message has what to type instead), or the installer failed.
     """
-    wanted = parse(names, editables)
+    specs = parse(names, editables)
     target = detect()
-    refuse(target, [one.text for one in wanted])
-    for group in [[one] for one in wanted] if target.kind == "pipx" else [wanted]:
+    refuse(target, [one.text for one in specs])
+    for group in [[one] for one in specs] if target.kind == "pipx" else [specs]:
         yield from _install(target, group, upgrade)
 
 
@@ -84,8 +84,8 @@ def refuse(target: Target, texts: Sequence[str]) -> None:
     how = install_command(target, texts)
     if target.kind == "temporary":
         lasting = f"pipx install {DEEP_CLI} && pipx inject {DEEP_CLI} {shlex.join(texts)}"
-        made = lasting if (target.prefix / PIPX).is_file() else how
-        raise Failure(f"deep runs in a temporary environment, {target.prefix}. Install it permanently: {made}")
+        permanent = lasting if (target.prefix / PIPX).is_file() else how
+        raise Failure(f"deep runs in a temporary environment, {target.prefix}. Install it permanently: {permanent}")
     if target.kind == "managed":
         raise Failure(
             f"{target.prefix} is the system's Python, managed by its packages (EXTERNALLY-MANAGED, PEP 668). Make your "
@@ -111,47 +111,49 @@ def _own(texts: Sequence[str]) -> str:
     )
 
 
-def _install(target: Target, wanted: Sequence[Wanted], upgrade: bool) -> Iterator[ResultLine]:
+def _install(target: Target, specs: Sequence[InstallSpec], upgrade: bool) -> Iterator[ResultLine]:
     before, pinned = distributions(), pins()
-    texts = ", ".join(redact(one.text) for one in wanted)
+    texts = ", ".join(redact(one.text) for one in specs)
     with _folder() as folder:
-        for step in install_steps(target, wanted, Path(folder), upgrade=upgrade):
+        for step in install_steps(target, specs, Path(folder), upgrade=upgrade):
             code, output = perform(step)
             if code != 0:
-                were = "was" if len(wanted) == 1 else "were"
-                raise Failure(f"{texts} {were} not installed: {_why(target, wanted, output, pinned, code)}")
+                were = "was" if len(specs) == 1 else "were"
+                raise Failure(f"{texts} {were} not installed: {_why(target, specs, output, pinned, code)}")
     changed = {name: version for name, version in pins().items() if pinned.get(name, version) != version}
     if changed:
-        told = ", ".join(f"{name} from {pinned[name]} to {version}" for name, version in changed.items())
+        changes = ", ".join(f"{name} from {pinned[name]} to {version}" for name, version in changed.items())
         back = install_command(target, [f"{name}=={pinned[name]}" for name in changed])
-        raise Failure(f"installing {texts} changed {told}, which other plugins depend on. To undo: {back}")
+        raise Failure(f"installing {texts} changed {changes}, which other plugins depend on. To undo: {back}")
     after = distributions()
-    came = [_Came(target, one, before, after) for one in wanted]
+    installations = [_Installation(target, one, before, after) for one in specs]
     # Record it before loading: a plugin that hangs while it loads is installed all the same.
-    unkept = _kept([entry for one in came for entry in one.entries])
-    for one in came:
+    problems = _record_entries([entry for one in installations for entry in one.entries])
+    for one in installations:
         yield from one.tell()
     along = [c for c in scan() if _is_new(canonical(c.record.distribution or ""), before, after)]
-    yield from _statuses([*(c for one in came for c in one.plugins), *along])
-    yield from unkept
+    yield from _statuses([*(c for one in installations for c in one.plugins), *along])
+    yield from problems
 
 
 def _is_new(name: str, before: Mapping[str, Dist], after: Mapping[str, Dist]) -> bool:
     return before.get(name) != after.get(name)
 
 
-class _Came:
+class _Installation:
     """What one argument was installed as.
 
     Raises:
         Failure: it is not installed, although the installer reported success.
     """
 
-    def __init__(self, target: Target, wanted: Wanted, before: Mapping[str, Dist], after: Mapping[str, Dist]) -> None:
-        self.names = names_of(wanted, after, before)
+    def __init__(
+        self, target: Target, spec: InstallSpec, before: Mapping[str, Dist], after: Mapping[str, Dist]
+    ) -> None:
+        self.names = names_of(spec, after, before)
         if not self.names:
             raise Failure(
-                f"the installer reported success, but {redact(wanted.text)} is not in {target.site}; look at "
+                f"the installer reported success, but {redact(spec.text)} is not in {target.site}; look at "
                 "PIP_TARGET, PIP_PREFIX, PIP_USER and pip's configuration"
             )
         self._target = target
@@ -161,7 +163,7 @@ class _Came:
         commands = scan(group="deep.commands")
         self._commands = [c.record.name for c in commands if canonical(c.record.distribution or "") in self.names]
         self.entries = [
-            Entry(str(target.prefix), name, wanted.text, wanted.editable, after[name].version)
+            Entry(str(target.prefix), name, spec.text, spec.editable, after[name].version)
             for name in self.names
             if self.plugins or self._commands
         ]
@@ -187,12 +189,12 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
         ) from error
 
 
-def _why(target: Target, wanted: Sequence[Wanted], output: str, pinned: dict[str, str], code: int) -> str:
+def _why(target: Target, specs: Sequence[InstallSpec], output: str, pinned: dict[str, str], code: int) -> str:
     clash = conflict(output, pinned)
     if clash:
         # Offer the newest versions, with the plugin: the user decides, for that may break other plugins.
         names = [name for name in ("deep-core", "deep-cli", "pydantic-ai-slim") if name in pinned or name == "deep-cli"]
-        all_of_it = install_command(target, [one.text for one in wanted] + names, flags=["--upgrade"])
+        all_of_it = install_command(target, [one.text for one in specs] + names, flags=["--upgrade"])
         return (
             f"{clash}. deep plugins install keeps these versions; nothing was changed. Choose another version of "
             f"it, or upgrade all: {all_of_it}"
@@ -216,15 +218,15 @@ def _statuses(plugins: Sequence[Candidate]) -> Iterator[ResultLine]:
                 f"  plugin {candidate.record.label}: could not be loaded for a check: {redact(str(error))}", ok=False
             )
         return
-    wanted = {(c.record.name, c.record.distribution) for c in plugins}
-    candidates = [c for c in found.candidates if (c.record.name, c.record.distribution) in wanted]
+    keys = {(c.record.name, c.record.distribution) for c in plugins}
+    candidates = [c for c in found.candidates if (c.record.name, c.record.distribution) in keys]
     loadable = [c for c in candidates if c.record.status == "active"]
     outcomes = iter(run_probes([Probe.of_plugin(c, found, None) for c in loadable], SECONDS))
     for candidate in candidates:
         record = candidate.record
         if record.status != "active":
-            said = f"{record.label} is {record.status}: {redact(rewrite_advice(record.reason))}"
-            yield ResultLine(f"  plugin {said}", ok=record.status in ("disabled", "blocked"))
+            status = f"{record.label} is {record.status}: {redact(rewrite_advice(record.reason))}"
+            yield ResultLine(f"  plugin {status}", ok=record.status in ("disabled", "blocked"))
             continue
         outcome = next(outcomes)
         if outcome.problem:
@@ -234,7 +236,7 @@ def _statuses(plugins: Sequence[Candidate]) -> Iterator[ResultLine]:
             yield ResultLine(f"  plugin {record.label} is active: {', '.join(outcome.data.get('hooks') or ())}")
 
 
-def _kept(entries: Sequence[Entry]) -> list[ResultLine]:
+def _record_entries(entries: Sequence[Entry]) -> list[ResultLine]:
     """Record the installation; return a line if that failed."""
     try:
         if entries:
@@ -255,15 +257,15 @@ def distribution_of(name: str, records: Sequence[PluginRecord]) -> str:
     """
     from deep_core.plugin_api import entry_source, suggest
 
-    found = sorted(
+    matches = sorted(
         {r.distribution for r in records if r.distribution and entry_source(r, [(name, "the command line")])}
     )
-    if not found:
-        known = {r.name for r in records} | {r.distribution or "" for r in records}
-        raise Failure(f"no plugin {name!r} is installed.{suggest(name, known)}", USAGE)
-    if len(found) > 1:
-        raise Failure(f"plugin {name!r} is in {', '.join(found)}; name one of these", USAGE)
-    return found[0]
+    if not matches:
+        names = {r.name for r in records} | {r.distribution or "" for r in records}
+        raise Failure(f"no plugin {name!r} is installed.{suggest(name, names)}", USAGE)
+    if len(matches) > 1:
+        raise Failure(f"plugin {name!r} is in {', '.join(matches)}; name one of these", USAGE)
+    return matches[0]
 
 
 def uninstall(distribution: str) -> Iterator[ResultLine]:
@@ -290,9 +292,9 @@ def uninstall(distribution: str) -> Iterator[ResultLine]:
             code, output = perform(step)
             if code != 0 or name in distributions():
                 lines = [line for line in output.splitlines() if line.strip()]
-                said = redact(one_line(lines[-1] if lines else f"exit code {code}", 300))
+                reason = redact(one_line(lines[-1] if lines else f"exit code {code}", 300))
                 was = redact(shlex.join(step.command))
-                raise Failure(f"{distribution} was not uninstalled: {said}. The command was: {was}")
+                raise Failure(f"{distribution} was not uninstalled: {reason}. The command was: {was}")
     yield ResultLine(f"Uninstalled {distribution}.")
     try:
         forget(str(target.prefix), name)
@@ -302,8 +304,8 @@ def uninstall(distribution: str) -> Iterator[ResultLine]:
 
 def _instead(target: Target, distribution: str, problem: str) -> str:
     """Explain why `deep` cannot uninstall it here, and what to type."""
-    disabled = ",".join(filter(None, [os.environ.get("DEEP_PLUGINS_DISABLE"), distribution]))
-    without = f"export DEEP_PLUGINS_DISABLE={shlex.quote(disabled)}"
+    names = ",".join(filter(None, [os.environ.get("DEEP_PLUGINS_DISABLE"), distribution]))
+    without = f"export DEEP_PLUGINS_DISABLE={shlex.quote(names)}"
     if target.kind == "temporary":
         return f"this is {target}. Start it without {distribution}, or disable it: {without}"
     if target.kind == "managed":

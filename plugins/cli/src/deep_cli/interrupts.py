@@ -32,13 +32,13 @@ def defer_interrupts() -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # another thread, which gets no signals
         return
-    typed: list[int] = []
-    usual = signal.signal(signal.SIGINT, lambda number, _: typed.append(number))
+    signals: list[int] = []
+    usual = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, usual)
-        if typed:
+        if signals:
             signal.raise_signal(signal.SIGINT)
 
 
@@ -56,11 +56,11 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.running = False
-        self.typed = 0
+        self.count = 0
         self._cancel: Callable[[], None] | None = None
 
     @contextmanager
-    def heard(self) -> Generator[None]:
+    def handling(self) -> Generator[None]:
         """Handle Ctrl-C until the turn ends."""
         usual = signal.signal(signal.SIGINT, self._on_signal)
         try:
@@ -87,14 +87,14 @@ class Interrupts:
 
     def over(self) -> None:
         """End the turn: ignore Ctrl-C from now on."""
-        self.typed += 1
+        self.count += 1
         self._cancel, self.running = None, False
 
     def _on_signal(self, *_: object) -> None:
-        self.typed += 1
-        if self.typed == 1 and self._cancel is not None:
+        self.count += 1
+        if self.count == 1 and self._cancel is not None:
             self._cancel()
-        elif self.typed == 1 or self.running:
+        elif self.count == 1 or self.running:
             raise KeyboardInterrupt
 
 

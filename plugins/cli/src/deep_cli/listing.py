@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_json", "as_table", "plugin_list"]
 
-COLOURS = {"active": 32, "disabled": 33, "blocked": 33}
+COLORS = {"active": 32, "disabled": 33, "blocked": 33}
 """Status -> ANSI color: green, yellow; red (31) for the others."""
 COLUMNS = ("NAME", "VERSION", "DISTRIBUTION", "STATUS", "REASON")
 
@@ -35,17 +35,17 @@ def plugin_list(*, json: bool) -> str | None:
 
     open_streams()
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", PluginWarning)
             found = find_plugins()
-        colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        text = as_json(found.records) if json else as_table(found.records, colours=colours)
+        colors = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        text = as_json(found.records) if json else as_table(found.records, colors=colors)
     except Exception:  # noqa: BLE001 - the full command raises it again
         return None
-    return None if said or found.warnings else text
+    return None if caught or found.warnings else text
 
 
-def as_table(records: Sequence[PluginRecord], *, colours: bool) -> str:
+def as_table(records: Sequence[PluginRecord], *, colors: bool) -> str:
     """One line for each plugin, or more if its reason has several."""
     if not records:
         return rewrite_advice("No plugin is installed, so agents have no tools: pip install deep-all")
@@ -53,7 +53,7 @@ def as_table(records: Sequence[PluginRecord], *, colours: bool) -> str:
         (r.name, r.version or "-", r.distribution or "-", r.status, redact(rewrite_advice(r.reason))) for r in records
     ]
     widths = [max(len(row[i]) for row in (COLUMNS, *rows)) for i in range(4)]
-    lines = [_row(COLUMNS, widths), *(_row(row, widths, COLOURS.get(row[3], 31) if colours else 0) for row in rows)]
+    lines = [_row(COLUMNS, widths), *(_row(row, widths, COLORS.get(row[3], 31) if colors else 0) for row in rows)]
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -68,8 +68,8 @@ class Deep(click.Group):
         if cmd_name in BUILT_IN:
             module, _, name = BUILT_IN[cmd_name][0].partition(":")
             return cast("click.Command", getattr(import_module(f".{module}", __package__), name))
-        found = self._of_plugins(ctx).get(cmd_name)
-        return None if found is None else found.load()
+        command = self._of_plugins(ctx).get(cmd_name)
+        return None if command is None else command.load()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -114,8 +114,8 @@ class Deep(click.Group):
                 show_traceback(error)
             from .errors import explain_error
 
-            found = explain_error(error, model_of(ctx))
-            raise Failure(rewrite_advice(found.message), found.exit_code) from error
+            line = explain_error(error, model_of(ctx))
+            raise Failure(rewrite_advice(line.message), line.exit_code) from error
 
 
 @click.group(

@@ -52,25 +52,25 @@ class PluginCommand:
         if problem:
             raise Failure(f"{where}: {problem}")
         try:
-            loaded = self._import()
+            command = self._import()
         except (Exception, SystemExit) as error:
             from deep_core.plugin_api import explain_failure
 
             raise Failure(f"{where}: {explain_failure(record, error)}", FAILED) from error
-        if not isinstance(loaded, click.Command):
+        if not isinstance(command, click.Command):
             raise Failure(
-                f"{where}: {self.candidates[0].value} is a {type(loaded).__name__}, not a click command; "
+                f"{where}: {self.candidates[0].value} is a {type(command).__name__}, not a click command; "
                 f"pip install -U {record.distribution}, or pip uninstall {record.distribution}"
             )
         resume()  # a plugin's command may run for days, and need not make an agent
-        return loaded
+        return command
 
     def _import(self) -> Any:
         candidate = self.candidates[0]
-        found: Any = importlib.import_module(candidate.module)
+        value: Any = importlib.import_module(candidate.module)
         for part in filter(None, candidate.value.partition(":")[2].partition("[")[0].strip().split(".")):
-            found = getattr(found, part)
-        return found
+            value = getattr(value, part)
+        return value
 
 
 def plugin_commands() -> dict[str, PluginCommand]:
@@ -79,17 +79,17 @@ def plugin_commands() -> dict[str, PluginCommand]:
     Raises:
         ConfigError: the configuration is wrong, so the lists that allow and disable commands are unknown.
     """
-    found = scan(group=GROUP)
-    if not found:
+    candidates = scan(group=GROUP)
+    if not candidates:
         return {}
-    known = find_plugins()
+    plugins = find_plugins()
     by_name: dict[str, list[Candidate]] = {}
-    for candidate in found:
+    for candidate in candidates:
         by_name.setdefault(candidate.record.name, []).append(candidate)
-    return {name: PluginCommand(name, tuple(them), _problem(them, known)) for name, them in sorted(by_name.items())}
+    return {name: PluginCommand(name, tuple(them), _problem(them, plugins)) for name, them in sorted(by_name.items())}
 
 
-def _problem(candidates: list[Candidate], known: FoundPlugins) -> str:
+def _problem(candidates: list[Candidate], plugins: FoundPlugins) -> str:
     """Explain why a command cannot be used, before import, as for plugins."""
     if len(candidates) > 1:
         names = [str(c.record.distribution) for c in candidates]
@@ -97,13 +97,13 @@ def _problem(candidates: list[Candidate], known: FoundPlugins) -> str:
     own = candidates[0].record
     if own.status != "active":
         return own.reason
-    siblings = [record for record in known.records if record.distribution == own.distribution]
+    siblings = [record for record in plugins.records if record.distribution == own.distribution]
     out = [record for record in siblings if record.status in ("disabled", "blocked")]
     if siblings and len(out) == len(siblings):
         return f"its plugin {out[0].name} is {out[0].status}: {out[0].reason}"
-    allowed = {entry for entry, _ in known.lists.allow or ()}
-    if not siblings and known.lists.allow is not None and own.distribution not in allowed:
+    allowed = {entry for entry, _ in plugins.lists.allow or ()}
+    if not siblings and plugins.lists.allow is not None and own.distribution not in allowed:
         return f"not on the allow list; add {own.distribution!r} to plugins.allow"
-    if own.distribution in {entry for entry, _ in known.lists.disable}:
+    if own.distribution in {entry for entry, _ in plugins.lists.disable}:
         return f"{own.distribution} is in plugins.disable"
     return ""

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from deep_core.plugin_api import canonical
 
-from .wanted import OURS
+from .install_spec import OURS
 
-__all__ = ["distribution_problem", "module_problem", "parse_name", "plugin_problem", "suggested_name", "text_problem"]
+__all__ = ["distribution_problem", "module_problem", "parse_name", "plugin_problem", "suggest_name", "text_problem"]
 
 LONGEST = 40
 # A class `PluginOptions` in the new plugin would hide its base class; deep-deep is not a useful name.
@@ -20,16 +20,16 @@ _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _TEXT = re.compile(r"[^\"\\\x00-\x1f\x7f]*")
 
 
-def parse_name(typed: str) -> tuple[str, str | None]:
+def parse_name(text: str) -> tuple[str, str | None]:
     """Return the plugin's name and its distribution's, from either; None for the default distribution, deep-PLUGIN.
 
     A hyphen marks a distribution's name: `deep-notes` has the plugin `notes`, `acme-notes` the plugin `acme_notes`.
     """
-    if "-" not in typed or typed != typed.lower() or not _DISTRIBUTION.fullmatch(typed):
-        return _without_deep(typed), None
-    words = re.sub(r"[-_.]+", "_", typed)
+    if "-" not in text or text != text.lower() or not _DISTRIBUTION.fullmatch(text):
+        return _without_deep(text), None
+    words = re.sub(r"[-_.]+", "_", text)
     plugin = _without_deep(words)
-    return plugin, typed if plugin == words else None
+    return plugin, text if plugin == words else None
 
 
 def _without_deep(name: str) -> str:
@@ -37,7 +37,7 @@ def _without_deep(name: str) -> str:
     return re.sub(r"^(deep_)+(?=.)", "", name)
 
 
-def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
+def plugin_problem(name: str, used: Iterable[str] = ()) -> str:
     """What is wrong with a plugin's name, with a better one; "" for a good name.
 
     Args:
@@ -55,18 +55,18 @@ def plugin_problem(name: str, taken: Iterable[str] = ()) -> str:
         why = "is reserved: it is a parameter of create_deep_agent, or would clash in the code"
     elif name != _without_deep(name):
         why = "needs no deep_: the distribution's name begins with it"
-    elif name in taken:
+    elif name in used:
         why = f"would hide the command deep {name}"
     else:
         return ""
-    return f"{name!r} {why}. Try: {suggested_name(name, {*reserved, *taken})}"
+    return f"{name!r} {why}. Try: {suggest_name(name, {*reserved, *used})}"
 
 
-def suggested_name(name: str, taken: Iterable[str]) -> str:
+def suggest_name(name: str, used: Iterable[str]) -> str:
     """Suggest a good name close to `name`."""
     words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")
     words = re.sub(r"^(deep_|[_0-9])*", "", words)[:LONGEST].strip("_")
-    return f"my_{words}"[:LONGEST] if words in taken else words or "my_plugin"
+    return f"my_{words}"[:LONGEST] if words in used else words or "my_plugin"
 
 
 def distribution_problem(name: str) -> str:

@@ -26,22 +26,22 @@ def _say(text: str) -> None:
 
 
 class _Lines(logging.Handler):
-    def __init__(self, seen: set[str]) -> None:
+    def __init__(self, texts: set[str]) -> None:
         super().__init__(logging.WARNING)
-        self._seen = seen
+        self._texts = texts
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if text not in self._seen:
-            self._seen.add(text)
+        if text not in self._texts:
+            self._texts.add(text)
             _say(text)
 
 
 @contextmanager
 def show_warnings() -> Generator[None]:
     """Show `PluginWarning`s and the kernel's log while open; other warnings take their usual way."""
-    seen: set[str] = set()
-    handler = _Lines(seen)
+    texts: set[str] = set()
+    handler = _Lines(texts)
     with warnings.catch_warnings():
         warnings.simplefilter("always", PluginWarning)
         usual = warnings.showwarning
@@ -49,8 +49,8 @@ def show_warnings() -> Generator[None]:
         def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
             if not issubclass(category, PluginWarning):
                 usual(message, category, *rest, **more)
-            elif str(message) not in seen:
-                seen.add(str(message))
+            elif str(message) not in texts:
+                texts.add(str(message))
                 _say(str(message))
 
         warnings.showwarning = show

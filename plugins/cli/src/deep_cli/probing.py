@@ -162,13 +162,13 @@ def _in_one_child(probes: Sequence[Probe], seconds: float, stop: Event) -> tuple
 
 def _wait(child: subprocess.Popen[bytes], out: Path, seconds: float, stop: Event) -> int | None:
     """The exit code; None if a probe or the end takes too long, or once `stop` is set."""
-    begun, limit = 0, time.monotonic() + max(seconds, START_SECONDS)
+    before, limit = 0, time.monotonic() + max(seconds, START_SECONDS)
     while not stop.is_set():
         with contextlib.suppress(subprocess.TimeoutExpired):
             return child.wait(POLL_SECONDS)
         count = len(_read_report(out))
-        if count > begun:
-            begun, limit = count, time.monotonic() + seconds
+        if count > before:
+            before, limit = count, time.monotonic() + seconds
         elif time.monotonic() > limit:
             break
     return None
@@ -186,23 +186,23 @@ def end(child: subprocess.Popen[bytes]) -> None:
 
 def _read_report(out: Path) -> list[dict[str, Any]]:
     """Collect the child's lines for each probe that it began, and its end."""
-    said: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
     for line in out.read_text(encoding="utf-8").splitlines(keepends=True):
         if not line.endswith("\n"):
             break  # the process ended in the middle of it
         data = cast("dict[str, Any]", json.loads(line))
         if "probe" in data:
-            said.append({})
-        said[-1].update(data)
-    return said
+            reports.append({})
+        reports[-1].update(data)
+    return reports
 
 
 def _read(out: Path, code: int | None, seconds: float, single: bool) -> tuple[list[Outcome], bool]:
-    said = _read_report(out) or [{"phase": "start"}]
-    phase = said[-1]["phase"]
-    found = [Outcome(data.get("problem", ""), data=data) for data in said if data.get("finished")]
+    reports = _read_report(out) or [{"phase": "start"}]
+    phase = reports[-1]["phase"]
+    outcomes = [Outcome(data.get("problem", ""), data=data) for data in reports if data.get("finished")]
     if phase == "exit" and code == 0:
-        return found, True
+        return outcomes, True
     if code is None:
         what = f"hangs (stopped after {seconds:g} s)"
     elif code < 0:
@@ -212,10 +212,12 @@ def _read(out: Path, code: int | None, seconds: float, single: bool) -> tuple[li
     problem = one_line(PHASES[phase].format(what=what), 200)
     if single:
         # An earlier error explains more than how the process ended.
-        return [found[0] if found and found[0].problem else Outcome(problem, ended=True, data=said[0])], False
+        return [
+            outcomes[0] if outcomes and outcomes[0].problem else Outcome(problem, ended=True, data=reports[0])
+        ], False
     if phase in ("start", "exit"):
         return [], False  # any of them may have caused the end
-    return [*found[: len(said) - 1], Outcome(problem, ended=True, data=said[-1])], False
+    return [*outcomes[: len(reports) - 1], Outcome(problem, ended=True, data=reports[-1])], False
 
 
 def _text(path: Path | None) -> str | None:

@@ -35,11 +35,11 @@ class CliProgress:
         self.input_tokens = 0
         self.output_tokens = 0
         self.steps: list[Step] = []
-        self.denied: set[str] = set()
+        self.denied_ids: set[str] = set()
         """Ids of the calls that policy or the user denied."""
 
     @contextlib.contextmanager
-    def muted(self) -> Generator[None]:
+    def mute(self) -> Generator[None]:
         """Ignore events: `explain` sends a request as well."""
         self._muted = True
         try:
@@ -71,5 +71,5 @@ class CliProgress:
                 Step(event.tool, event.plugin, event.args, event.outcome, event.milliseconds, event.error, event.depth)
             )
         elif isinstance(event, ApprovalEvent) and event.decision == "denied":
-            self.denied.add(event.call_id)
+            self.denied_ids.add(event.call_id)
         self._reporter.event(event)

@@ -79,7 +79,7 @@ def record(entries: Sequence[Entry]) -> None:
         Failure: the file cannot be read or written.
     """
     new = {(entry.environment, entry.name) for entry in entries}
-    with _locked():
+    with _exclusive():
         _write([*(old for old in read() if (old.environment, old.name) not in new), *entries])
 
 
@@ -89,17 +89,17 @@ def forget(environment: str, name: str) -> bool:
     Raises:
         Failure: the file cannot be read or written.
     """
-    with _locked():
+    with _exclusive():
         old = read()
-        kept = [entry for entry in old if (entry.environment, entry.name) != (environment, name)]
-        if len(kept) == len(old):
+        remaining = [entry for entry in old if (entry.environment, entry.name) != (environment, name)]
+        if len(remaining) == len(old):
             return False
-        _write(kept)
+        _write(remaining)
         return True
 
 
 @contextlib.contextmanager
-def _locked() -> Generator[None]:
+def _exclusive() -> Generator[None]:
     """Read and write exclusively: two installations may end at the same moment. On Windows there is no lock."""
     path = file()
     with contextlib.ExitStack() as lock:

@@ -72,19 +72,19 @@ def run_task(
         Failure: no model is named, or a file cannot be attached.
         Exception: any error of the model's provider before the first request: no key, no package, no such model.
     """
-    heard = reporter or Reporter()
-    attached = [path.resolve() for path in files]
+    listener = reporter or Reporter()
+    paths = [path.resolve() for path in files]
     with contextlib.chdir(folder or Path.cwd()):
-        progress = CliProgress(heard)
+        progress = CliProgress(listener)
         with Kernel(plugins=[progress, *plugins], config=config) as kernel:
             options = cli_options(kernel.config)
-            made = make_agent(kernel, model, backend)
-            prompt = with_files(task, attached, options.attach_chars)
-            approver = Approver(approve or options.approve, ask, heard.decided)
-            job = _Job(kernel, made.agent, progress, heard, approver, made.model, made.backend)
-            heard.begin(task, job.model, job.backend, Path.cwd())
+            setup = make_agent(kernel, model, backend)
+            prompt = with_files(task, paths, options.attach_chars)
+            approver = Approver(approve or options.approve, ask, listener.decided)
+            job = _Job(kernel, setup.agent, progress, listener, approver, setup.model, setup.backend)
+            listener.begin(task, job.model, job.backend, Path.cwd())
             report = job.run(prompt, max_requests or options.max_requests)
-            heard.end(report)
+            listener.end(report)
             return report
 
 
@@ -153,20 +153,20 @@ class _Job:
         after = snapshot(folder) if before is not None and here else None
         if before is not None and after is not None:
             return compare(before, after), "folder"
-        written = {
+        paths = {
             step.args["path"]: None
             for step in self.progress.steps
             if step.outcome == "success"
             and isinstance(step.args.get("path"), str)
             and ("content" in step.args or "new_string" in step.args)
         }
-        return tuple(FileChange(path, "written") for path in written), "tools"
+        return tuple(FileChange(path, "written") for path in paths), "tools"
 
     def _prompt_cost(self) -> PromptCost | None:
         try:
-            with self.progress.muted():
-                found = self.kernel.explain(self.agent)
-            return PromptCost(found.tokens, found.by_plugin())
+            with self.progress.mute():
+                explanation = self.kernel.explain(self.agent)
+            return PromptCost(explanation.tokens, explanation.by_plugin())
         except Exception as error:  # noqa: BLE001 - the task is done, only its measurement failed
             self.reporter.note(f"the prompt could not be measured: {explain_error(error, self.model).message}")
             return None
@@ -188,8 +188,8 @@ def converse(
 
     result = loop.run(agent.run(prompt, deps=deps, usage_limits=limits))
     while isinstance(result.output, DeferredToolRequests):
-        asked = loop.run(questions(result.output, deps.backend))
-        answers = approver.decide(result.output, asked)
+        waiting = loop.run(questions(result.output, deps.backend))
+        answers = approver.decide(result.output, waiting)
         result = loop.run(
             agent.run(
                 message_history=result.all_messages(),

@@ -74,18 +74,18 @@ def option_values(settings: PluginSettings, model: type[PluginOptions] | None, p
 
     if model is not None:
         settings = settings.believing(partial(is_trusted_only, model))
-    given = settings.options
-    values: Mapping[str, Any] = given
+    options = settings.options
+    values: Mapping[str, Any] = options
     if model is not None:
         try:
-            values = model.model_validate(given).model_dump(mode="json")  # a SecretStr becomes asterisks
+            values = model.model_validate(options).model_dump(mode="json")  # a SecretStr becomes asterisks
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             path = ".".join(str(part) for part in first["loc"])
             where = settings.sources.get(f"options.{first['loc'][0]}", "code") if first["loc"] else "code"
             raise ConfigError(f"{where}: plugins.{plugin}.options.{path}: {first['msg']}", plugin=plugin) from None
     return {
-        key: Value(_mask(key, value), settings.sources.get(f"options.{key}", DEFAULT) if key in given else DEFAULT)
+        key: Value(_mask(key, value), settings.sources.get(f"options.{key}", DEFAULT) if key in options else DEFAULT)
         for key, value in values.items()
     }
 
@@ -100,9 +100,9 @@ def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _source(key: str, sources: Mapping[str, str]) -> str:
-    for dotted, source in sources.items():
+    for path, source in sources.items():
         # `model = "openai:x"` is one key in a file, but two values here.
-        if key == dotted or key.startswith(dotted + "."):
+        if key == path or key.startswith(path + "."):
             return source
     return DEFAULT
 
@@ -124,7 +124,7 @@ def json_schema(kernel: Kernel) -> dict[str, Any]:
     from pydantic.json_schema import models_json_schema
 
     models = kernel.option_models()
-    keyed, definitions = models_json_schema(
+    schemas, definitions = models_json_schema(
         [(model, "validation") for model in (AgentConfig, *models.values())],
         ref_template="#/$defs/{model}",
     )
@@ -132,14 +132,14 @@ def json_schema(kernel: Kernel) -> dict[str, Any]:
     # Text is accepted too: model = "openai:gpt-5.2".
     agent["properties"]["model"] = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/ModelSection"}]}
     names: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
-    sections = {name: _section(keyed[(model, "validation")]) for name, model in models.items()}
+    sections = {name: _section(schemas[(model, "validation")]) for name, model in models.items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "deep.toml",
         "type": "object",
         "additionalProperties": False,
         "properties": {
-            "agent": keyed[(AgentConfig, "validation")],
+            "agent": schemas[(AgentConfig, "validation")],
             "plugins": {
                 "type": "object",
                 "properties": {"allow": names, "disable": names, "require": names, **sections},

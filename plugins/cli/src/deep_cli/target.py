@@ -85,8 +85,8 @@ def detect() -> Target:
     if own:
         folder = Path(site.getusersitepackages())
         problem = write_problem(folder) or ""
-    needed = {"uv-tool": "uv", "uv": "uv", "pipx": "pipx"}.get(kind)
-    program = (find_program(needed) or "") if needed else ""
+    program_name = {"uv-tool": "uv", "uv": "uv", "pipx": "pipx"}.get(kind)
+    program = (find_program(program_name) or "") if program_name else ""
     return Target(kind, prefix, sys.executable, folder, program, problem, own)
 
 
@@ -107,10 +107,10 @@ def _kind(prefix: Path) -> Kind:
 
 def _in_cache(prefix: Path) -> bool:
     """Whether uv made it for one run, below its cache, which has the tag of cache folders."""
-    return _made_by_uv(prefix) and any((parent / CACHE_TAG).is_file() for parent in prefix.parents)
+    return _is_uv_environment(prefix) and any((parent / CACHE_TAG).is_file() for parent in prefix.parents)
 
 
-def _made_by_uv(prefix: Path) -> bool:
+def _is_uv_environment(prefix: Path) -> bool:
     try:
         lines = (prefix / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -60,15 +60,15 @@ def template() -> Traversable:
     Raises:
         FileNotFoundError: it is in neither place, so the installation is incomplete.
     """
-    packaged = files("deep_cli").joinpath(FOLDER)
-    if packaged.joinpath("cookiecutter.json").is_file():
-        return packaged
+    package_data = files("deep_cli").joinpath(FOLDER)
+    if package_data.joinpath("cookiecutter.json").is_file():
+        return package_data
     # plugins/cli/src/deep_cli/template.py: the checkout is four directories up.
     original = Path(__file__).resolve().parents[4] / FOLDER
     if (original / "cookiecutter.json").is_file():
         return original
     raise FileNotFoundError(
-        f"the template of deep new is neither at {packaged} nor at {original}; "
+        f"the template of deep new is neither at {package_data} nor at {original}; "
         "reinstall deep-cli: pip install --force-reinstall --no-deps deep-cli"
     )
 
@@ -87,11 +87,11 @@ def complete(answers: Mapping[str, Answer]) -> dict[str, Answer]:
     Raises:
         KeyError: an answer to an unknown question.
     """
-    asked = questions()
+    form = questions()
     for name in answers:
-        asked.defaults[name]
+        form.defaults[name]
     full: dict[str, Answer] = {}
-    for name, default in asked.defaults.items():
+    for name, default in form.defaults.items():
         if name in answers:
             full[name] = answers[name]
         elif isinstance(default, bool):
@@ -115,16 +115,16 @@ def render(answers: Mapping[str, Answer]) -> dict[str, str]:
         return _parse(text).render(cookiecutter=full)
 
     def walk(folder: Traversable, above: str) -> dict[str, str]:
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
             name = expand(entry.name)
             if not name or entry.name in CACHES:
                 continue
             if entry.is_dir():
-                found |= walk(entry, f"{above}{name}/")
+                texts |= walk(entry, f"{above}{name}/")
             else:
-                found[above + name] = expand(entry.read_text(encoding="utf-8"))
-        return found
+                texts[above + name] = expand(entry.read_text(encoding="utf-8"))
+        return texts
 
     return walk(root, "")
 

@@ -252,12 +252,12 @@ class TerminalReporter(Reporter):
     def _wait(self, text: str) -> None:
         if not self._out.is_terminal:
             return
-        shown = Text(one_line(text, max(20, self._out.width - 8)))
+        status = Text(one_line(text, max(20, self._out.width - 8)))
         if self._status is None:
-            self._status = self._out.status(shown)
+            self._status = self._out.status(status)
             self._status.start()
         else:
-            self._status.update(shown)
+            self._status.update(status)
 
     def _quiet(self) -> None:
         if self._status is not None:
@@ -299,13 +299,13 @@ def answer_of(line: str) -> Answer | None:
     One word is one of the answers. More words are a no with a reason, unless they begin with another answer.
     """
     word, _, rest = line.strip().partition(" ")
-    meant = ANSWERS.get(word.lower().rstrip(",.:;!"))
+    answer = ANSWERS.get(word.lower().rstrip(",.:;!"))
     if not rest.strip():
-        return meant
-    if meant is not None and meant != "no":
+        return answer
+    if answer is not None and answer != "no":
         return None
     # `n use tabs` and `no, use tabs` are an answer and its reason; in `no new files` the `no` belongs to the reason.
-    return Refusal(plain(rest.strip() if meant == "no" and word.lower() != "no" else line.strip()))
+    return Refusal(plain(rest.strip() if answer == "no" and word.lower() != "no" else line.strip()))
 
 
 def forget_typed(stream: TextIO) -> None:

@@ -50,8 +50,8 @@ def show(as_json: bool, plugin_files: tuple[Path, ...], config: Path | None) -> 
     if found["lists"]:
         click.echo("\n[plugins]")
         for name, entries in found["lists"].items():
-            said = ", ".join(f"{entry['name']} ({entry['source']})" for entry in entries)
-            click.echo(plain(f"{name} = {said or 'nothing'}"))
+            text = ", ".join(f"{entry['name']} ({entry['source']})" for entry in entries)
+            click.echo(plain(f"{name} = {text or 'nothing'}"))
     for name, parts in found["plugins"].items():
         _print(f"plugins.{name}", parts["settings"])
         _print(f"plugins.{name}.options", parts["options"])
@@ -87,24 +87,24 @@ def _effective(kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def _json(found: dict[str, Any]) -> dict[str, Any]:
+def _json(effective: dict[str, Any]) -> dict[str, Any]:
     def values(section: Mapping[str, Value]) -> dict[str, Any]:
         return {key: value.to_json() for key, value in section.items()}
 
     plugins = {
         name: {"settings": values(parts["settings"]), "options": values(parts["options"])}
-        for name, parts in found["plugins"].items()
+        for name, parts in effective["plugins"].items()
     }
-    return {"schema": 1, **found, "agent": values(found["agent"]), "plugins": plugins}
+    return {"schema": 1, **effective, "agent": values(effective["agent"]), "plugins": plugins}
 
 
 def _print(title: str, values: Mapping[str, Value]) -> None:
     if not values:
         return
     click.echo(f"\n{click.style(f'[{title}]', bold=True)}")
-    shown = {key: json.dumps(value.value, ensure_ascii=False) for key, value in values.items()}
-    width = min(60, max(len(f"{key} = {text}") for key, text in shown.items()))
-    for key, text in shown.items():
+    texts = {key: json.dumps(value.value, ensure_ascii=False) for key, value in values.items()}
+    width = min(60, max(len(f"{key} = {text}") for key, text in texts.items()))
+    for key, text in texts.items():
         line = plain(f"{key} = {text}").ljust(width)
         click.echo(f"{line}  {click.style('# ' + values[key].source, dim=True)}")
 
@@ -119,8 +119,8 @@ def schema(plugin_files: tuple[Path, ...]) -> None:
     from deep_core import Kernel
 
     with redirect_prints(), Kernel(plugins=load_plugin_files(plugin_files)) as kernel:
-        found = json_schema(kernel)
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        document = json_schema(kernel)
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 TEMPLATE = """\
@@ -188,5 +188,5 @@ def trust(file: Path | None) -> None:
         record(path)
     except OSError as error:
         raise Failure(f"the trust could not be recorded: {error}", FAILED) from error
-    said = f"these count now: {', '.join(dropped)}" if dropped else "it has no keys that need trust"
-    click.echo(f"Trusted {path.resolve()} until it changes; {plain(said)}")
+    effect = f"these count now: {', '.join(dropped)}" if dropped else "it has no keys that need trust"
+    click.echo(f"Trusted {path.resolve()} until it changes; {plain(effect)}")

@@ -41,19 +41,19 @@ def doctor(ctx: click.Context, as_json: bool, config: Path | None, timeout: floa
     from deep_cli.checks import examine
     from deep_core import PluginWarning
 
-    found: list[Check] = []
+    checks: list[Check] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PluginWarning)  # doctor has a check for each
         for check in examine(config, timeout):
-            found.append(check)
+            checks.append(check)
             if not as_json:
                 _print(check)
-    failed = [check for check in found if not check.ok]
+    failed = [check for check in checks if not check.ok]
     if as_json:
-        click.echo(json.dumps({"schema": 1, "checks": [c.to_json() for c in found]}, indent=2, ensure_ascii=False))
+        click.echo(json.dumps({"schema": 1, "checks": [c.to_json() for c in checks]}, indent=2, ensure_ascii=False))
     else:
         click.echo(
-            f"\n{len(failed)} of {len(found)} checks failed." if failed else f"\nAll {len(found)} checks passed."
+            f"\n{len(failed)} of {len(checks)} checks failed." if failed else f"\nAll {len(checks)} checks passed."
         )
     ctx.exit(FAILED if failed else 0)
 

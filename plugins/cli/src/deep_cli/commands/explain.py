@@ -46,7 +46,7 @@ def explain(as_json: bool, prompt_only: bool, plugin_files: tuple[Path, ...], co
         _print(found)
 
 
-def _print(found: Explanation) -> None:
+def _print(explanation: Explanation) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, emoji=False)
@@ -54,7 +54,7 @@ def _print(found: Explanation) -> None:
         console,
         "Prompt sections",
         ("section", "plugin", "tokens", ""),
-        [(s.name, s.plugin, str(s.tokens), _words(live=s.live, locked=s.locked)) for s in found.sections],
+        [(s.name, s.plugin, str(s.tokens), _words(live=s.live, locked=s.locked)) for s in explanation.sections],
     )
     _table(
         console,
@@ -62,33 +62,33 @@ def _print(found: Explanation) -> None:
         ("tool", "plugin", "tokens", "approval", "tags"),
         [
             (t.name, t.plugin, str(t.tokens), t.approval + (", on demand" if t.deferred else ""), ", ".join(t.tags))
-            for t in found.tools
+            for t in explanation.tools
         ],
     )
     _table(
         console,
         "History processors",
         ("processor", "plugin", "phase"),
-        [(p["name"], p["plugin"], p["phase"]) for p in found.history_processors],
+        [(p["name"], p["plugin"], p["phase"]) for p in explanation.history_processors],
     )
     _table(
         console,
         "Capabilities, outermost first",
         ("id", "plugin"),
-        [(c["id"] or "-", c["plugin"] or "-") for c in found.capabilities],
+        [(c["id"] or "-", c["plugin"] or "-") for c in explanation.capabilities],
     )
-    if found.contributions:
-        rows = [(c["item"], c["plugin"], c["hook"], c["owner"]) for c in found.contributions]
+    if explanation.contributions:
+        rows = [(c["item"], c["plugin"], c["hook"], c["owner"]) for c in explanation.contributions]
         _table(console, "Contributions to plugins' hooks", ("item", "plugin", "hook", "of"), rows)
-    if found.left_out:
-        rows = [(item["plugin"], item["status"], item["reason"]) for item in found.left_out]
+    if explanation.left_out:
+        rows = [(item["plugin"], item["status"], item["reason"]) for item in explanation.left_out]
         _table(console, "Left out, because they failed", ("plugin", "status", "reason"), rows)
-    parts = ", ".join(f"{plugin} {count:,}" for plugin, count in found.by_plugin().items())
-    console.print(f"{found.tokens:,} tokens a request (estimate)" + (f": {parts}" if parts else ""), markup=False)
+    parts = ", ".join(f"{plugin} {count:,}" for plugin, count in explanation.by_plugin().items())
+    console.print(f"{explanation.tokens:,} tokens a request (estimate)" + (f": {parts}" if parts else ""), markup=False)
 
 
-def _words(**said: bool) -> str:
-    return ", ".join(word for word, holds in said.items() if holds)
+def _words(**flags: bool) -> str:
+    return ", ".join(word for word, holds in flags.items() if holds)
 
 
 def _table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -43,8 +43,8 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def _parse_kinds(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
-    named = [kind for text in value for kind in _kinds(text)]
-    return tuple(kind for kind in KINDS if kind in named) if value else None
+    chosen = [kind for text in value for kind in _kinds(text)]
+    return tuple(kind for kind in KINDS if kind in chosen) if value else None
 
 
 @click.command()
@@ -72,7 +72,7 @@ def _parse_kinds(ctx: click.Context, param: click.Parameter, value: tuple[str, .
 )
 @click.option("--no-input", is_flag=True, help="Ask nothing; take the defaults.")
 @verbose_option
-def new(plugin: str, kinds: tuple[str, ...] | None, output_dir: Path, no_input: bool, **given: str | None) -> None:
+def new(plugin: str, kinds: tuple[str, ...] | None, output_dir: Path, no_input: bool, **options: str | None) -> None:
     """Create a new plugin from the template.
 
     PLUGIN is its name (weather: lower-case letters, digits and _) or its distribution's (deep-weather, acme-weather).
@@ -87,7 +87,7 @@ def new(plugin: str, kinds: tuple[str, ...] | None, output_dir: Path, no_input: 
     answers: dict[str, Answer] = {"plugin": plugin, "deep_core": __version__}
     if distribution is not None:
         answers["distribution"] = distribution
-    answers |= {name: text for name, text in given.items() if text is not None}
+    answers |= {name: text for name, text in options.items() if text is not None}
     for name in answers.keys() & CHECKS.keys():
         _refuse(f"--{name}", CHECKS[name](str(answers[name])))
     if sys.stdin.isatty() and not no_input:
@@ -116,8 +116,8 @@ def _git_author() -> str:
 
     git = find_program("git")
     if git is not None:
-        done = subprocess.run([git, "config", "user.name"], capture_output=True, encoding="utf-8", check=False)
-        name = done.stdout.strip()
+        process = subprocess.run([git, "config", "user.name"], capture_output=True, encoding="utf-8", check=False)
+        name = process.stdout.strip()
         if name and not text_problem(name):
             return name
     return str(questions().defaults["author"])
@@ -125,14 +125,14 @@ def _git_author() -> str:
 
 def _ask(answers: dict[str, Answer]) -> None:
     """Ask for missing options; Enter takes the default. Repeat a question after an invalid answer."""
-    asked = questions()
+    form = questions()
     for name, check in CHECKS.items():
         if name not in answers:
             default = _git_author() if name == "author" else str(complete(answers)[name])
-            answers[name] = click.prompt(asked.prompts[name], default=default, value_proc=_as_value_proc(check))
+            answers[name] = click.prompt(form.prompts[name], default=default, value_proc=_as_value_proc(check))
     if "license" not in answers:
-        choice = click.Choice(asked.licenses)
-        answers["license"] = click.prompt(asked.prompts["license"], default=asked.licenses[0], type=choice)
+        choice = click.Choice(form.licenses)
+        answers["license"] = click.prompt(form.prompts["license"], default=form.licenses[0], type=choice)
 
 
 def _as_value_proc(check: Callable[[str], str]) -> Callable[[str], str]:
@@ -146,11 +146,11 @@ def _as_value_proc(check: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def _ask_kinds() -> tuple[str, ...]:
-    asked = questions()
+    form = questions()
     click.echo("What does it contribute?")
     for kind in KINDS:
-        click.echo(f"  {kind:18} {asked.prompts[kind]}")
-    default = ",".join(kind for kind in KINDS if asked.defaults[kind])
+        click.echo(f"  {kind:18} {form.prompts[kind]}")
+    default = ",".join(kind for kind in KINDS if form.defaults[kind])
     return click.prompt("Names separated by commas, all, or none", default=default, value_proc=_kinds)
 
 
@@ -171,11 +171,11 @@ def _write(parent: Path, name: str, files: dict[str, str]) -> Path:
         if target.exists() or target.is_symlink():
             raise Failure(f"{target} exists; move it away, or use --output-dir", USAGE)
         with TemporaryDirectory(prefix=".deep-new-", dir=parent) as beside:
-            made = Path(beside) / name
+            draft = Path(beside) / name
             for path, text in files.items():
-                (made / path).parent.mkdir(parents=True, exist_ok=True)
-                (made / path).write_text(text, encoding="utf-8", newline="\n")
-            made.rename(target)
+                (draft / path).parent.mkdir(parents=True, exist_ok=True)
+                (draft / path).write_text(text, encoding="utf-8", newline="\n")
+            draft.rename(target)
     except OSError as error:
         raise Failure(f"{target}: {error.strerror or error}", FAILED) from error
     return target

@@ -43,7 +43,7 @@ def list_plugins(ctx: click.Context, as_json: bool) -> None:
     found = find_plugins()
     for message in found.warnings:
         warnings.warn(message, PluginWarning, stacklevel=1)
-    click.echo(listing.as_json(found.records) if as_json else listing.as_table(found.records, colours=True))
+    click.echo(listing.as_json(found.records) if as_json else listing.as_table(found.records, colors=True))
 
 
 @plugins.command("install")

@@ -12,7 +12,7 @@ from deep_core.plugin_api import canonical
 
 from .failure import USAGE, Failure
 
-__all__ = ["Wanted", "parse"]
+__all__ = ["InstallSpec", "parse"]
 
 ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2")
 OURS = (
@@ -23,7 +23,7 @@ OURS = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class InstallSpec:
     """One distribution to install.
 
     Attributes:
@@ -39,7 +39,7 @@ class Wanted:
     address: str = ""
 
 
-def parse(names: Sequence[str], editables: Sequence[str] = ()) -> list[Wanted]:
+def parse(names: Sequence[str], editables: Sequence[str] = ()) -> list[InstallSpec]:
     """Parse the arguments in order; relative paths are below the current folder.
 
     Raises:
@@ -48,7 +48,7 @@ def parse(names: Sequence[str], editables: Sequence[str] = ()) -> list[Wanted]:
     return [*(_parse(text) for text in names), *(_path(text, editable=True) for text in editables)]
 
 
-def _parse(text: str) -> Wanted:
+def _parse(text: str) -> InstallSpec:
     from packaging.requirements import InvalidRequirement, Requirement
 
     if text.startswith("-"):
@@ -65,7 +65,7 @@ def _parse(text: str) -> Wanted:
     name = canonical(requirement.name)
     if name in OURS:
         raise Failure(f"the plugin {name} is in the distribution deep-{name}: deep plugins install deep-{name}", USAGE)
-    return Wanted(text, name, address=_plain(requirement.url or ""))
+    return InstallSpec(text, name, address=_plain(requirement.url or ""))
 
 
 def _looks_like_path(text: str) -> bool:
@@ -75,22 +75,22 @@ def _looks_like_path(text: str) -> bool:
     return text.startswith((".", "~")) or os.sep in text or (text.endswith(ARCHIVES) and os.path.isfile(text))
 
 
-def _path(text: str, *, editable: bool = False) -> Wanted:
-    typed, extras = re.fullmatch(r"(.*?)(\[[^\[\]]*\])?", text, re.S).groups("")  # type: ignore[union-attr]
-    path = Path(typed).expanduser().absolute().resolve()
+def _path(text: str, *, editable: bool = False) -> InstallSpec:
+    location, extras = re.fullmatch(r"(.*?)(\[[^\[\]]*\])?", text, re.S).groups("")  # type: ignore[union-attr]
+    path = Path(location).expanduser().absolute().resolve()
     if not path.exists():
-        raise Failure(f"{typed}: no such file or folder", USAGE)
+        raise Failure(f"{location}: no such file or folder", USAGE)
     if path.is_dir() and not any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
-        raise Failure(f"{typed} is not a distribution: it has no pyproject.toml", USAGE)
+        raise Failure(f"{location} is not a distribution: it has no pyproject.toml", USAGE)
     if editable and not path.is_dir():
-        raise Failure(f"-e {typed}: only a folder can be installed as a link", USAGE)
-    return Wanted(f"{path}{extras}", _name_of(path), editable, path.as_uri())
+        raise Failure(f"-e {location}: only a folder can be installed as a link", USAGE)
+    return InstallSpec(f"{path}{extras}", _name_of(path), editable, path.as_uri())
 
 
-def _address(text: str) -> Wanted:
+def _address(text: str) -> InstallSpec:
     egg = re.search(r"#(?:.*&)?egg=([A-Za-z0-9._-]+)", text)
     last = text.partition("#")[0].rpartition("/")[2]
-    return Wanted(text, canonical(egg[1]) if egg else _of_wheel(last), address=_plain(text))
+    return InstallSpec(text, canonical(egg[1]) if egg else _of_wheel(last), address=_plain(text))
 
 
 def _plain(address: str) -> str:
