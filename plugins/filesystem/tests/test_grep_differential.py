@@ -202,7 +202,7 @@ def test_what_is_found(tree: Path, new_session: Any, with_ripgrep: bool) -> None
     for absent in ("binary", "utf16_no_bom.txt", "to_file", "secret", ".git/config", "sub/.venv/lib.py", "fifo"):
         assert absent not in found
     assert not any(name.startswith(("to_dir", "to_outside", "sub/loop", "sub/node_modules")) for name in found)
-    assert "sub/new\\nline.txt" in found
+    assert "sub/new\\x0aline.txt" in found
     assert found == sorted(found)
 
 

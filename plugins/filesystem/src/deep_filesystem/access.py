@@ -11,6 +11,7 @@ from pydantic_ai.workspaces import Workspace
 from deep_core import SupportsGuardedWrite, SupportsRangeRead, SupportsRoute
 
 from .paging import BytesSource, Source
+from .quoting import escape, unescape
 from .seen import digest
 
 __all__ = [
@@ -51,7 +52,7 @@ class Place:
     """A path from the model.
 
     Attributes:
-        shown: the path shown to the model: relative to the working directory if inside it.
+        shown: the path shown to the model, escaped: relative to the working directory if inside it.
         absolute: absolute and normalized, links not followed; the backend gets this one.
         real: links followed; the key of the session's record.
         lock: a key shared by all names of this file, in this process.
@@ -76,15 +77,15 @@ class _RangeSource:
 
 
 def shown_path(path: str, root: str) -> str:
-    """Make an absolute path relative to the working directory, if it is inside it."""
+    """Show an absolute path, escaped; relative to the working directory, if it is inside it."""
     if path == root:
         return "."
     prefix = root.rstrip("/") + "/"
-    return path[len(prefix) :] if path.startswith(prefix) else path
+    return escape(path.removeprefix(prefix))
 
 
 async def locate(workspace: Workspace, path: str) -> Place:
-    """Resolve a path in this workspace.
+    """Resolve a path in this workspace. It may be escaped, as messages show it.
 
     Raises:
         ValueError: it has a NUL byte, or a confined backend rejects it because it leads outside.
@@ -92,7 +93,10 @@ async def locate(workspace: Workspace, path: str) -> Place:
     if "\0" in path:
         raise ValueError("a path cannot have a NUL byte")
     root = await workspace.working_dir()
-    absolute = await workspace.resolve(path, base=root)
+    plain = unescape(path)
+    absolute = await workspace.resolve(plain, base=root)
+    if plain != path and not await workspace.exists(absolute):
+        absolute = await workspace.resolve(path, base=root)  # its name has a backslash
     real = await workspace.realpath(absolute)
     return Place(shown_path(absolute, root), absolute, real, _lock_key(workspace, real))
 

@@ -13,7 +13,7 @@ from pydantic_ai.workspaces import Workspace, WorkspaceError, WorkspaceUnavailab
 from .access import TooLarge
 from .codec import NotText, Unencodable
 from .edit import Refused
-from .quoting import quoted
+from .quoting import escape, quoted, unescape
 
 __all__ = ["tool_failures"]
 
@@ -24,7 +24,7 @@ async def tool_failures(workspace: Workspace, path: str) -> AsyncGenerator[None]
 
     A workspace that is gone cannot be fixed by another call: that error is raised unchanged.
     """
-    given, path = path, quoted(path) or "''"
+    given, path = path, quoted(unescape(path)) or "''"
     try:
         yield
     except WorkspaceUnavailableError:
@@ -59,7 +59,7 @@ def _too_large(path: str, error: TooLarge) -> str:
 
 
 async def _similar(workspace: Workspace, path: str) -> str:
-    parent, name = posixpath.split(path.rstrip("/"))
+    parent, name = posixpath.split(unescape(path).rstrip("/"))
     try:
         entries = await workspace.list_dir(parent or ".")
     except FileNotFoundError:
@@ -71,4 +71,4 @@ async def _similar(workspace: Workspace, path: str) -> str:
     if any(entry.name == name for entry in entries):
         return " It is a broken link."
     close = get_close_matches(name, [entry.name for entry in entries[:5000]], n=3)
-    return f" Did you mean {', '.join(posixpath.join(parent, each) for each in close)}?" if close else ""
+    return f" Did you mean {', '.join(escape(posixpath.join(parent, each)) for each in close)}?" if close else ""

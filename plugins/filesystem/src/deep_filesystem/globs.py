@@ -25,7 +25,7 @@ class BadGlob(ValueError):
     """The pattern is malformed; the message says why."""
 
     def __init__(self, pattern: str, why: str) -> None:
-        super().__init__(f"{quoted(pattern)!r}: {why}")
+        super().__init__(f"'{quoted(pattern)}': {why}")
 
 
 class Glob:

@@ -24,7 +24,7 @@ from .globs import BadGlob, Glob, basename_or_path
 from .linematch import text_of
 from .locks import holding
 from .options import FilesystemOptions
-from .quoting import quoted
+from .quoting import escape, quoted, unescape
 from .reading import read_page
 from .ripgrep import can_try, search_by_ripgrep
 from .search import FileMatches, SearchRequest, search_by_walk
@@ -60,7 +60,7 @@ class Operations:
             entries = sorted(found, key=lambda entry: (not entry.is_dir, entry.name))
         limit = self.options.list_limit
         lines = [
-            _plain(f"{entry.name}/" if entry.is_dir else f"{entry.name} ({_size(entry.size)})")
+            f"{escape(entry.name)}/" if entry.is_dir else f"{escape(entry.name)} ({_size(entry.size)})"
             for entry in entries[:limit]
         ]
         return _list_text(lines, len(entries) - limit, "entries") or f"{_directory_name(place.shown)} is empty."
@@ -130,7 +130,7 @@ class Operations:
             return f"No files match {named} in {_directory_name(place.shown)}.{hint}"
         root = "" if place.shown == "." else place.shown.rstrip("/") + "/"
         limit = self.options.list_limit
-        return _list_text([_plain(root + path) for path in sorted(found)[:limit]], len(found) - limit, "files")
+        return _list_text([root + escape(path) for path in sorted(found)[:limit]], len(found) - limit, "files")
 
     async def grep(
         self,
@@ -144,7 +144,7 @@ class Operations:
         workspace = ctx.workspace
         try:
             dialect = read_pattern(pattern)
-            wanted = basename_or_path(glob) if glob else None
+            wanted = basename_or_path(unescape(glob)) if glob else None
         except (BadPattern, BadGlob) as error:
             raise ToolFailed(str(error)) from error
         if not pattern:
@@ -169,7 +169,7 @@ class Operations:
         total = sum(matches.count for matches in found)
         if not total:
             hint = " `\\|` is the character |; between alternatives write | alone." if "\\|" in pattern else ""
-            return f"No matches for {quoted(pattern)!r} in {_directory_name(place.shown)}.{hint}"
+            return f"No matches for '{quoted(pattern)}' in {_directory_name(place.shown)}.{hint}"
         root = await workspace.working_dir()
         names = [_rename(matches.path, place.real, place.absolute, root) for matches in found]
         limit = self.options.grep_limit
@@ -245,7 +245,7 @@ def _read_glob(pattern: str, path: str) -> tuple[Glob, str]:
         pattern = pattern[2:]
     if not pattern or pattern.endswith("/") or ".." in pattern.split("/") or "\0" in pattern:
         raise BadGlob(pattern, "give a pattern for files, without `..`; set `path` to search elsewhere")
-    return Glob(pattern), path
+    return Glob(unescape(pattern)), path
 
 
 async def _searchable(workspace: Workspace, place: Place, limit: int) -> None:
@@ -257,7 +257,7 @@ async def _searchable(workspace: Workspace, place: Place, limit: int) -> None:
 
 def _rename(path: str, real: str, absolute: str, root: str) -> str:
     """Rename a found path to begin like the search path."""
-    return _plain(shown_path(absolute + path.removeprefix(real), root))
+    return shown_path(absolute + path.removeprefix(real), root)
 
 
 def _content(names: list[str], found: list[FileMatches]) -> list[str]:
@@ -275,11 +275,6 @@ def _list_text(lines: list[str], more: int, what: str) -> str:
 
 def _directory_name(directory: str) -> str:
     return "the working directory" if directory == "." else directory
-
-
-def _plain(name: str) -> str:
-    """Format a file name on one line, without bytes that a request cannot carry."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", "\\n")
 
 
 def _size(size: int | None) -> str:
