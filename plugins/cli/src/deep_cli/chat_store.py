@@ -169,7 +169,7 @@ class ChatStore:
                     "pip install -U deep-cli. The file is unchanged",
                     FAILED,
                 )
-            stored = _Document.model_validate_json(text)
+            document = _Document.model_validate_json(text)
         except (OSError, ValueError) as error:
             raise Failure(
                 f"{path}: this chat cannot be read ({_problem(error)}). The file is unchanged; fix it, or begin "
@@ -177,14 +177,14 @@ class ChatStore:
                 FAILED,
             ) from error
         if stamp is not None:
-            self._stamps[stored.id] = stamp
-        conversation = stored.conversation
+            self._stamps[document.id] = stamp
+        conversation = document.conversation
         return StoredChat(
-            stored.id,
-            stored.folder,
-            stored.model,
-            stored.backend,
-            stored.deps,
+            document.id,
+            document.folder,
+            document.model,
+            document.backend,
+            document.deps,
             conversation.messages,
             conversation.deferred_tool_requests,
             conversation.usage,

@@ -126,17 +126,17 @@ def _version(of: str, name: str) -> Check:
     from packaging.requirements import Requirement
 
     try:
-        wanted = [Requirement(text) for text in metadata.requires(of) or ()]
+        requirements = [Requirement(text) for text in metadata.requires(of) or ()]
         version = metadata.version(name)
     except metadata.PackageNotFoundError as error:
         return Check(name, False, f"{error.name} is not installed", f"pip install {error.name}")
     except (KeyError, TypeError, ValueError) as error:  # no METADATA, none of these fields, not UTF-8
         why = f"the metadata of {of} or {name} cannot be read ({type(error).__name__}: {error})"
         return Check(name, False, why, f"pip install --force-reinstall {of} {name}")
-    accepted = next((r.specifier for r in wanted if r.name == name), None)
-    if accepted is None or accepted.contains(version, prereleases=True):
-        return Check(name, True, f"{name} {version}" + (f" (accepted: {accepted})" if accepted else ""))
-    return Check(name, False, f"{name} {version}, but {of} needs {accepted}", f"pip install '{name}{accepted}'")
+    specifier = next((r.specifier for r in requirements if r.name == name), None)
+    if specifier is None or specifier.contains(version, prereleases=True):
+        return Check(name, True, f"{name} {version}" + (f" (accepted: {specifier})" if specifier else ""))
+    return Check(name, False, f"{name} {version}, but {of} needs {specifier}", f"pip install '{name}{specifier}'")
 
 
 def _environment(target: Target) -> Check:

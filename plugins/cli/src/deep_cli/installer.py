@@ -242,11 +242,11 @@ def perform(step: Step) -> tuple[int, str]:
 
 def _log(output: str) -> str:
     """Pip's output, if pipx wrote it to a file."""
-    found = re.search(r"Full pip output in file:\s+(\S+)", output)
-    if found is None:
+    path = re.search(r"Full pip output in file:\s+(\S+)", output)
+    if path is None:
         return ""
     try:
-        return "\n" + Path(found[1]).read_text(encoding="utf-8", errors="replace")
+        return "\n" + Path(path[1]).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 
@@ -348,8 +348,8 @@ def uninstall_command(target: Target, distribution: str) -> str:
 
 def _pip_command(target: Target) -> list[str]:
     """`pip` alone if a shell finds this environment's, as in an activated virtual environment."""
-    found = shutil.which("pip")
-    is_own = found is not None and Path(found).parent == Path(target.python).parent
+    pip = shutil.which("pip")
+    is_own = pip is not None and Path(pip).parent == Path(target.python).parent
     return ["pip"] if is_own and target.kind == "pip" else [target.python, "-m", "pip"]
 
 

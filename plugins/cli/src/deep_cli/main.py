@@ -79,8 +79,8 @@ class Deep(click.Group):
 
         name = args[0]
         if not name.startswith("-") and name not in BUILT_IN and name not in self._of_plugins(ctx):
-            known = self.list_commands(ctx)
-            ctx.fail(f"no command {name!r}.{suggest(name, known)} `deep --help` lists them.")
+            names = self.list_commands(ctx)
+            ctx.fail(f"no command {name!r}.{suggest(name, names)} `deep --help` lists them.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -88,14 +88,14 @@ class Deep(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in BUILT_IN.items()])
         try:
-            found = self._of_plugins(ctx)
+            commands = self._of_plugins(ctx)
         except ConfigError as error:
             with formatter.section("Commands of plugins"):
                 formatter.write_text(f"(not listed: {error})")
             return
-        if found:
+        if commands:
             with formatter.section("Commands of plugins"):
-                formatter.write_dl([(command.name, command.summary) for command in found.values()])
+                formatter.write_dl([(command.name, command.summary) for command in commands.values()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn errors into one line and an exit code."""

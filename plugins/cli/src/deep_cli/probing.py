@@ -110,17 +110,17 @@ def run_probes(probes: Sequence[Probe], seconds: float) -> list[Outcome]:
     with ThreadPoolExecutor(workers) as pool, contextlib.ExitStack() as at_the_end:
         at_the_end.callback(stop.set)  # after Ctrl-C, end the pool's children at once
         while together:
-            found, clean = _in_one_child([probes[i] for i in together], seconds, stop)
-            tried = together[: len(found)]
+            results, clean = _in_one_child([probes[i] for i in together], seconds, stop)
+            attempts = together[: len(results)]
             if clean:
-                outcomes.update(zip(tried, found, strict=True))
+                outcomes.update(zip(attempts, results, strict=True))
                 # It was the first in its process, so a failure is its own.
-                again = [i for i in tried[1:] if not outcomes[i].well]
-                together = together[len(found) :]
-            elif tried:  # the last one ended it, so the end after the others was not seen
-                outcomes[tried[-1]] = found[-1]
-                together.remove(tried[-1])
-                again = tried[1:][-1:] + [i for i in together if probes[i].of_all]  # it would end that child too
+                again = [i for i in attempts[1:] if not outcomes[i].well]
+                together = together[len(results) :]
+            elif attempts:  # the last one ended it, so the end after the others was not seen
+                outcomes[attempts[-1]] = results[-1]
+                together.remove(attempts[-1])
+                again = attempts[1:][-1:] + [i for i in together if probes[i].of_all]  # it would end that child too
                 together = [i for i in together if not probes[i].of_all]
             else:
                 again, together = together, []

@@ -114,12 +114,12 @@ class TerminalReporter(Reporter):
             "failed": (self._marks["bad"], "red"),
             "retried": (self._marks["again"], "yellow"),
         }[event.outcome]
-        said = f"  {one_line(redact(event.error), 160)}" if event.error else ""
+        detail = f"  {one_line(redact(event.error), 160)}" if event.error else ""
         self._line(
             (f"{pad}{mark} ", style),
             (event.tool, "bold"),
             f" {about}" if about else "",
-            (said, style),
+            (detail, style),
             (f"  [{event.plugin}, {event.milliseconds:.0f} ms]", "dim"),
         )
         self._wait("waiting for the model")

@@ -103,8 +103,8 @@ def _signals() -> Generator[tuple[int, Callable[[], None]]]:
     """Yield a descriptor that each signal makes readable, and the function that drains it."""
     import signal
 
-    signals, written = os.pipe()
-    os.set_blocking(written, False)
+    signals, write_end = os.pipe()
+    os.set_blocking(write_end, False)
     before = -1
 
     def drain() -> None:
@@ -113,12 +113,12 @@ def _signals() -> Generator[tuple[int, Callable[[], None]]]:
             os.write(before, numbers)  # an event loop's, which handles them later
 
     try:
-        before = signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+        before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
         yield signals, drain
     finally:
         signal.set_wakeup_fd(before)
         os.close(signals)
-        os.close(written)
+        os.close(write_end)
 
 
 @overload

@@ -97,10 +97,10 @@ class BackendConformance(WorkspaceBackendSuite):
     async def test_nothing_outside_is_read(self, backend: WorkspaceBackend, way_out: str, operation: str) -> None:
         """Reading a file outside of the workspace fails."""
         try:
-            found = await READS[operation](Workspace(backend), way_out)
+            content = await READS[operation](Workspace(backend), way_out)
         except Exception:  # noqa: BLE001 - any error is fine, FileNotFoundError too
             return
-        text = found.encode() if isinstance(found, str) else found
+        text = content.encode() if isinstance(content, str) else content
         assert text != SECRET, (
             f"{operation}({way_out!r}) read a file outside of the workspace. Fix: resolve links and `..` of every "
             "path first, and reject paths outside of the working directory"
@@ -124,9 +124,9 @@ class BackendConformance(WorkspaceBackendSuite):
         """Writing, creating and removing outside of the workspace changes nothing there."""
         with contextlib.suppress(Exception):  # an error or not: only the files count
             await CHANGES[operation](Workspace(backend), way_out)
-        found = {path.name: path.read_bytes() if path.is_file() else None for path in outside.iterdir()}
-        assert found == {"secret.txt": SECRET}, (
-            f"{operation}({way_out!r}) changed files outside of the workspace: {sorted(found)}. Fix: check the path "
+        files = {path.name: path.read_bytes() if path.is_file() else None for path in outside.iterdir()}
+        assert files == {"secret.txt": SECRET}, (
+            f"{operation}({way_out!r}) changed files outside of the workspace: {sorted(files)}. Fix: check the path "
             "as for reading; when you replace a file, check again after you open it"
         )
 

@@ -224,7 +224,7 @@ def _repeated_hold(bench: Bench, calls: Sequence[Call], limit: float) -> Hold | 
         for _ in range(REPEATS):
             # In one loop, so that worker threads already exist: starting one takes long on a busy machine.
             await bench.run_async(bench.agent, *calls)
-            new_holds, over = holds.taken()
+            new_holds, over = holds.take()
             if not over:
                 return None
             for place, hold in {(hold.place.file, hold.place.function): hold for hold in new_holds}.items():

@@ -130,7 +130,7 @@ class Holds(Steps):
             if self._place is not None:
                 self._holds.append(Hold(elapsed, self._place))
 
-    def taken(self) -> tuple[list[Hold], int]:
+    def take(self) -> tuple[list[Hold], int]:
         """Return those steps since the last call, and how many were too long in any code."""
         holds, over = self._holds, self._over
         self._holds, self._over = [], 0

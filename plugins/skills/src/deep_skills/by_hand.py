@@ -160,7 +160,7 @@ def get_skills_system_prompt(deps: DeepAgentDeps[Any] | None = None, skills: Seq
     """
     if skills is None:
         loaders = (DirectoryLoader("project", project_roots), DirectoryLoader("user", user_roots))
-        metas = [found.meta for loader in loaders for found in loader.scan().skills]
+        metas = [each.meta for loader in loaders for each in loader.scan().skills]
     else:
         metas = [_meta(skill) for skill in skills]
     return catalog_text(list({meta.name: meta for meta in reversed(metas)}.values())[::-1], _limit()) or ""

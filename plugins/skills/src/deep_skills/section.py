@@ -52,10 +52,10 @@ def catalog_section(
         return catalog_text([choice.meta for choice in view.skills.values()], limit)
 
     async def catalog(ctx: RunContext[Any]) -> str | None:
-        seen: CatalogSeen = ctx.deps.state[CATALOG]
-        if seen.run_id is None or seen.run_id != ctx.run_id:
-            ctx.deps.state[CATALOG] = seen = CatalogSeen(ctx.run_id, await read(ctx))
-        return seen.text
+        record: CatalogSeen = ctx.deps.state[CATALOG]
+        if record.run_id is None or record.run_id != ctx.run_id:
+            ctx.deps.state[CATALOG] = record = CatalogSeen(ctx.run_id, await read(ctx))
+        return record.text
 
     return catalog
 

@@ -61,7 +61,7 @@ def call(
     from deep_cli.terminal import CallScreen
 
     with redirect_prints(), CallScreen().open() as screen:
-        given: Any = load_plugin_files(plugin_files)
+        plugins: Any = load_plugin_files(plugin_files)
         report = call_tool(
             tool,
             pairs,
@@ -69,7 +69,7 @@ def call(
             backend=backend,
             approve=approve,
             ask=screen.ask,
-            plugins=given,
+            plugins=plugins,
             config=config,
             reporter=screen,
         )

@@ -46,14 +46,14 @@ def chat(
     from deep_cli.chat_session import run_chat
     from deep_cli.plugin_files import load_plugin_files
 
-    given: Any = load_plugin_files(plugin_files)
+    plugins: Any = load_plugin_files(plugin_files)
     code = run_chat(
         model=model,
         backend=backend,
         files=files,
         approve=approve,
         max_requests=max_requests,
-        plugins=given,
+        plugins=plugins,
         resume=resume,
         config=config,
         trace=verbose(ctx),

@@ -38,21 +38,21 @@ def show(as_json: bool, plugin_files: tuple[Path, ...], config: Path | None) -> 
     from deep_core import Kernel
 
     with redirect_prints(), Kernel(plugins=load_plugin_files(plugin_files), config=config) as kernel:
-        found = _effective(kernel)
+        effective = _effective(kernel)
     if as_json:
-        click.echo(json.dumps(_json(found), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(_json(effective), indent=2, ensure_ascii=False))
         return
-    for file in found["files"]:
+    for file in effective["files"]:
         click.echo(f"# read: {file['path']}" + ("" if file["trusted"] else " (not trusted; deep config trust)"))
-    for key in found["ignored"]:
+    for key in effective["ignored"]:
         click.echo(f"# ignored: {plain(key)}")
-    _print("agent", found["agent"])
-    if found["lists"]:
+    _print("agent", effective["agent"])
+    if effective["lists"]:
         click.echo("\n[plugins]")
-        for name, entries in found["lists"].items():
+        for name, entries in effective["lists"].items():
             text = ", ".join(f"{entry['name']} ({entry['source']})" for entry in entries)
             click.echo(plain(f"{name} = {text or 'nothing'}"))
-    for name, parts in found["plugins"].items():
+    for name, parts in effective["plugins"].items():
         _print(f"plugins.{name}", parts["settings"])
         _print(f"plugins.{name}.options", parts["options"])
 

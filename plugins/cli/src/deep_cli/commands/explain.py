@@ -36,14 +36,14 @@ def explain(as_json: bool, prompt_only: bool, plugin_files: tuple[Path, ...], co
     from deep_cli.preview import preview
 
     with redirect_prints():
-        found = preview(load_plugin_files(plugin_files), config)
+        explanation = preview(load_plugin_files(plugin_files), config)
     if prompt_only:
-        prompt = redact(found.prompt)
+        prompt = redact(explanation.prompt)
         click.echo(plain(prompt) if sys.stdout.isatty() else prompt)
     elif as_json:
-        click.echo(json.dumps(redact_json(found.to_json()), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(redact_json(explanation.to_json()), indent=2, ensure_ascii=False))
     else:
-        _print(found)
+        _print(explanation)
 
 
 def _print(explanation: Explanation) -> None:

@@ -52,7 +52,7 @@ def run(
     from deep_cli.terminal import TerminalReporter
 
     with redirect_prints() as stdout, TerminalReporter(None if output == "json" else stdout).open() as screen:
-        given: Any = load_plugin_files(plugin_files)
+        plugins: Any = load_plugin_files(plugin_files)
         report = run_task(
             task,
             model=model,
@@ -60,7 +60,7 @@ def run(
             files=files,
             approve=approve,
             ask=screen.ask,
-            plugins=given,
+            plugins=plugins,
             config=config,
             max_requests=max_requests,
             reporter=screen,
