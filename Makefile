@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`. Plain python3 and pip do; uv is used where it is installed.
+# Two commands: `make demo` and `make test`. They need python3 with pip, and nothing else.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -7,11 +7,11 @@ UV := $(shell command -v uv 2>/dev/null)
 PLUGINS := $(filter-out all,$(sort $(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))))
 EDITABLE := -e . $(foreach name,$(PLUGINS),-e plugins/$(name))
 MANIFESTS := pyproject.toml constraints.txt requirements/run.txt requirements/dev.txt $(wildcard plugins/*/pyproject.toml)
-ifdef UV
-INSTALL := $(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt
-else
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-endif
+# uv installs in 20 seconds what takes pip a minute: one from the PATH, or one that pip installs first. Where it fails, pip
+# installs everything, and says what is wrong.
+install = { $(or $(UV),$(BIN)/uv) pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt $(1) 2>/dev/null || \
+	$(PIP) $(1); }
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test test-all test-wheels lint format docs bench bench-peers clean
 
@@ -51,20 +51,18 @@ bench-peers: $(VENV)/.dev
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "deep needs Python 3.11 or newer: make PYTHON=python3.12")'
-ifdef UV
-	$(UV) venv --quiet --python $(PYTHON) $(VENV)
-else
-	$(PYTHON) -m venv $(VENV)
-endif
+	@echo "Installing into $(VENV)"
+	@$(or $(UV),false) venv --quiet --seed --python $(PYTHON) $(VENV) 2>/dev/null || $(PYTHON) -m venv $(VENV)
+	@[ -n "$(UV)" ] || $(PIP) uv || echo "Without uv, the installation takes a minute."
 
-# Build tools first, then ours without isolation: nine isolated build environments would take a minute.
+# Build tools first, then ours without isolation: ten isolated build environments would take a minute.
 $(VENV)/.run: $(MANIFESTS) | $(BIN)/python
-	$(INSTALL) -r requirements/run.txt
-	$(INSTALL) --no-build-isolation $(EDITABLE)
+	@$(call install,-r requirements/run.txt)
+	@$(call install,--no-build-isolation $(EDITABLE))
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
-	$(INSTALL) -r requirements/dev.txt
+	@$(call install,-r requirements/dev.txt)
 	@touch $@
 
 clean:
