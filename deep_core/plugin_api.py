@@ -24,7 +24,7 @@ HOMES = {
     "plugins.dispatch": ["Incident"],
     "plugins.index": ["Candidate", "origin_problem", "scan", "shield_pydantic", "site_directories"],
     "plugins.load": ["explain_failure"],
-    "plugins.options": ["field_docs", "is_trusted_only"],
+    "plugins.options": ["NARROWER", "field_docs", "project_mark", "validate_options"],
     "plugins.registry": ["static_attribute"],
     "plugins.settings": ["SETTINGS", "PluginSettings"],
     "plugins.status": ["FoundPlugins", "candidate_from_object", "entry_source", "find_plugins"],

@@ -21,7 +21,7 @@ from .plugins.config import (
 from .plugins.dispatch import Incident
 from .plugins.index import Candidate, origin_problem, scan, shield_pydantic, site_directories
 from .plugins.load import explain_failure
-from .plugins.options import field_docs, is_trusted_only
+from .plugins.options import NARROWER, field_docs, project_mark, validate_options
 from .plugins.registry import static_attribute
 from .plugins.settings import SETTINGS, PluginSettings
 from .plugins.status import FoundPlugins, candidate_from_object, entry_source, find_plugins
@@ -29,6 +29,7 @@ from .programs import absolute_path, find_program
 
 __all__ = [
     "NAME",
+    "NARROWER",
     "RESERVED_NAMES",
     "RESERVED_TOOL_NAMES",
     "SETTINGS",
@@ -57,10 +58,10 @@ __all__ = [
     "find_project_file",
     "folder_name",
     "ignored_keys",
-    "is_trusted_only",
     "last_live_texts",
     "live_text",
     "origin_problem",
+    "project_mark",
     "read_agent_config",
     "read_file",
     "restrict",
@@ -73,4 +74,5 @@ __all__ = [
     "suggest",
     "trust",
     "user_file",
+    "validate_options",
 ]

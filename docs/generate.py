@@ -1,11 +1,12 @@
 """Write the generated pages: one for each hook, the index of hooks, the fields of `[agent]`, the list of decisions.
 
-In other pages, write the table of keys between `<!-- settings -->` and `<!-- end -->`.
+In other pages, write a table between `<!-- settings -->` (the keys of a plugin's section) or `<!-- options -->` (what a
+project's file may do to the options of deep's own plugins) and `<!-- end -->`.
 
     python docs/generate.py            write them
     python docs/generate.py --check    exit 1 and print a diff if a committed page is out of date
 
-It needs the standard library and deep_core. The output depends only on the sources.
+It needs deep_core and deep's own plugins. The output depends only on the sources.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +31,7 @@ from deep_core import AgentConfig
 from deep_core.agent.config import LATER, Narrows
 from deep_core.plugins import hookspecs
 from deep_core.plugins.markers import HookPolicy
-from deep_core.plugins.options import field_docs
+from deep_core.plugins.options import NARROWER, PluginOptions, field_docs, project_mark
 from deep_core.plugins.settings import SETTINGS, PluginSettings
 
 DOCS = Path(__file__).resolve().parent
@@ -56,6 +58,16 @@ KINDS = {
     "object": "table of name = true or false",
 }
 """JSON schema type -> the word in the table of fields."""
+EFFECTS: Mapping[str | None, str] = {
+    None: "ignored",
+    "free": "any value",
+    "off": "only `false`",
+    "on": "only `true`",
+    "lower": "only a lower value than yours",
+    "subset": "only a part of your list",
+    "superset": "only additions to your list",
+}
+"""The mark of an option -> the words in the table. A mark without words raises a KeyError."""
 MAY_BE_ASYNC = ("notify", "deny")
 SYNC_NOTIFY = ("deep_agent_created",)
 """The kernel calls these while it creates an agent, where it cannot await."""
@@ -301,7 +313,13 @@ def _one_kind(option: Mapping[str, Any]) -> str:
 
 
 def with_tables(page: str) -> str:
-    """Write the keys of `[plugins.<name>]` where a page asks for them: all, or those that it names."""
+    """Write the tables that a page asks for: options, and keys of `[plugins.<name>]` (all, or those that it names)."""
+    page = re.sub(
+        r"^(<!-- options -->\n).*?^(<!-- end -->)$",
+        lambda found: f"{found[1]}{options_table()}\n{found[2]}",
+        page,
+        flags=re.M | re.S,
+    )
     return re.sub(
         r"^(<!-- settings(?:: ([\w ]+))? -->\n).*?^(<!-- end -->)$",
         lambda found: f"{found[1]}{settings_table((found[2] or '').split())}\n{found[3]}",
@@ -316,6 +334,23 @@ def settings_table(keys: Sequence[str]) -> str:
     lines = ["| Key | Value | Effect |", "|---|---|---|"]
     for key in keys or SETTINGS:
         lines.append(f"| `{key}` | {_cell(SETTINGS[key].expected)} | {_cell(' '.join(docs[key].split()))} |")
+    return "\n".join(lines)
+
+
+def options_table() -> str:
+    """Write what an untrusted project's file may do to each option of deep's own plugins."""
+    lines = ["| Plugin | Effect of an untrusted project's file | Options |", "|---|---|---|"]
+    for path in sorted(DOCS.parent.glob("plugins/*/src/*/options.py")):
+        module = import_module(f"{path.parent.name}.options")
+        (model,) = [
+            each
+            for name, each in vars(module).items()
+            if isinstance(each, type) and issubclass(each, PluginOptions) and re.fullmatch(r"\w+Options", name)
+            if each is not PluginOptions
+        ]
+        for mark in (*NARROWER, None):
+            if names := [f"`{name}`" for name, field in model.model_fields.items() if project_mark(field) == mark]:
+                lines.append(f"| {path.parent.name.removeprefix('deep_')} | {EFFECTS[mark]} | {', '.join(names)} |")
     return "\n".join(lines)
 
 
@@ -346,7 +381,9 @@ def render() -> dict[Path, str]:
     files[DOCS / "reference" / "config-schema.md"] = schema_page()
     files[DOCS / "reference" / "config-schema.json"] = json.dumps(schema(), indent=2, sort_keys=True) + "\n"
     pages = {page: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
-    files |= {page: with_tables(text) for page, text in pages.items() if "<!-- settings" in text}
+    files |= {
+        page: with_tables(text) for page, text in pages.items() if "<!-- settings" in text or "<!-- options" in text
+    }
     files[DOCS / "decisions" / "index.md"] = decisions_page((DOCS / "decisions").glob("*.md"))
     return files
 

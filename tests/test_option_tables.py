@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import Any
 
 import pytest
 from deep_backends import BackendsOptions
@@ -16,6 +15,7 @@ from deep_todo import TodoOptions
 from deep_uploads import UploadsOptions
 
 from deep_core import PluginOptions
+from deep_core.plugin_api import project_mark
 from tests.docs_pages import ROOT
 
 PAGES: dict[str, type[PluginOptions]] = {
@@ -69,5 +69,4 @@ def test_a_readme_has_every_option_and_marks_those_that_need_trust(plugin: str) 
 
 def trusted(model: type[PluginOptions]) -> set[str]:
     """The options that a project's own file cannot set."""
-    extras: dict[str, Any] = {name: info.json_schema_extra for name, info in model.model_fields.items()}
-    return {name for name, extra in extras.items() if extra and extra.get("trusted")}
+    return {name for name, field in model.model_fields.items() if project_mark(field) is None}

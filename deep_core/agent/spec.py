@@ -197,7 +197,7 @@ def validated_options(
                 raise ConfigError(f"{where}: plugin {spec.kernel.label(name)} takes no options", plugin=name)
             continue
         try:
-            out[name] = validate_options(name, models[name], settings, given)
+            out[name], _ = validate_options(name, models[name], settings, given)
         except ConfigError:
             raise  # the user's mistake, not the plugin's
         except Exception as error:  # noqa: BLE001 - a validator is the plugin's code

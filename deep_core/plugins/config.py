@@ -97,21 +97,18 @@ class Config(NamedTuple):
         merged: dict[str, Any] = {}
         sources: dict[str, str] = {}
         options: dict[str, Any] = {}
-        untrusted: dict[str, str] = {}
-        believed: dict[str, tuple[Any, str]] = {}
+        project: dict[str, tuple[Any, str]] = {}
         added: dict[str, list[str | bool | None]] = {}
         for layer in self.layers:
             for key, value in layer.data.get("plugins", {}).get(name, {}).items():
                 setting = check_setting(f"{layer.source}: plugins.{name}.{key}", key, value)
                 if key == "options":
                     for option, given in value.items():
-                        if option not in options:
+                        if option not in options and not layer.trusted:
+                            project.setdefault(option, (given, layer.source))
+                        elif option not in options:
                             options[option] = given
                             sources[f"options.{option}"] = layer.source
-                            if not layer.trusted:
-                                untrusted[option] = layer.source
-                        elif layer.trusted and option in untrusted:
-                            believed.setdefault(option, (given, layer.source))
                 elif setting.project == "added" and not layer.trusted:
                     added.setdefault(key, []).append(value)
                     sources[key] = f"{sources[key]} and {layer.source}" if key in sources else layer.source
@@ -120,9 +117,7 @@ class Config(NamedTuple):
                     # An untrusted layer may have added a rule, and so a source, before.
                     sources[key] = f"{layer.source} and {sources[key]}" if key in sources else layer.source
         merged |= {key: join_rules([merged.get(key), *rules]) for key, rules in added.items()}
-        return PluginSettings(
-            **merged, options=options, untrusted_options=untrusted, trusted_options=believed, sources=sources
-        )
+        return PluginSettings(**merged, options=options, project_options=project, sources=sources)
 
 
 def model_parts(model: str) -> dict[str, str | None]:

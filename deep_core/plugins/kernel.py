@@ -225,7 +225,7 @@ class PluginKernel:
         from .options import validate_options
 
         model = self.option_models().get(plugin)
-        return model and validate_options(plugin, model, self._settings[plugin])
+        return model and validate_options(plugin, model, self._settings[plugin])[0]
 
     @property
     def data_dir(self) -> Path:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
@@ -19,6 +18,8 @@ from .config import ignored_message
 
 if TYPE_CHECKING:
     from .settings import PluginSettings
+
+Options = TypeVar("Options", bound="PluginOptions")
 
 
 class Documented(BaseModel):
@@ -40,21 +41,50 @@ class Documented(BaseModel):
         return made
 
 
+NARROWER: Mapping[str, Callable[[Any, Any], bool]] = {
+    "free": lambda new, old: True,
+    "off": lambda new, old: new is False,
+    "on": lambda new, old: new is True,
+    "lower": lambda new, old: new is not None and (old is None or new <= old),
+    "subset": lambda new, old: set(new) <= set(old),
+    "superset": lambda new, old: set(new) >= set(old),
+}
+"""What an author may write as an option's `project` mark -> whether a project's value may replace the one in effect."""
+
+
 class PluginOptions(Documented):
     """Subclass it, give every field a default and a description, and return the class from `deep_options`.
 
-    Models inside its fields may subclass it too. Unknown keys are errors. An untrusted project's file cannot set a
-    field whose `json_schema_extra` has `{"trusted": True}`, nor an option whose value holds such a field.
+    Models inside its fields may subclass it too. Unknown keys are errors.
+
+    The kernel ignores an option in an untrusted project's file, unless its field has a mark:
+    `Field(default=20, json_schema_extra={"project": "lower"})`. The marks are `free` (any value), `off` and `on` (only
+    false, only true), `lower` (a number at most the one in effect; None is no limit), `subset` and `superset` (a list).
     """
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        for name, field in cls.model_fields.items():
+            if (mark := project_mark(field)) not in (None, *NARROWER):
+                known = ", ".join(NARROWER)
+                raise TypeError(f"{cls.__name__}.{name}: project is one of {known}; not {mark!r}")
+
+
+def project_mark(field: FieldInfo) -> str | None:
+    """Return what an untrusted project's file may do to an option: a key of `NARROWER`; None for nothing."""
+    extra: Any = field.json_schema_extra
+    return cast("dict[str, Any]", extra).get("project") if isinstance(extra, dict) else None
 
 
 def validate_options(
     plugin: str,
-    model: type[PluginOptions],
+    model: type[Options],
     settings: PluginSettings,
     given: PluginOptions | Mapping[str, Any] | None = None,
-) -> PluginOptions:
+) -> tuple[Options, Mapping[str, str]]:
     """Validate one plugin's options. Options from code override the configuration's.
+
+    An untrusted project's options apply as far as their authors' marks allow it; a warning lists the others.
 
     Args:
         plugin: its name.
@@ -62,57 +92,58 @@ def validate_options(
         settings: `[plugins.<plugin>]`, merged.
         given: the options in the call of `create_deep_agent`.
 
+    Returns:
+        The options, and the source of each that is not a default.
+
     Raises:
         ConfigError: an option is unknown or wrong; the message names its source and suggests a fix.
     """
-    for key, source in settings.untrusted_options.items():
-        if is_trusted_only(model, key):
-            warn(ignored_message(source, [f"plugins.{plugin}.options.{key}"]))
-    settings = settings.believing(partial(is_trusted_only, model))
-    data = dict(settings.options)
+    sources = {option: settings.sources[f"options.{option}"] for option in settings.options}
+    data, code = dict(settings.options), dict[str, Any]()
     if isinstance(given, PluginOptions):
-        if not data:
-            return given
-        data.update({key: getattr(given, key) for key in given.model_fields_set})
+        if not data and not settings.project_options and isinstance(given, model):
+            return given, {}
+        code = {key: getattr(given, key) for key in given.model_fields_set}
     elif given is not None:
-        data.update(given)
+        code = dict(given)
+    data |= code
+    sources |= dict.fromkeys(code, "code")
+    options = _validated(plugin, model, data, sources)
+    ignored: dict[str, list[str]] = {}
+    for option, (value, source) in settings.project_options.items():
+        name = next((name for name, field in model.model_fields.items() if option in _names(name, field)), option)
+        field = model.model_fields.get(name)
+        if field is not None and not code.keys().isdisjoint(_names(name, field)):
+            continue
+        mark = "free" if field is None else project_mark(field)  # an unknown option is an error
+        if mark is not None:
+            others = {key: item for key, item in data.items() if field is None or key not in _names(name, field)}
+            new = {key: sources[key] for key in others} | {option: source, name: source}
+            narrowed = _validated(plugin, model, {**others, option: value}, new)
+            if NARROWER[mark](getattr(narrowed, name), getattr(options, name)):
+                options, data, sources = narrowed, {**others, option: value}, new
+                continue
+        ignored.setdefault(source, []).append(f"plugins.{plugin}.options.{option}")
+    for source, keys in ignored.items():
+        warn(ignored_message(source, keys))
+    return options, sources
+
+
+def _validated(plugin: str, model: type[Options], data: Mapping[str, Any], sources: Mapping[str, str]) -> Options:
     if not data and not model.__pydantic_decorators__.model_validators:
         # Defaults alone: building a validator for each model would cost more than the rest of this function.
         return model.model_construct()
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         path = ".".join(str(part) for part in first["loc"])
         key = str(first["loc"][0]) if first["loc"] else ""
-        in_code = isinstance(given, Mapping) and key in given
-        where = "code" if in_code else settings.sources.get(f"options.{key}", "code")
         message = first["msg"]
         if first["type"] == "extra_forbidden":
             message = f"unknown option.{suggest(key, model.model_fields)} Known: {', '.join(model.model_fields)}"
+        where = sources.get(key, "code")
         raise ConfigError(f"{where}: plugins.{plugin}.options.{path}: {message}", plugin=plugin) from None
-
-
-def is_trusted_only(model: type[BaseModel], option: str) -> bool:
-    """Whether an option, by its name or an alias, is marked as trusted or holds a model with a trusted field."""
-    found = [field for name, field in model.model_fields.items() if option in _names(name, field)]
-    return any(_is_marked(field, {model}) for field in found)
-
-
-def _is_marked(field: FieldInfo, seen: set[type[BaseModel]]) -> bool:
-    extra: Any = field.json_schema_extra
-    if isinstance(extra, dict) and cast("dict[str, Any]", extra).get("trusted"):
-        return True
-    inner = {*_models_in(field.annotation)} - seen
-    seen |= inner
-    return any(_is_marked(below, seen) for model in inner for below in model.model_fields.values())
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models_in(argument)
 
 
 def _names(name: str, field: FieldInfo) -> set[object]:

@@ -7,7 +7,7 @@ from the field and the docstring below it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, cast, get_type_hints
 
@@ -52,8 +52,8 @@ _TEXTS = {"items": {"type": "string"}}
 class PluginSettings(NamedTuple):
     """`[plugins.<name>]`, merged from every layer; `sources` maps each key to its source.
 
-    `untrusted_options` maps the options that an untrusted layer set to their source, and `trusted_options` maps the
-    same options to the value and source that they have in a trusted layer: see `believing`.
+    `options` are those of trusted layers. `project_options` are those of untrusted layers that no stronger layer sets,
+    each with its value and source: see `options.validate_options`.
     """
 
     enabled: Annotated[bool, Setting(("boolean",), "true or false")] = True
@@ -79,18 +79,8 @@ class PluginSettings(NamedTuple):
     """The plugin's tools of these names replace those tools and keep their approvals."""
     options: Annotated[Mapping[str, Any], Setting(("object",), "a table", "taken")] = MappingProxyType({})
     """The plugin's own options. Unknown keys are errors."""
-    untrusted_options: Mapping[str, str] = MappingProxyType({})
-    trusted_options: Mapping[str, tuple[Any, str]] = MappingProxyType({})
+    project_options: Mapping[str, tuple[Any, str]] = MappingProxyType({})
     sources: Mapping[str, str] = MappingProxyType({})
-
-    def believing(self, trusted_only: Callable[[str], bool]) -> PluginSettings:
-        """Drop options that an untrusted layer may not set."""
-        options, sources, untrusted = dict(self.options), dict(self.sources), dict(self.untrusted_options)
-        for option in filter(trusted_only, self.untrusted_options):
-            del options[option], sources[f"options.{option}"], untrusted[option]
-            if option in self.trusted_options:  # a weaker layer's, which the untrusted one hid
-                options[option], sources[f"options.{option}"] = self.trusted_options[option]
-        return self._replace(options=options, sources=sources, untrusted_options=untrusted)
 
     def order_in(self, hook: str) -> int:
         """Return the order for one hook: `order = 10`, or `order.history_processors = 10`; 0 by default."""

@@ -22,11 +22,11 @@ WEATHER = "weather"
 
 
 class WeatherOptions(PluginOptions):
-    unit: str = "celsius"
+    unit: str = Field(default="celsius", json_schema_extra={"project": "free"})
     """Of temperatures."""
-    days: int = 3
+    days: int = Field(default=3, json_schema_extra={"project": "free"})
     """Of a forecast."""
-    key: str = Field(default="", json_schema_extra={"trusted": True})
+    key: str = ""
     """Of the service."""
 
 
@@ -110,10 +110,12 @@ def test_each_value_knows_its_source(project: Project, monkeypatch: pytest.Monke
     project.file("[plugins.weather.options]\ndays = 5")
     monkeypatch.setenv("DEEP_PLUGINS__WEATHER__ORDER", "4")
     settings = load_config().plugin(WEATHER)
-    assert (settings.order, settings.prefix, settings.options) == (4, "w", {"days": 5})
+    assert (settings.order, settings.prefix, settings.options) == (4, "w", {})
     assert settings.sources["order"] == "environment"
     assert settings.sources["prefix"] == str(user_file())
-    assert Path(settings.sources["options.days"]).samefile(project.folder / "deep.toml")
+    ((days, source),) = settings.project_options.values()
+    assert days == 5
+    assert Path(source).samefile(project.folder / "deep.toml")
 
 
 def test_the_environment_reaches_nested_keys(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

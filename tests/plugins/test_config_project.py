@@ -43,7 +43,7 @@ WIDENING = {
     "approvers": ("[agent]\napprovers = ['weather']", "agent.approvers"),
     "native_tools": ("[agent]\nnative_tools = ['web_fetch']", "agent.native_tools"),
     "prompt": ("[agent.prompt]\nsystem = 'Obey the file.'", "agent.prompt"),
-    "trusted option": ("[plugins.weather.options]\nkey = 'evil'", "plugins.weather.options.key"),
+    "option without a mark": ("[plugins.weather.options]\nkey = 'evil'", "plugins.weather.options.key"),
 }
 TRUSTED = {
     "plugins": {"weather": {"tools": "read | write", "require_approval": "write"}, "off": {"enabled": False}},
@@ -185,20 +185,20 @@ def test_what_a_project_adds_to_require_approval_has_its_source_beside_the_users
         project.kernel().create_agent(scripted())
 
 
-def test_a_project_does_not_take_back_what_the_user_set_of_a_trusted_option(project: Project) -> None:
+def test_a_project_does_not_take_back_what_the_user_set_of_an_option_without_a_mark(project: Project) -> None:
     project.user("[plugins.weather.options]\nkey = 'mine'\ndays = 4")
     project.file("[plugins.weather.options]\nkey = 'evil'\ndays = 5")
     with pytest.warns(PluginWarning, match=r"ignored plugins\.weather\.options\.key"):
         used = options(project.kernel(), project)
     assert (used.key, used.days) == ("mine", 5)
-    project.user("[plugins.weather.options]\nkey = 4")  # a mistake of the user's is told as one
+    project.user("[plugins.weather.options]\nkey = 4")  # the user's own mistake
     wrong = re.escape(f"{user_file()}: plugins.weather.options.key")
-    with pytest.warns(PluginWarning, match="ignored"), pytest.raises(ConfigError, match=wrong):
+    with pytest.raises(ConfigError, match=wrong):
         options(project.kernel(), project)
 
 
 class Service(PluginOptions):
-    address: str = Field(default="", json_schema_extra={"trusted": True})
+    address: str = ""
     """Whom it asks."""
 
 
@@ -207,10 +207,10 @@ class ServicesOptions(PluginOptions):
     """One."""
     more: tuple[Service, ...] = ()
     """Others."""
-    token: str = Field(default="", alias="apiToken", json_schema_extra={"trusted": True})
+    token: str = Field(default="", alias="apiToken")
     """Under another name."""
-    unit: str = "celsius"
-    """Anybody's."""
+    unit: str = Field(default="celsius", json_schema_extra={"project": "free"})
+    """Any project may set it."""
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ class ServicesOptions(PluginOptions):
     ["first = { address = 'evil' }", "more = [{ address = 'evil' }]", "apiToken = 'evil'"],
     ids=["in a model", "in one of several models", "by its alias"],
 )
-def test_a_trusted_field_is_not_taken_wherever_it_stands(project: Project, text: str) -> None:
+def test_an_option_without_a_mark_is_ignored_in_every_form(project: Project, text: str) -> None:
     used: list[ServicesOptions] = []
     services = plugin(
         "services",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic_ai import ToolDefinition
@@ -21,10 +22,11 @@ from .rule_errors import check_atoms, warn_of_slips
 from .toolsets import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
 
 
+@dataclass(eq=False, repr=False)
 class ToolAssembly:
     """The construction of one agent's toolbox.
 
-    Args:
+    Attributes:
         spec: the parameters of the call.
         config: the configuration of this agent.
         policy: the agent's rules. They learn which tools replace others, and are checked against the tools.
@@ -32,15 +34,11 @@ class ToolAssembly:
         incidents: the record of failures.
     """
 
-    def __init__(
-        self, spec: CallerSpec, config: Config, policy: Policy, kept: Sequence[str], incidents: Incidents
-    ) -> None:
-        self.kernel = spec.kernel
-        self.spec = spec
-        self.config = config
-        self.policy = policy
-        self.kept = kept
-        self.incidents = incidents
+    spec: CallerSpec
+    config: Config
+    policy: Policy
+    kept: Sequence[str]
+    incidents: Incidents
 
     def toolbox(self, contributed: Sequence[Contribution[Any]]) -> Toolbox:
         """Combine all toolsets.
@@ -68,7 +66,7 @@ class ToolAssembly:
         return Toolbox(toolsets)
 
     def _attributed(self, toolset: AbstractToolset[Any], plugin: str, rules: ToolRules) -> PluginToolset:
-        return PluginToolset(toolset, plugin, rules, self.policy, self.incidents, self.kernel.tracer)
+        return PluginToolset(toolset, plugin, rules, self.policy, self.incidents, self.spec.kernel.tracer)
 
     def _rules(self, plugin: str, hidden: Mapping[str, set[str]]) -> ToolRules:
         settings = self.config.plugin(plugin)
@@ -83,7 +81,7 @@ class ToolAssembly:
                 raise ConfigError(f"{where}: plugins.{plugin}.{key}: {error}", plugin=plugin) from error
 
         return ToolRules(
-            label=self.kernel.label(plugin),
+            label=self.spec.kernel.label(plugin),
             prefix=settings.prefix,
             offered=expression("tools", settings.tools),
             require_approval=expression("require_approval", settings.require_approval),
@@ -98,8 +96,8 @@ class ToolAssembly:
             pairs: list[tuple[str, str]] = []
             for entry in settings.replaces:
                 other, _, tool = entry.partition(":")
-                if not tool or ":" in tool or other not in self.kernel.plugins:
-                    hint = suggest(other, self.kernel.plugins)
+                if not tool or ":" in tool or other not in self.spec.kernel.plugins:
+                    hint = suggest(other, self.spec.kernel.plugins)
                     raise self._wrong_replacement(plugin, entry, f'is not "plugin:tool" of an installed plugin.{hint}')
                 hidden.setdefault(other, set()).add(tool)
                 pairs.append((other, tool))
@@ -116,7 +114,7 @@ class ToolAssembly:
         claims = [claim for _, claim in toolbox.offered()]
         for plugin, capability in (*plugins, *(("app", capability) for capability in own)):
             names = function_tools(capability.get_toolset())
-            claims += [(ToolFacts(name, "", plugin), self.kernel.label(plugin)) for name in names]
+            claims += [(ToolFacts(name, "", plugin), self.spec.kernel.label(plugin)) for name in names]
         check_clashes(claims)
 
     def _wrong_replacement(self, plugin: str, entry: str, what: str) -> ConfigError:

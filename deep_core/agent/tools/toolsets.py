@@ -284,6 +284,14 @@ class SequentialToolset(QuietToolset):
         late = iter(await gather(*map(ask, waiting)) if waiting else ())
         return [await ask(toolset) if _settled(toolset) else next(late) for toolset in self.toolsets]
 
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Call the tool through the toolset that listed it."""
+        if hasattr(tool, "source_toolset"):  # listed among others
+            return await super().call_tool(name, tool_args, ctx, tool)
+        return await tool.toolset.call_tool(name, tool_args, ctx, tool)
+
     def speaks(self, toolset: AbstractToolset[Any]) -> bool:
         """Return whether a toolset may have instructions."""
         own = toolset.wrapped if isinstance(toolset, PluginToolset) else toolset
@@ -314,14 +322,6 @@ class RunToolsets(SequentialToolset):
         some = [toolset for toolset in self.toolsets if not _is_empty(toolset)]
         return await (some[0].get_tools(ctx) if len(some) == 1 else super().get_tools(ctx))
 
-    async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> Any:
-        """Call the tool through the toolset that listed it."""
-        if hasattr(tool, "source_toolset"):  # listed among others
-            return await super().call_tool(name, tool_args, ctx, tool)
-        return await tool.toolset.call_tool(name, tool_args, ctx, tool)
-
 
 class Toolbox(SequentialToolset):
     """All plugins' toolsets as one."""
@@ -350,12 +350,6 @@ class Toolbox(SequentialToolset):
             pairs = zip(self.members, listed, strict=True)
             check_clashes((tool_facts(t.tool_def), toolset.rules.label) for toolset, own in pairs for t in own.values())
         return tools
-
-    async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> Any:
-        """Call the tool through the toolset that listed it."""
-        return await tool.toolset.call_tool(name, tool_args, ctx, tool)
 
 
 def _settled(toolset: AbstractToolset[Any]) -> bool:

@@ -181,7 +181,7 @@ def test_every_option_is_described_and_unknown_ones_are_refused() -> None:
     with pytest.raises(ValueError, match="read_line"):
         FilesystemOptions.model_validate({"read_line": 5})
     for name in ("require_write_approval", "require_execute_approval"):
-        assert FilesystemOptions.model_fields[name].json_schema_extra == {"trusted": True}
+        assert FilesystemOptions.model_fields[name].json_schema_extra == {"project": "on"}
 
 
 def test_importing_the_module_loads_neither_pydantic_nor_pydantic_ai() -> None:

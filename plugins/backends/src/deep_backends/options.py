@@ -14,44 +14,42 @@ __all__ = ["BackendName", "BackendsOptions"]
 
 BackendName = Literal["memory", "local", "docker"]
 
-# Never from a project's file, which the model may have written.
-_TRUSTED: dict[str, JsonValue] = {"trusted": True}
+# A project's file, which the model may have written, cannot raise the user's limits.
+_LOWER: dict[str, JsonValue] = {"project": "lower"}
 
 
 class BackendsOptions(PluginOptions):
     """Options of the backends chosen by name: `memory`, `local`, `composite` and `docker`."""
 
-    root: Annotated[Path | None, Field(json_schema_extra=_TRUSTED)] = None
+    root: Path | None = None
     """The directory of `local`; by default the current one when the session's backend is created."""
 
-    env: Annotated[tuple[str, ...], Field(json_schema_extra=_TRUSTED)] = ()
+    env: Annotated[tuple[str, ...], Field(json_schema_extra={"project": "subset"})] = ()
     """Names of host variables that commands see, in `local` (besides the harmless ones) and in `docker`."""
 
-    protected: tuple[Path, ...] = ()
+    protected: Annotated[tuple[Path, ...], Field(json_schema_extra={"project": "superset"})] = ()
     """Further files and directories that `local` never writes; reading them is fine."""
 
-    max_read_bytes: Annotated[int, Field(ge=1)] = MAX_READ_BYTES
+    max_read_bytes: Annotated[int, Field(ge=1, json_schema_extra=_LOWER)] = MAX_READ_BYTES
     """Maximum bytes of a file that `local` reads at once; larger ones are read by range."""
 
-    max_output_bytes: Annotated[int, Field(ge=1, le=MAX_OUTPUT_BYTES)] = MAX_OUTPUT_BYTES
+    max_output_bytes: Annotated[int, Field(ge=1, le=MAX_OUTPUT_BYTES, json_schema_extra=_LOWER)] = MAX_OUTPUT_BYTES
     """Maximum bytes of output of one command in `local`."""
 
-    composite_default: Annotated[BackendName, Field(json_schema_extra=_TRUSTED)] = "local"
+    composite_default: BackendName = "local"
     """The backend of `composite` for every path without a route."""
 
-    routes: Annotated[
-        dict[str, BackendName], Field(default_factory=lambda: {"notes/": "memory"}, json_schema_extra=_TRUSTED)
-    ]
+    routes: Annotated[dict[str, BackendName], Field(default_factory=lambda: {"notes/": "memory"})]
     """The routes of `composite`: backend names by prefix, which is absolute or below the default's directory."""
 
-    docker_image: Annotated[str, Field(min_length=1, json_schema_extra=_TRUSTED)] = "python:3.12-slim"
+    docker_image: Annotated[str, Field(min_length=1)] = "python:3.12-slim"
     """The image of a new container of `docker`."""
 
-    docker_network: Annotated[str | None, Field(json_schema_extra=_TRUSTED)] = None
+    docker_network: str | None = None
     """The network mode of `docker`, such as `none`; by default the engine's."""
 
-    docker_memory: Annotated[str | None, Field(json_schema_extra=_TRUSTED)] = None
+    docker_memory: str | None = None
     """The memory limit of `docker`, such as `512m`."""
 
-    docker_cpus: Annotated[float | None, Field(gt=0, json_schema_extra=_TRUSTED)] = None
+    docker_cpus: Annotated[float | None, Field(gt=0, json_schema_extra=_LOWER)] = None
     """The limit of `docker` in processor cores."""

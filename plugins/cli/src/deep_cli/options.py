@@ -3,29 +3,27 @@
 # No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field
 
-from deep_core import ConfigError, PluginOptions
+from deep_core import PluginOptions
+from deep_core.plugin_api import validate_options
 
 if TYPE_CHECKING:
     from deep_core.plugin_api import Config
 
 __all__ = ["CliOptions", "cli_options"]
 
-# Never from a project's file, which the model may have written.
-_TRUSTED: dict[str, JsonValue] = {"trusted": True}
-
 
 class CliOptions(PluginOptions):
     """Options of the command line. Flags override them."""
 
-    approve: Literal["ask", "allow", "deny"] = Field(default="ask", json_schema_extra=_TRUSTED)
+    approve: Literal["ask", "allow", "deny"] = "ask"
     """How `deep run` and `deep chat` decide a call that needs approval."""
 
-    max_requests: int = Field(default=200, ge=1, le=100_000, json_schema_extra=_TRUSTED)
+    max_requests: int = Field(default=200, ge=1, le=100_000, json_schema_extra={"project": "lower"})
     """Maximum requests to the model for one task, or for one message of a chat."""
 
-    attach_chars: int = Field(default=200_000, ge=0, json_schema_extra=_TRUSTED)
+    attach_chars: int = Field(default=200_000, ge=0, json_schema_extra={"project": "lower"})
     """Maximum characters that `--file` attaches, all files together."""
 
 
@@ -35,17 +33,5 @@ def cli_options(config: "Config") -> CliOptions:
     Raises:
         ConfigError: an unknown option or a wrong value, with its location.
     """
-    # All of these options are trusted, so drop those of an untrusted file.
-    settings = config.plugin("cli").believing(lambda option: True)
-    try:
-        return CliOptions.model_validate(settings.options)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        path = ".".join(str(part) for part in first["loc"])
-        where = settings.sources.get(f"options.{first['loc'][0]}", "code") if first["loc"] else "code"
-        message = (
-            f"unknown option. Known: {', '.join(CliOptions.model_fields)}"
-            if first["type"] == "extra_forbidden"
-            else first["msg"]
-        )
-        raise ConfigError(f"{where}: plugins.cli.options.{path}: {message}", plugin="cli") from None
+    options, _ = validate_options("cli", CliOptions, config.plugin("cli"))
+    return options

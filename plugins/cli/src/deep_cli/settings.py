@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
-from deep_core import AgentConfig, ConfigError, Kernel, PluginOptions
+from deep_core import AgentConfig, Kernel, PluginOptions
 from deep_core.plugin_api import (
     SETTINGS,
     Config,
     PluginSettings,
     agent_values,
     field_docs,
-    is_trusted_only,
     read_agent_config,
     restricted_layers,
+    validate_options,
 )
 
 from .screen import MASK, looks_secret, redact
@@ -70,24 +69,12 @@ def option_values(settings: PluginSettings, model: type[PluginOptions] | None, p
     Raises:
         ConfigError: an option is unknown or its value wrong.
     """
-    from pydantic import ValidationError
-
+    values: Mapping[str, Any] = settings.options
+    sources: Mapping[str, str] = {key: settings.sources[f"options.{key}"] for key in values}
     if model is not None:
-        settings = settings.believing(partial(is_trusted_only, model))
-    options = settings.options
-    values: Mapping[str, Any] = options
-    if model is not None:
-        try:
-            values = model.model_validate(options).model_dump(mode="json")  # a SecretStr becomes asterisks
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            path = ".".join(str(part) for part in first["loc"])
-            where = settings.sources.get(f"options.{first['loc'][0]}", "code") if first["loc"] else "code"
-            raise ConfigError(f"{where}: plugins.{plugin}.options.{path}: {first['msg']}", plugin=plugin) from None
-    return {
-        key: Value(_mask(key, value), settings.sources.get(f"options.{key}", DEFAULT) if key in options else DEFAULT)
-        for key, value in values.items()
-    }
+        options, sources = validate_options(plugin, model, settings)
+        values = options.model_dump(mode="json")  # a SecretStr becomes asterisks
+    return {key: Value(_mask(key, value), sources.get(key, DEFAULT)) for key, value in values.items()}
 
 
 def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

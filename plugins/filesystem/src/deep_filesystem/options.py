@@ -1,41 +1,44 @@
 """The options of the file tools."""
 
 # No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from deep_core import PluginOptions
 
 __all__ = ["FilesystemOptions"]
 
+# A project's file, which the model may have written, cannot raise the user's limits.
+_LOWER: dict[str, JsonValue] = {"project": "lower"}
+
 
 class FilesystemOptions(PluginOptions):
     """Options of the plugin `filesystem`."""
 
-    include_execute: bool = True
+    include_execute: bool = Field(default=True, json_schema_extra={"project": "off"})
     """Add `execute` if the workspace runs commands."""
-    require_write_approval: bool = Field(default=False, json_schema_extra={"trusted": True})
+    require_write_approval: bool = Field(default=False, json_schema_extra={"project": "on"})
     """`write_file` and `edit_file` need approval."""
-    require_execute_approval: bool = Field(default=True, json_schema_extra={"trusted": True})
+    require_execute_approval: bool = Field(default=True, json_schema_extra={"project": "on"})
     """`execute` needs approval."""
-    read_lines: int = Field(default=2000, ge=1)
+    read_lines: int = Field(default=2000, ge=1, json_schema_extra=_LOWER)
     """Maximum lines of one `read_file`."""
-    read_chars: int = Field(default=40_000, ge=100, le=1_000_000)
+    read_chars: int = Field(default=40_000, ge=100, le=1_000_000, json_schema_extra=_LOWER)
     """Maximum characters of one `read_file`; a page ends before the line that would exceed it."""
-    line_chars: int = Field(default=4_000, ge=10, le=100_000)
+    line_chars: int = Field(default=4_000, ge=10, le=100_000, json_schema_extra=_LOWER)
     """Maximum characters of one line in `read_file`; the rest is read by byte."""
-    list_limit: int = Field(default=100, ge=1)
+    list_limit: int = Field(default=100, ge=1, json_schema_extra=_LOWER)
     """Maximum entries that `ls` and `glob` list; the others are counted."""
-    grep_limit: int = Field(default=50, ge=1)
+    grep_limit: int = Field(default=50, ge=1, json_schema_extra=_LOWER)
     """Maximum files or lines that `grep` lists; the others are counted."""
-    grep_seconds: float = Field(default=20, gt=0)
+    grep_seconds: float = Field(default=20, gt=0, json_schema_extra=_LOWER)
     """Time limit of a `grep` or `glob`, in seconds."""
-    grep_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
+    grep_bytes: int = Field(default=256 * 1024 * 1024, ge=1, json_schema_extra=_LOWER)
     """Maximum bytes of a file that `grep` searches (at most `max_bytes` on a backend without range reads)."""
-    max_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
+    max_bytes: int = Field(default=32 * 1024 * 1024, ge=1, json_schema_extra=_LOWER)
     """Maximum bytes of a file to edit, overwrite, or read on a backend without range reads."""
-    execute_chars: int = Field(default=20_000, ge=100)
+    execute_chars: int = Field(default=20_000, ge=100, json_schema_extra=_LOWER)
     """Maximum characters shown of a command's output: beginning, end, and the path of all of it."""
-    execute_seconds: int = Field(default=600, ge=1)
+    execute_seconds: int = Field(default=600, ge=1, json_schema_extra=_LOWER)
     """Maximum `timeout` of `execute`, in seconds."""
-    ripgrep: bool = True
+    ripgrep: bool = Field(default=True, json_schema_extra={"project": "off"})
     """Use `rg` if the workspace has it. The result is the same without."""

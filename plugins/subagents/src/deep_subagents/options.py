@@ -48,17 +48,17 @@ class SubAgentConfig(PluginOptions):
 class SubagentsOptions(PluginOptions):
     """Options of the plugin `subagents`."""
 
-    types: tuple[SubAgentConfig, ...] = Field(default=(), json_schema_extra={"trusted": True})
+    types: tuple[SubAgentConfig, ...] = ()
     """Types besides general-purpose. One named `general-purpose` replaces it."""
-    include_general_purpose: bool = True
+    include_general_purpose: bool = Field(default=True, json_schema_extra={"project": "off"})
     """Whether `task` has the type general-purpose."""
-    max_depth: int = Field(default=1, ge=1, le=5, json_schema_extra={"trusted": True})
+    max_depth: int = Field(default=1, ge=1, le=5, json_schema_extra={"project": "lower"})
     """Maximum levels of subagents: 1 means that a subagent cannot start one."""
-    request_limit: int | None = Field(default=40, ge=1, json_schema_extra={"trusted": True})
+    request_limit: int | None = Field(default=40, ge=1, json_schema_extra={"project": "lower"})
     """Maximum requests of one subagent, in addition to the limits of the run."""
-    timeout: float | None = Field(default=900, gt=0, le=86_400)
+    timeout: float | None = Field(default=900, gt=0, le=86_400, json_schema_extra={"project": "lower"})
     """Time limit of a subagent in seconds, without waits for approvals."""
-    max_result_chars: int = Field(default=16_000, ge=200, le=1_000_000)
+    max_result_chars: int = Field(default=16_000, ge=200, le=1_000_000, json_schema_extra={"project": "lower"})
     """Maximum characters of a subagent's report."""
 
     @field_validator("types")

@@ -3,13 +3,16 @@
 # No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, JsonValue, ValidationInfo, field_validator
 
 from deep_core import PluginOptions
 
 from .sizes import DEFAULT_KEEP, DEFAULT_TRIGGER, checked_size, checked_triggers
 
 __all__ = ["SummarizationOptions"]
+
+# A project's file, which the model may have written, cannot raise the user's limits.
+_LOWER: dict[str, JsonValue] = {"project": "lower"}
 
 
 def _size(value: object) -> object:
@@ -33,21 +36,21 @@ class SummarizationOptions(PluginOptions):
     keep: Annotated[Size, BeforeValidator(_size)] = DEFAULT_KEEP
     """How much of the end of the conversation to keep, in the same terms. At most half of a trigger in tokens
     is kept, so that a summary lasts."""
-    model: str | None = Field(default=None, json_schema_extra={"trusted": True})
+    model: str | None = None
     """The model that writes the summary; None means the run's model."""
-    max_input_tokens: int | None = Field(default=None, ge=100)
+    max_input_tokens: int | None = Field(default=None, ge=100, json_schema_extra=_LOWER)
     """The window of the run's model, in tokens; None means its profile's, else 128,000."""
     summary_prompt: str | None = None
     """The prompt of the summary; `{messages}` in it becomes the conversation, other braces are unchanged."""
-    summary_seconds: float = Field(default=120, gt=0)
+    summary_seconds: float = Field(default=120, gt=0, json_schema_extra=_LOWER)
     """Time limit of a summary in seconds; after it the history is unchanged."""
-    trim_tokens_to_summarize: int | None = Field(default=None, ge=100)
+    trim_tokens_to_summarize: int | None = Field(default=None, ge=100, json_schema_extra=_LOWER)
     """Maximum tokens of the conversation for the summary's model; None means three quarters of its window."""
-    store_history: bool = True
+    store_history: bool = Field(default=True, json_schema_extra={"project": "off"})
     """Store the replaced messages as `.deep/history/<conversation>/NNN.json` in the workspace."""
-    large_result_chars: int | None = Field(default=20_000, ge=2_000)
+    large_result_chars: int | None = Field(default=20_000, ge=2_000, json_schema_extra=_LOWER)
     """Maximum characters of a tool result that is not stored in the workspace; None means no limit."""
-    shown_result_chars: int = Field(default=2_000, ge=500, le=20_000)
+    shown_result_chars: int = Field(default=2_000, ge=500, le=20_000, json_schema_extra=_LOWER)
     """Characters that the model sees of a stored result: head, tail and note together."""
     whole_results_of: tuple[str, ...] = ("read_file", "load_skill")
     """Tools, by original or final name, whose results are never stored: tools that read a stored result, and
