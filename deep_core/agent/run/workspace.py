@@ -63,9 +63,10 @@ class Workspaces:
             deps.backend = backend
         else:
             _require_backend(backend, "a session's backend", "an instance, such as deep_backends.memory_backend()")
-        if self._context.config_files and isinstance(backend, SupportsProtect):
-            # The configuration files are policy: the model must not write to them.
-            backend.protect(*self._context.config_files)
+        innermost = backend.backend if isinstance(backend, Workspace) else backend
+        if self._context.config_files and isinstance(innermost, SupportsProtect):
+            # The configuration files are policy: the model must not write to them, whatever wraps the backend.
+            innermost.protect(*self._context.config_files)
         if ref is not None and backend.ref != ref:
             return _Here(backend if isinstance(backend, Workspace) else Workspace(backend), ref)
         return backend

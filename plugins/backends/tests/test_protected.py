@@ -12,8 +12,20 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import deep_backends
 import pytest
-from deep_backends import LocalBackend, ProtectedPathError, composite_backend, local_backend, memory_backend
+from deep_backends import (
+    ConfinementError,
+    LocalBackend,
+    ProtectedPathError,
+    composite_backend,
+    local_backend,
+    memory_backend,
+)
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.workspaces import Workspace, WorkspaceBackend, WrapperWorkspace
+
+from deep_core import Kernel, create_default_deps
 
 if TYPE_CHECKING:
     from conftest import World
@@ -132,12 +144,36 @@ async def test_paths_are_added_later_and_through_a_composite(world: World) -> No
         await world.backend.write_bytes(path, b"x")
 
 
+WRAPPERS: dict[str, Callable[[LocalBackend], WorkspaceBackend]] = {
+    "Workspace": Workspace,
+    "Workspace of a Workspace": lambda backend: Workspace(Workspace(backend)),
+    "WrapperWorkspace": lambda backend: WrapperWorkspace(Workspace(backend)),
+    "composite": lambda backend: composite_backend(backend, {}),
+    "composite over a Workspace": lambda backend: composite_backend(Workspace(backend), {}),
+    "route to a wrapper": lambda backend: composite_backend(
+        memory_backend(), {"/project/": WrapperWorkspace(Workspace(backend))}
+    ),
+    "wrapped composite": lambda backend: WrapperWorkspace(Workspace(composite_backend(Workspace(backend), {}))),
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+async def test_no_wrapper_loses_the_protection_of_a_config_file(world: World, wrapper: str) -> None:
+    config = world.root / "deep.toml"
+    config.write_text("[plugins]\n")
+    with Kernel(plugins=[deep_backends], discover=False, config=config) as kernel:
+        deps = create_default_deps(backend=WRAPPERS[wrapper](world.backend), kernel=kernel)
+        await kernel.create_agent(TestModel()).run("go", deps=deps)
+    with pytest.raises(ProtectedPathError):
+        await world.backend.write_bytes(str(config), b"x")
+
+
 async def test_nothing_is_written_below_this_interpreters_packages() -> None:
     packages = os.path.realpath(sysconfig.get_path("purelib"))
     for root in (packages, os.path.dirname(packages)):
         backend = local_backend(root)
         for name in ("deep_probe.py", "pydantic_ai/deep_probe.py"):
-            with pytest.raises(ProtectedPathError, match="site-packages"):
+            with pytest.raises(ProtectedPathError, match=r"site-packages|its directory"):
                 await backend.write_bytes(f"{packages}/{name}", b"x")
             assert not os.path.exists(f"{packages}/{name}")
         assert await backend.read_bytes(f"{packages}/pydantic_ai/py.typed") == b""
@@ -183,3 +219,14 @@ def test_the_running_virtual_environment_inside_the_workspace_is_protected(tmp_p
         **dict.fromkeys([*refused, "remove"], "refused"),
         **dict.fromkeys(written, "written"),
     }
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_no_error_names_a_folder_of_the_host(world: World, guarded: LocalBackend, change: str) -> None:
+    (world.root / "out").symlink_to(world.outside)
+    guarded.protect(world.outside / "config.toml", world.base)
+    for path in ("out/x", "packages/acme/new.py", "new.py"):
+        with pytest.raises(ConfinementError) as caught:
+            await CHANGES[change](guarded, f"{world.root}/{path}")
+        shown = str(caught.value).replace(f"{world.root}/{path}", path)
+        assert str(world.base) not in shown

@@ -75,9 +75,16 @@ def test_a_folder_is_looked_at_without_following_links_and_without_what_tools_ke
     (tmp_path / "src" / "a.py").write_text("a")
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "index").write_text("x")
+    (tmp_path / ".git" / "hooks").mkdir()
+    (tmp_path / ".git" / "objects").mkdir()
+    for name in ("config", "hooks/pre-commit", "objects/ab"):
+        (tmp_path / ".git" / name).write_text("x")
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
-    assert set(snapshot(tmp_path) or ()) == {"src/a.py", "loop", "broken"}
+    assert set(snapshot(tmp_path) or ()) == {
+        *("src/a.py", "loop", "broken"),
+        *(".git/config", ".git/hooks/pre-commit"),  # what runs at the next git command
+    }
     assert snapshot(tmp_path, most=2) is None
 
 

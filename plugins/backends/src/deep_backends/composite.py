@@ -135,7 +135,8 @@ class CompositeBackend(
 
     def protect(self, *paths: str | os.PathLike[str]) -> None:
         """Pass `paths`, of the host, to every backend that can protect them."""
-        for backend in (self._default, *self._given.values()):
+        for given in (self._default, *self._given.values()):
+            backend = given.backend if isinstance(given, Workspace) else given
             if isinstance(backend, SupportsProtect):
                 backend.protect(*paths)
 

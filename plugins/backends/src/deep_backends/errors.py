@@ -31,9 +31,8 @@ class ConfinementError(WorkspaceError, PermissionError, ValueError):
     @classmethod
     def outside(cls, path: str, root: str) -> ConfinementError:
         """Build the error for a `path` that leads outside `root`."""
-        error = cls(
-            f"{quote_path(path)} leads outside the workspace {root!r}: use a path below it, or choose another root"
-        )
+        # Without the root: the model reads this, and folders of the host are not its business.
+        error = cls(f"{quote_path(path)} leads outside the workspace: use a path in it")
         error.path, error.root = path, root
         return error
 
@@ -54,8 +53,10 @@ class ProtectedPathError(ConfinementError):
     @classmethod
     def below(cls, path: str, root: str, protected: str) -> ProtectedPathError:
         """Build the error for a change of `path`, which is, is below, or contains `protected`."""
+        inside = protected.removeprefix(f"{root.rstrip('/')}/")
+        what = quote_path(inside) if inside != protected else "its directory"
         error = cls(
-            f"cannot change {quote_path(path)}: {protected!r} is protected (the running interpreter's packages, "
+            f"cannot change {quote_path(path)}: {what} is protected (the running interpreter's packages, "
             "or a configuration file in use); write elsewhere, or ask the user to change it"
         )
         error.path, error.root = path, root

@@ -25,6 +25,8 @@ SKIPPED = frozenset(
     }
 )
 """Folders to skip: data of other tools, often larger than the project."""
+IN_GIT = frozenset({"config", "config.worktree", "hooks"})
+"""What is not skipped in `.git`: git runs it, or what it names."""
 MOST = 50_000
 """Maximum number of files to compare. Listing so many takes about 0.3 s (ext4, warm)."""
 
@@ -60,8 +62,10 @@ def snapshot(folder: Path, most: int = MOST) -> Snapshot | None:
         except OSError:
             continue
         for entry in entries:
+            if prefix.endswith(".git/") and entry.name not in IN_GIT:
+                continue
             if entry.is_dir(follow_symlinks=False):
-                if entry.name not in SKIPPED:
+                if entry.name not in SKIPPED or entry.name == ".git":
                     waiting.append((entry.path, f"{prefix}{entry.name}/"))
                 continue
             try:

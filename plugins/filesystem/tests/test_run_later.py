@@ -1,0 +1,80 @@
+"""Writing a file that the user's programs run by themselves asks, by whatever name, even where writing does not."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import deep_backends
+import deep_filesystem
+import pytest
+from deep_backends import local_backend
+from deep_filesystem.run_later import FILES, FOLDERS
+from pydantic_ai import DeferredToolRequests
+from pydantic_ai.models.test import TestModel
+
+from deep_core import Kernel, create_default_deps
+
+
+class Write(TestModel):
+    """Calls one tool once, with one path."""
+
+    def __init__(self, tool: str, path: str) -> None:
+        super().__init__(call_tools=[tool])
+        self.path = path
+
+    def gen_tool_args(self, tool_def: Any) -> Any:
+        texts = {"content": "x"} if tool_def.name == "write_file" else {"old_string": "a", "new_string": "b"}
+        return {"path": self.path, **texts}
+
+
+@pytest.fixture
+def kernel() -> Any:
+    with Kernel(plugins=[deep_backends, deep_filesystem], discover=False) as kernel:
+        yield kernel
+
+
+def output(kernel: Kernel, root: Path, path: str, tool: str = "write_file", **settings: Any) -> Any:
+    agent = kernel.create_agent(Write(tool, path), backend=local_backend(root), **settings)
+    return asyncio.run(agent.run("go", deps=create_default_deps(kernel=kernel))).output
+
+
+@pytest.mark.parametrize("tool", ["write_file", "edit_file"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(f"{folder}/deep/er" for folder in sorted(FOLDERS)),
+        *sorted(FOLDERS),
+        *(f"a/{file}" for file in sorted(FILES)),
+        *(".GIT/config", "./x/../.git/hooks/pre-commit", "link/hooks/pre-commit", "vendor/.git/config", "to-envrc"),
+    ],
+)
+def test_it_asks(kernel: Kernel, root: Path, path: str, tool: str) -> None:
+    (root / ".git" / "hooks").mkdir(parents=True)
+    (root / "link").symlink_to(".git")
+    (root / "to-envrc").symlink_to(".envrc")
+    asked = output(kernel, root, path, tool)
+    assert isinstance(asked, DeferredToolRequests)
+    assert [call.tool_name for call in asked.approvals] == [tool]
+    assert not [path for path in root.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "path", ["src/a.py", "git/config", ".gitignore", "a.git/x", "Makefile", "conftest.py", "envrc"]
+)
+def test_other_files_are_written_without(kernel: Kernel, root: Path, path: str) -> None:
+    assert not isinstance(output(kernel, root, path), DeferredToolRequests)
+    assert (root / path).read_text() == "x"
+
+
+def test_a_workspace_in_such_a_folder_is_a_workspace(kernel: Kernel, root: Path) -> None:
+    inside = root / ".vscode" / "extensions"
+    inside.mkdir(parents=True)
+    output(kernel, inside, "a.py")
+    assert (inside / "a.py").read_text() == "x"
+
+
+def test_where_no_call_can_ask_it_is_denied(kernel: Kernel, root: Path) -> None:
+    output(kernel, root, ".git/config", interrupt_on=False)
+    assert not (root / ".git").exists()
