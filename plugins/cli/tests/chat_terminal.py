@@ -1,4 +1,4 @@
-"""A command on a pseudo-terminal: what is on the screen is waited for, what is typed is sent, as a person would."""
+"""A command on a pseudo-terminal: wait for text on the screen and type, like a person."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["ALT_ENTER", "CTRL_C", "CTRL_D", "UP", "Terminal"]
 
 CTRL_C, CTRL_D, UP, ALT_ENTER = "\x03", "\x04", "\x1b[A", "\x1b\r"
 PATIENCE = 60
-"""Seconds without a word from the command after which a test gives up."""
+"""Seconds without output after which a test gives up."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>78])")
 
 
 class Terminal:
-    """One command at work; a context manager that ends it.
+    """One running command; a context manager that ends it.
 
     Attributes:
-        screen: all that was shown, without colours and cursor movements.
+        screen: everything shown, without colors and cursor movements.
     """
 
     def __init__(self, deep: Any, *arguments: str, env: Mapping[str, str]) -> None:
@@ -50,7 +50,7 @@ class Terminal:
         os.close(self._here)
 
     def expect(self, text: str) -> str:
-        """Wait for a text after what was waited for before; returns what came until its end."""
+        """Wait for a text after the last one; return the output until its end."""
         while text not in self.screen[self._seen :]:
             if not self._read():
                 raise AssertionError(f"ended without {text!r}:\n{self.screen}")
@@ -68,11 +68,11 @@ class Terminal:
         self.type(f"{text}\r")
 
     def prompt(self) -> str:
-        """Wait for the chat's prompt; returns what was shown before it."""
+        """Wait for the chat's prompt; return the output before it."""
         return self.expect("\n>")
 
     def answer(self, text: str) -> str:
-        """Wait for a question, answer it; returns what was shown before and in it."""
+        """Wait for a question and answer it; return the output up to it."""
         shown = self.expect("or say why not: ")
         self.type(f"{text}\n")
         return shown

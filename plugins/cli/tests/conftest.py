@@ -1,4 +1,4 @@
-"""The command `deep` in an environment of its own, with a home of its own, talking to a stub of a provider."""
+"""The command `deep` in its own environment and home, with a stub of a provider."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NUMBERS = itertools.count()
 
 
 def ours(name: str) -> Distribution:
-    """One of our distributions, as installing it would leave it."""
+    """One of our distributions, as installed."""
     return Distribution.of_project(REPOSITORY / "plugins" / name)
 
 
 @dataclass(frozen=True)
 class Deep:
-    """The command, as typed in the environment's working directory.
+    """The command, run in the environment's working directory.
 
     Attributes:
         environment: where it is installed.
@@ -45,7 +45,7 @@ class Deep:
         return self.environment.work
 
     def command(self, *arguments: str | Path) -> list[str]:
-        """What is started. -P: as the console script, it has no current directory on its path."""
+        """The command line. -P: like the console script, without the current directory on the path."""
         return [str(self.environment.python), "-P", "-m", "deep_cli", *map(str, arguments)]
 
     def __call__(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> Finished:
@@ -82,7 +82,7 @@ class Deep:
         )
 
     def attach(self, terminal: int, *arguments: str | Path, env: Mapping[str, str]) -> subprocess.Popen[bytes] | Forked:
-        """Start it on a pseudo-terminal, in a session of its own."""
+        """Start it on a pseudo-terminal, in its own session."""
         command, variables = self.command(*arguments), self.environment.variables(**env)
         if self.nursery is not None:
             streams = (terminal, terminal, terminal)
@@ -138,7 +138,7 @@ def _answered(process: subprocess.Popen[bytes] | Forked, here: int, answers: lis
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user without configuration, cache, data or keys, and a current folder of their own."""
+    """A user without configuration, cache, data or keys, with a separate current folder."""
     number = next(NUMBERS)
     # To find the next number, pytest would look through the folders of all tests before: thousands.
     home = tmp_path_factory.mktemp(f"cli-home-{number}", numbered=False)
@@ -155,7 +155,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 @pytest.fixture(scope="session")
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    """The process whose forks the commands are. Test files that are about starting have a None of this name."""
+    """The process that forks the commands. Test files about starting define None under this name."""
     root = tmp_path_factory.mktemp("nursery")
     environment = Environment.create(root)
     found = Nursery(environment.python, root, environment.variables())
@@ -172,7 +172,7 @@ def made(root: Path, nursery: Nursery | None, *names: str, others: tuple[Distrib
 
 @pytest.fixture
 def make_deep(tmp_path: Path, nursery: Nursery | None) -> Callable[..., Deep]:
-    """Makes the command: `make_deep("backends", others=(…,))`."""
+    """Return a function that creates the command: `make_deep("backends", others=(…,))`."""
     return partial(made, tmp_path, nursery)
 
 

@@ -35,11 +35,11 @@ PRELOADED = (
     "prompt_toolkit", "prompt_toolkit.shortcuts", "pydantic_ai", "pydantic_ai.models.openai", "pydantic_ai.models.test",
     "pydantic_ai.providers.openai", "pydantic_ai.workspaces", "rich.console", "rich.markdown",
 )  # fmt: skip
-"""What commands import of others."""
+"""Modules that commands import."""
 
 
 class Forked:
-    """A command at work: what tests use of `subprocess.Popen`.
+    """A running command: the parts of `subprocess.Popen` that tests use.
 
     Args:
         pid: its process.
@@ -104,7 +104,7 @@ class Nursery:
         self._process.wait(60)
 
     def ask(self, what: Mapping[str, Any], descriptors: list[int] | None = None) -> int:
-        """Send it a request; returns its answer."""
+        """Send it a request; return its answer."""
         socket.send_fds(self._control, [json.dumps(what).encode() + b"\n"], descriptors or [])
         return int(self._control.recv(20))
 
@@ -144,7 +144,7 @@ class Nursery:
 
 
 def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Answer requests; returns in a fork, with what it shall run and its descriptors."""
+    """Answer requests; return in a fork, with its job and descriptors."""
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 4)
         while data and not data.endswith(b"\n"):
@@ -166,7 +166,7 @@ def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def _become(job: dict[str, Any], descriptors: list[int], root: str) -> None:
-    """What starting the interpreter would have made of this process."""
+    """Set up this process like a new interpreter."""
     if os.isatty(descriptors[0]):
         os.setsid()
         fcntl.ioctl(descriptors[0], termios.TIOCSCTTY, 0)  # so that Ctrl-C typed there is a signal

@@ -1,4 +1,4 @@
-"""What is typed as `key=value`, read by a tool's schema."""
+"""Words like `key=value`, parsed with a tool's schema."""
 
 from __future__ import annotations
 

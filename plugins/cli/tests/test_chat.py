@@ -25,7 +25,7 @@ LONG = "The first half of it. " * 4 + "The other half. " * 4
 
 
 class HeldStub(OpenAIStub):
-    """Sends the first half of a `LONG` answer, and the rest when it is told to."""
+    """Sends the first half of a `LONG` answer, and the rest when the test says so."""
 
     def __init__(self, script: Script) -> None:
         super().__init__(script)
@@ -335,7 +335,7 @@ def deep_toolsets(context):
 
 @pytest.fixture
 def stuck(deep: Any) -> str:
-    """A plugin file with tools that do not end: one in a thread, one that hears no cancellation."""
+    """A plugin file with tools that do not end: one in a thread, one that ignores cancellation."""
     for name in ("started", "never"):
         os.mkfifo(deep.work / name)
     (deep.work / "stuck.py").write_text(STUCK, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A subagent's call that needs approval is asked about by itself, in `deep chat` and in `deep run`."""
+"""`deep chat` and `deep run` ask about each call of a subagent separately."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXECUTE = Call("execute", {"command": "printf made > b.txt"})
 
 
 def family(view: RequestView) -> Any:
-    """The agent gives its work to a child, the child writes and executes; both repeat what they are told."""
+    """The agent delegates to a child, the child writes and executes; both repeat the results."""
     if view.results:
         return " | ".join(result.text for result in view.results)
     return [WRITE, EXECUTE] if view.prompt == "the child's work" else Call("task", {"description": "the child's work"})
@@ -23,7 +23,7 @@ def family(view: RequestView) -> Any:
 
 @pytest.fixture
 def deep(make_deep: Any) -> Any:
-    """The command with subagents, where writes are asked about too."""
+    """The command with subagents, where writes ask too."""
     found = make_deep("backends", "filesystem", "subagents")
     found.config("[agent]\ninterrupt_on = { write_file = true }\n")
     return found

@@ -1,4 +1,4 @@
-"""The files of chats: whole or not at all, private, and never lost."""
+"""The files of chats: complete or absent, private, and never lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The garbage collector is off while `deep` starts, and on whenever something runs that may take long."""
+"""The garbage collector is off while `deep` starts, and on during anything that may take long."""
 
 from __future__ import annotations
 

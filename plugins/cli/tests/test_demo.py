@@ -1,4 +1,4 @@
-"""`deep demo`: the main job with no key, no terminal and no colour."""
+"""`deep demo`: the main job without a key, a terminal or color."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def demo(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """As typed in the environment that runs the tests, where the sample project is."""
+    """Run the command in the tests' environment, which has the sample project."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "deep_cli", "demo", *arguments],
         env={**os.environ, "NO_COLOR": "1", **env},

@@ -38,7 +38,7 @@ def checks(deep: Any, *arguments: str, env: dict[str, str] | None = None) -> tup
 
 
 def started(deep: Any) -> Any:
-    """The command started, not forked: what is wrong with an installation shows itself then."""
+    """Start the command instead of a fork: only then does a broken installation fail."""
     return replace(deep, nursery=None)
 
 
@@ -51,7 +51,7 @@ def test_all_is_well_with_a_model_and_its_key(deep: Any) -> None:
 
 
 def section(name: str, value: str = '"A word."') -> str:
-    """The code of a plugin with a section of its own name."""
+    """The code of a plugin with a section named after it."""
     return HOOK.replace('"word"', repr(name)).replace('"A word."', value)
 
 
@@ -101,7 +101,7 @@ CROWD = (
     acme("spoilt", "import wave\n" + section("spoilt")),
     acme("two", section("twin")),
 )
-"""Plugins that leave the process alive, whatever else is wrong with them."""
+"""Broken plugins that do not end the process."""
 
 
 def assert_named(found: dict[str, Any], broken: dict[str, tuple[str, str]]) -> None:
@@ -122,7 +122,7 @@ def test_every_plugin_that_ends_the_process_is_named_and_the_others_are_looked_a
 
 @pytest.fixture(scope="module")
 def crowd(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, int, dict[str, Any]]:
-    """The command with all of these plugins, and what doctor says of them: one run, looked at by the tests below."""
+    """The command with all of these plugins, and doctor's report of one run, for the tests below."""
     deep = made(tmp_path_factory.mktemp("crowd"), nursery, others=CROWD)
     return deep, *checks(deep, env={"DEEP_PLUGINS_DISABLE": "off"})
 
@@ -227,7 +227,7 @@ def test_what_hangs_or_does_not_let_the_process_end_is_told_and_stopped_with_all
 
 
 def running(pid: int) -> bool:
-    """Whether there is such a process that has not ended; one that nobody has waited for yet has."""
+    """Whether the process is still running; a zombie has ended."""
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     return bool(state) and not state.startswith("Z")
 
@@ -238,11 +238,11 @@ GARBAGE: dict[str, tuple[bytes | None, ...]] = {
     "entry_points.txt": (b"[deep]\nnot an entry point\n",),
     "entry_points.txt, not UTF-8": (b"[deep]\n\xff\xfe = x\n",),
 }
-"""File -> its content in distributions that pip can mend one after the other. With two of the rest it stops."""
+"""File -> its content in distributions that pip can fix one after the other. With two of the others it stops."""
 
 
 def named(distribution: Distribution, what: str) -> str:
-    """The check of its plugin: the name is in entry_points.txt, and guessed where nobody can read that."""
+    """The check of its plugin: the name is in entry_points.txt, or guessed if that file is not readable."""
     (plugin,) = distribution.plugins
     return f"plugin:{plugin if what.startswith('METADATA') else distribution.name.replace('-', '_')}"
 
@@ -347,7 +347,7 @@ def test_for_people_each_check_is_a_line_and_its_mending_the_next(make_deep: Any
 
 @pytest.fixture(scope="module")
 def alone(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
-    """What doctor says where a plugin is and no backend, and who has imported that plugin."""
+    """Doctor's report with a plugin and without a backend, and the processes that imported the plugin."""
     root = tmp_path_factory.mktemp("alone")
     mark = root / "mark"
     code = f"import sys\nwith open({str(mark)!r}, 'a') as f: f.write(' '.join(sys.orig_argv) + '\\n')\n"

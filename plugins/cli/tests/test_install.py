@@ -21,12 +21,12 @@ from tests.local_wheels import write_wheel
 SUN = plugin("sun")
 MOON = plugin("moon")
 OFF = {"DEEP_PLUGINS_DISABLE": "moon,sun"}
-"""What was installed is not loaded to see what becomes of it, where that is not the subject."""
+"""Tests that do not load the installed plugins, because they are not about that."""
 COMMAND = "import click\n\n@click.command()\ndef command():\n    click.echo('sunny')\n"
 
 
 class Shop:
-    """The command `deep`, with a folder of wheels in the place of an index."""
+    """The command `deep`, with a folder of wheels instead of an index."""
 
     def __init__(self, deep: Any, folder: Path) -> None:
         self.deep, self.folder = deep, folder
@@ -56,7 +56,7 @@ class Shop:
 
 @pytest.fixture
 def nursery() -> None:
-    """Commands are started: which environment that is of, and what of it was loaded, is their subject."""
+    """Start processes instead of forks: these tests are about environments and loaded modules."""
 
 
 @pytest.fixture

@@ -64,13 +64,13 @@ def stock(folder: Path, ours: Mapping[str, Path]) -> None:
 
 
 def dependencies(project: Path) -> list[str]:
-    """What a project of this checkout requires."""
+    """The requirements of a project of this checkout."""
     return tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"].get("dependencies", [])
 
 
 @dataclass
 class Place:
-    """Somebody's machine: a home, a PATH, and the wheels in the place of an index.
+    """A user's machine: a home, a PATH, and wheels instead of an index.
 
     Attributes:
         root: an empty folder.
@@ -136,7 +136,7 @@ def venv(root: Path, shop: Path, *, pip: bool, path: str = SYSTEM) -> Place:
 
 
 def comes_and_goes(place: Place, how: str) -> None:
-    """What holds wherever plugins can be installed."""
+    """Assertions for every environment in which plugins can be installed."""
     before = place.run(place.deep, "--version").ok().out
     out = place.plugins("install", "acme-weather").ok().out
     assert f"Installed acme-weather 0.3.0 into {how}" in out
@@ -231,7 +231,7 @@ def test_a_new_python_in_the_same_place_gets_its_plugins_back(tmp_path: Path, sh
 
 
 def read_only(folder: Path) -> list[str]:
-    """What stands before a command so that it cannot write to a folder: the first way that works here."""
+    """The command prefix that prevents writing to a folder: the first that works here."""
     mount = f'mount --bind "{folder}" "{folder}" && mount -o remount,bind,ro "{folder}" && exec "$0" "$@"'
     nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"]
     ways = [

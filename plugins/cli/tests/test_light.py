@@ -1,4 +1,4 @@
-"""What is typed is imported, nothing else. Counted in modules: seconds depend on the machine."""
+"""A command imports only what it needs. The tests count modules, because seconds depend on the machine."""
 
 from __future__ import annotations
 

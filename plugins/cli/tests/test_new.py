@@ -22,7 +22,7 @@ KINDS += ["session_method", "check_call", "run_event", "hook", "command"]
 
 @pytest.fixture
 def deep(make_deep: Callable[..., Any]) -> Any:
-    """The command with the template, as its wheel holds it."""
+    """The command with the template, as in its wheel."""
     found = make_deep()
     shutil.copytree(REPOSITORY / "cookiecutter-plugin", found.environment.site / "deep_cli" / "cookiecutter-plugin")
     return found

@@ -1,4 +1,4 @@
-"""What the commands are made of, where a process would show less."""
+"""Parts of the commands, tested without a process."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_file_too_large_to_compare_is_asked_about_by_its_arguments(tmp_path: P
 
 
 class Typed(io.StringIO):
-    """What a person typed."""
+    """The text that a person typed."""
 
     def isatty(self) -> bool:
         return True
@@ -139,7 +139,7 @@ def test_a_diff_makes_up_no_line_and_hides_none(tmp_path: Path, monkeypatch: pyt
 
 
 class Interrupted(io.StringIO):
-    """A screen on which Ctrl-C is typed the moment some text stands there, before anything waits for an answer."""
+    """A screen on which Ctrl-C is typed the moment some text appears, before the command waits for an answer."""
 
     def __init__(self, at: str) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ def failing(name: str, code: str, value: str = "") -> Distribution:
 
 @pytest.fixture
 def nursery() -> None:
-    """Commands are started: what may be imported by that is their subject."""
+    """Start processes instead of forks: these tests are about imports."""
 
 
 # -- deep plugins list -------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_the_table_obeys_no_color_on_a_terminal(make_deep: Any) -> None:
 def test_the_list_is_the_same_the_quick_way_and_with_click(make_deep: Any, form: tuple[str, ...]) -> None:
     old = Distribution("acme-old", {"old": "acme_old"}, {"acme_old.py": HOOK}, requires=("deep-core<0.1",))
     deep = make_deep(others=(SUN, old, BROKEN))
-    deep("explain").ok()  # what became of the broken one, a reason of several lines, is remembered
+    deep("explain").ok()  # the broken one's outcome, a reason of several lines, is cached
     quick, whole = deep("plugins", "list", *form).ok(), deep("plugins", "list", *form, "--verbose").ok()
     assert (quick.out, quick.err) == (whole.out, whole.err)
     assert "SyntaxError" in quick.out

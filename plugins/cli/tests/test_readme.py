@@ -1,4 +1,4 @@
-"""What the README shows as typed can be typed, and what it shows of JSON is JSON."""
+"""The README's commands can be typed, and its JSON is JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JSON = re.findall(r"^```json\n(.*?)^```", README, re.M | re.S)
 
 
 def parsed(words: list[str]) -> None:
-    """Find the command and parse its arguments, as far as no file has to be there."""
+    """Find the command and parse its arguments, without requiring files."""
     command: Any = deep
     context = click.Context(deep)
     while isinstance(command, click.Group):

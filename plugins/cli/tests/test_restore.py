@@ -18,7 +18,7 @@ SUN, MOON, STAR = plugin("sun"), plugin("moon"), plugin("star")
 
 @pytest.fixture
 def nursery() -> None:
-    """Commands are started: which environment that is of is their subject."""
+    """Start processes instead of forks: these tests are about environments."""
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def run(make_deep: Any, tmp_path: Path) -> Any:
 
     def plugins(*arguments: str, load: bool = False) -> Any:
         env = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shop), "PIP_CONFIG_FILE": "/dev/null"}
-        # What was installed is not loaded to see what becomes of it, where that is not the subject.
+        # Do not load the installed plugins: these tests are not about that.
         off = {"DEEP_PLUGINS_DISABLE": "moon,star,sun"} if arguments[0] != "list" and not load else {}
         return deep("plugins", *arguments, env={**env, **off})
 
@@ -44,7 +44,7 @@ def active(run: Any) -> set[str]:
 
 def test_what_is_gone_comes_back_and_what_is_there_is_left_alone(run: Any) -> None:
     run("install", "acme-sun", "acme-moon").ok()
-    run.deep.environment.uninstall(SUN)  # as an environment that was made anew: nobody asked deep
+    run.deep.environment.uninstall(SUN)  # like a new environment: without deep
     assert active(run) == {"moon"}
     out = run("restore", load=True).ok().out
     assert "acme-moon is installed." in out

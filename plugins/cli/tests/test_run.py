@@ -20,7 +20,7 @@ MODEL = ("--model", "openai-chat:stub")
 
 
 def told(stub: OpenAIStub) -> str:
-    """All that the model was told by tools."""
+    """All tool results that the model got."""
     return json.dumps([m for m in stub.requests[-1]["messages"] if m["role"] == "tool"])
 
 

@@ -1,4 +1,4 @@
-"""The start of the command: what is answered before click, what a list opens and imports. Counts, no seconds."""
+"""The start of the command: answers before click, files opened and modules imported. Counts, not seconds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ answer([[event, path] for event, path in seen if ".dist-info" in path or path ==
 
 
 def opened(deep: Any, *arguments: str) -> list[tuple[str, str]]:
-    """What was opened of the distributions, by event and name below the site directory, in order."""
+    """The files opened in distributions, by event and name below the site directory, in order."""
     site = deep.environment.site.resolve()
     found = deep.environment.ask(OPENED.format(arguments=list(arguments), site=str(site)))
     return [(event, Path(path).relative_to(site).as_posix()) for event, path in found]

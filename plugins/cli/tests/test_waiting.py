@@ -60,7 +60,7 @@ class Terminal:
         os.write(self.here, text.encode())
 
     def unread(self) -> str:
-        """What was typed and not read, once there is something."""
+        """The typed and unread text, once there is any."""
         assert SELECT([self.there], [], [], 60)[0]
         return os.read(self.there.fileno(), 100).decode()
 
@@ -75,7 +75,7 @@ def terminal() -> Iterator[Terminal]:
 
 
 def in_c(*calls: Callable[[], Any]) -> deque[Any]:
-    """Calls without a step of Python's in between, at which it would look for signals; the last two results."""
+    """Make the calls without a Python step between them, which would handle signals; return the last two results."""
     return deque(map(call, calls), maxlen=2)
 
 

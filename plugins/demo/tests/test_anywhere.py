@@ -1,4 +1,4 @@
-"""The tour in folders that it was not written for, and in conversations that are not one prompt long."""
+"""The tour in other folders, and in conversations with several prompts."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_sessions_side_by_side_on_one_agent_do_not_meet(make_agent: Maker,
 async def test_a_history_that_is_cut_on_the_way_does_not_make_it_run_in_circles(
     make_agent: Maker, project: Path, kept: int
 ) -> None:
-    """Results it no longer sees count as lost: it ends, and repeats no step."""
+    """Results that left the history count as lost: the script ends, and repeats no step."""
 
     def cut(messages: list[Any]) -> list[Any]:
         tail = messages[-kept:]

@@ -100,7 +100,7 @@ async def test_streamed_it_does_the_same_and_counts_the_same(
 
 
 async def test_run_stream_goes_through_to_the_report(make_agent: Maker, project: Path, tests_pass: Passes) -> None:
-    """It takes the first text for the final one, so nothing may be said beside a call."""
+    """`run_stream` takes the first text for the final one, so the model sends no text beside a call."""
     async with make_agent(project, interrupt_on=False).run_stream(PROMPT, deps=create_default_deps()) as stream:
         output = await stream.get_output()
     assert output.startswith("What I did:")
@@ -198,7 +198,7 @@ async def test_without_any_one_tool_it_ends_cleanly(make_agent: Maker, project: 
 
 
 async def test_a_refused_edit_is_repeated_after_reading_again(make_agent: Maker, project: Path) -> None:
-    """The file changes between reading and editing: the tool refuses, and the script copes."""
+    """The file changes between reading and editing: the tool refuses, and the script reads it again."""
     agent = make_agent(project, interrupt_on={"edit_file": True, "execute": False})
     touched: list[str] = []
 

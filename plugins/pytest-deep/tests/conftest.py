@@ -1,4 +1,4 @@
-"""What the tests of the test kit share."""
+"""Fixtures of the test kit's tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """What pytest prints for an author, wherever these tests run."""
+    """Run pytest with an author's environment, wherever these tests run."""
     for name in SHOWN_DIFFERENTLY:
         monkeypatch.delenv(name, raising=False)
     return pytester

@@ -1,4 +1,4 @@
-"""Arguments that are made from a schema are what the schema takes."""
+"""The arguments that the suite makes from a schema are valid for it."""
 
 from __future__ import annotations
 

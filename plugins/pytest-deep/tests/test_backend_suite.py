@@ -1,4 +1,4 @@
-"""The suite for backends: a confined one passes it, and one that confines nothing fails where it should."""
+"""The suite for backends: a confined one passes, and an unconfined one fails the right tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fixtures, as an author uses them."""
+"""The fixtures, used like an author does."""
 
 from __future__ import annotations
 

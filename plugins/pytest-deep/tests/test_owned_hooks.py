@@ -62,7 +62,7 @@ def test_beside_its_installed_owner_every_check_runs(environment: Environment) -
     environment.install(Distribution.of_project(REPOSITORY / "plugins" / "subagents"))
     done = check(environment, TYPES.replace("OWNER", "subagents"), "-W", "error").ok()
     assert "does not load" not in done.out
-    # What it gives to the owner is checked with it: the owner refuses what is no type of a subagent.
+    # The owner runs too, and rejects a value that is not a valid subagent type.
     wrong = TYPES.replace("OWNER", "subagents").replace('name="auditor"', 'name="no name"')
     done = check(environment, wrong)
     assert done.code == 1

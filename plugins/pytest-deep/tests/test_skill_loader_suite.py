@@ -1,4 +1,4 @@
-"""The suite for skill loaders: the loader of directories passes it, and careless ones fail where they should."""
+"""The suite for skill loaders: the directory loader passes, and a careless one fails the right tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home and a working directory of their own, skills written into them, and agents with the plugin."""
+"""A temporary home and working directory, functions that write skills into them, and agents with the plugin."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test reads the skills of whoever runs it, nor writes to their cache."""
+    """Keep tests away from the skills and the cache of the user who runs them."""
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))

@@ -1,4 +1,4 @@
-"""An agent with skills: told of them, reading one when it needs it, never twice."""
+"""An agent with skills: it sees the catalog, loads a skill when it needs it, and never twice."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_a_skill_is_not_injected_twice_but_again_after_it_changed(
 
 
 def cut(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """A compaction that leaves the last call and its result, once there is an older result to take away."""
+    """Compact: keep only the last call and its result, once there is an older result."""
     last = max((n for n, message in enumerate(messages) if isinstance(message, ModelResponse)), default=0)
     old = any(isinstance(part, ToolReturnPart) for message in messages[:last] for part in message.parts)
     return messages[last:] if old else messages

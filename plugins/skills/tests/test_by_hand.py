@@ -1,4 +1,4 @@
-"""The names that users of pydantic-deep know, and the README's own examples."""
+"""The names of pydantic-deep, and the README's examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corpus of SKILL.md files, valid, odd and hostile: what becomes of each, and the one line that says what is wrong.
+"""A corpus of SKILL.md files, valid, odd and hostile: the result of each, and the one line that reports a problem.
 
 The strict verdicts are those of skills-ref, the standard's reference validator, which is asked about each file. On
 files with control characters it crashes, and ours refuses them.
@@ -170,7 +170,7 @@ CASES = [
     case("pem", "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n", "nn", "1: is text, not fields"),
 ]
 BY_BOUND = {"too-many-values"}
-"""Taken by the reference validator, which has no bound there."""
+"""The reference validator accepts these, because it has no limit there."""
 
 
 def build(tmp_path: Path, case: Case) -> Path:

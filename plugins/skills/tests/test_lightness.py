@@ -1,4 +1,4 @@
-"""What importing and using the plugin loads, in a fresh interpreter."""
+"""The modules that importing and using the plugin loads, in a fresh interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where skills are looked for, what links may do, and that a resource never is a file outside its skill."""
+"""Skills are found in the right directories, links stay inside, and no resource is a file outside its skill."""
 
 from __future__ import annotations
 

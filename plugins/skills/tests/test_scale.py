@@ -1,4 +1,4 @@
-"""Hundreds of skills: bounded in the conversation, and files read once and only as far as their frontmatter."""
+"""Hundreds of skills: the catalog is bounded, and files are read once, only to the end of the frontmatter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from deep_core import create_default_deps
 from tests.stubs import Call, Script, function_model
 
 TOKENS = 2_000
-"""Of the catalogue, the schemas and one answer of list_skills together; characters / 4 (benchmarks.md, row skills)."""
+"""Maximum tokens of the catalog, the schemas and one answer of list_skills together (characters / 4)."""
 
 
 def many(root: Path, count: int, body: str = "Do it.") -> None:
@@ -34,7 +34,7 @@ def many(root: Path, count: int, body: str = "Do it.") -> None:
 
 @dataclass
 class Disk:
-    """What is done to SKILL.md files."""
+    """Record the operations on SKILL.md files."""
 
     opened: int = 0
     read: int = 0

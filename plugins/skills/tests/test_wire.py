@@ -1,4 +1,4 @@
-"""At the provider's wire: skills that come and go never rewrite what was sent."""
+"""Requests to the provider: skills that come and go never rewrite earlier messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that plays several agents at once: which one is asked is told by the prompt that its conversation began with.
+"""A model that plays several agents at once: the first prompt of a conversation selects the agent.
 
 Nothing is remembered between requests, so the same cast plays in another process, and subagents may run side by side.
 """
@@ -55,7 +55,7 @@ def task(description: str, id: str, **more: Any) -> ToolCallPart:
 
 
 def say_results(request: Request) -> str:
-    """What the last tools returned: `outcome:content`, joined."""
+    """The results of the last tools: `outcome:content`, joined."""
     last = request.messages[-1]
     parts = [part for part in last.parts if isinstance(part, ToolReturnPart)]
     return " | ".join(f"{part.outcome}:{part.content}" for part in parts)
@@ -67,7 +67,7 @@ async def hang(request: Request) -> str:
 
 
 def outcomes(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
-    """Call id -> (outcome, text) of every tool result; a second result of one call is an assertion."""
+    """Call id -> (outcome, text) of every tool result; asserts that no call has two results."""
     found: dict[str, tuple[str, str]] = {}
     for message in messages:
         for part in message.parts:
@@ -79,7 +79,7 @@ def outcomes(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
 
 @dataclass
 class Cast:
-    """Prompt -> the steps of the agent that got it. After the last step it says `done`.
+    """Prompt -> the steps of the agent that got it. After the last step it answers `done`.
 
     Attributes:
         seen: every request, in order.

@@ -1,4 +1,4 @@
-"""A kernel with the subagents plugin, tools that write down what ran, and a session in memory."""
+"""A kernel with the subagents plugin, tools that record their calls, and a session in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Approvals inside subagents: they surface at the top, and what is decided there is what the subagent hears."""
+"""Approvals inside subagents: they appear at the top, and the subagent gets the decision."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def asked(result: Any) -> DeferredToolRequests:
 
 
 async def go_on(agent: Agent[Any, Any], result: Any, deps: Any, answers: DeferredToolResults | None = None) -> Any:
-    """Resume with these answers; without them everything is approved."""
+    """Resume with these answers; without answers, approve everything."""
     answers = answers or asked(result).build_results(approve_all=True)
     return await agent.run(None, deps=deps, message_history=result.all_messages(), deferred_tool_results=answers)
 
@@ -261,7 +261,7 @@ async def test_a_blanket_approval_of_a_child_that_the_session_lost_approves_noth
 async def test_what_one_conversation_was_shown_lets_no_other_child_go_on(
     make_agent: MakeAgent, kernel: Kernel, tools: Tools, way: str
 ) -> None:
-    """Both wait with one call id and one task, in one session: models number their calls."""
+    """Two conversations of one session wait with one call id and one task: models number their calls."""
     paths = iter(["first", "second"])
     role = [task("work", "t1"), say_results]
     steps = [lambda request: call("run", "c1", path=next(paths)), say_results]  # type: ignore[misc]
@@ -281,7 +281,7 @@ async def test_what_one_conversation_was_shown_lets_no_other_child_go_on(
 
 
 async def test_a_child_goes_on_where_the_history_was_rebuilt(make_agent: MakeAgent, deps: Any, tools: Tools) -> None:
-    """As an interface does that keeps the conversation in its own form: no message says which run it is of."""
+    """Drop the run ids from messages, like an interface that stores the conversation in its own form."""
     agent = make_agent(child(call("run", "c1"), say_results).model)
     first = await agent.run("go", deps=deps)
     answers = asked(first).build_results(approve_all=True)

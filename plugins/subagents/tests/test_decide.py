@@ -73,7 +73,7 @@ def leaves(tree: dict[str, Any], path: tuple[str, ...] = ()) -> list[tuple[str, 
 
 
 def heard(tree: dict[str, Any], approvals: Any, metadata: Any, path: tuple[str, ...] = ()) -> dict[Any, Any]:
-    """What each call hears, by path, when the results go down level by level."""
+    """The decision that each call gets, by path, when the results go down level by level."""
     out: dict[Any, Any] = {}
     for id, below in tree.items():
         if below is None:

@@ -1,4 +1,4 @@
-"""Subagents that fail, hang, spend too much or are cancelled: one result a call, and nothing left behind."""
+"""Subagents that fail, hang, spend too much or are cancelled: one result per call, and no task remains."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MakeAgent = Callable[..., Agent[Any, Any]]
 
 
 def on_and_on(request: Request) -> Any:
-    """A step that never comes to an end."""
+    """A step that never ends."""
     number = len(request.messages)
     return call("look", f"look-{number}", path=str(number))
 
 
 def others() -> set[asyncio.Task[Any]]:
-    """The tasks of this loop that are not this test's."""
+    """The tasks of this loop besides the test's."""
     return {t for t in asyncio.all_tasks() if t is not asyncio.current_task() and not t.done()}
 
 

@@ -1,4 +1,4 @@
-"""What importing the plugin loads, in a fresh interpreter."""
+"""The modules that importing the plugin loads, in a fresh interpreter."""
 
 from __future__ import annotations
 

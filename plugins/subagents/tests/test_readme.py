@@ -1,4 +1,4 @@
-"""The README's program runs as it stands there."""
+"""The README's program runs unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One agent, many sessions: what a session shares with its subagents, and that nothing crosses between sessions."""
+"""One agent, many sessions: a session shares some state with its subagents, and none with other sessions."""
 
 from __future__ import annotations
 

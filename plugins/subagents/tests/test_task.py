@@ -42,7 +42,7 @@ def contributing(*types: SubAgentConfig, name: str = "reviews") -> object:
 
 
 def delegate(*child: Any, **more: Any) -> Cast:
-    """A caller that gives one task and repeats what comes back, and who does it."""
+    """A caller that gives one task and repeats the report, and the subagent that does the task."""
     return Cast({"go": [task("work", "t1", **more), say_results], "work": child})
 
 
@@ -256,7 +256,7 @@ async def test_the_callers_policy_holds_for_a_prepared_agent_that_has_none(make_
 
 
 def plain_agent(ran: list[str], *steps: Any) -> Agent[Any, Any]:
-    """An agent that deep-core did not make, with a tool that says nothing of itself and one that says it executes."""
+    """An agent that deep-core did not create, with one tool without tags and one tagged `execute`."""
     plain = Agent(Cast({"work": [*steps, say_results]}).model, deps_type=DeepAgentDeps)
 
     @plain.tool_plain

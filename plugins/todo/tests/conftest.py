@@ -1,4 +1,4 @@
-"""Agents with the todo plugin, and a memory backend that nothing here writes to."""
+"""Agents with the todo plugin, and a memory backend that no test writes to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list is the session's, whatever else the agent is doing."""
+"""The list belongs to the session, whatever else the agent does."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Maker = Callable[..., Agent[Any, Any]]
 
 
 async def test_two_sessions_interleaved_on_one_agent_never_cross(make_agent: Maker) -> None:
-    """Defect 1 of the system this grew from: session B's read_todos printed session A's todo."""
+    """Defect 1 of pydantic-deep: session B's read_todos printed session A's todo."""
     barrier = asyncio.Barrier(2)
 
     async def tick() -> str:
-        """Wait until the other session is here too."""
+        """Wait until the other session arrives."""
         await barrier.wait()
         return "tock"
 
@@ -82,7 +82,7 @@ def test_a_subagent_starts_with_an_empty_list_and_changes_only_its_own(kernel: K
 
 
 def contexts(messages: list[Any]) -> list[str]:
-    """Whatever part of a request carries it: that is the kernel's business."""
+    """Search the whole request, because the kernel chooses the part."""
     texts = [live_text(part) for message in messages for part in message.parts]
     return [live.text for live in texts if live is not None and live.section == "todo.state"]
 

@@ -1,4 +1,4 @@
-"""The two tools, called by a model: what they answer, and what a mistake costs."""
+"""The two tools, called by a model: their answers, and the cost of a mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At the provider's wire: a list that changes every turn never rewrites what was sent."""
+"""Requests to the provider: a list that changes every turn never rewrites earlier messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions over real directories and memory, of a kernel that has the uploads plugin and backends only."""
+"""Sessions over real directories and memory, of a kernel with only the plugins uploads and backends."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def limited() -> Iterator[Callable[..., DeepAgentDeps[None]]]:
 
 
 def everything(root: Path) -> list[str]:
-    """All below a directory, temporary files included."""
+    """All files below a directory, including temporary ones."""
     return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
 

@@ -1,4 +1,4 @@
-"""What is told of a file: its encoding, its lines, its type, and whether its name lies."""
+"""The record of a file: its encoding, its lines, its type, and whether its name contradicts its content."""
 
 from __future__ import annotations
 

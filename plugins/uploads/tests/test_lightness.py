@@ -1,4 +1,4 @@
-"""What importing and using the plugin loads, and how much memory a large upload takes, in fresh interpreters."""
+"""The modules that the plugin loads, and the memory of a large upload, in fresh interpreters."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ asyncio.run(main())
 
 
 def growth(tmp_path: Path, way: str, size: int) -> int:
-    """KiB by which the process grew while it took `size` bytes."""
+    """The growth of the process in KiB during an upload of `size` bytes."""
     if shutil.disk_usage(tmp_path).free < 2 * size:
         pytest.skip(f"{2 * size // 1024**2} MiB of disk space are needed")
     (tmp_path / "workspace").mkdir()

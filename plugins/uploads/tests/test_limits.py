@@ -1,4 +1,4 @@
-"""Limits hold for what is there, what is on its way, and what only turns out to be too large."""
+"""Limits apply to stored uploads, to uploads in progress, and to streams that turn out too large."""
 
 from __future__ import annotations
 

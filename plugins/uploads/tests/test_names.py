@@ -1,4 +1,4 @@
-"""Whatever a user calls a file, what is stored has a name that is safe."""
+"""An upload is stored under a safe name, whatever the user's name for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads belong to the session: the model is told of its own, subagents share them, storing keeps them."""
+"""Uploads belong to the session: its model sees only those, subagents share them, and a stored session has them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Maker = Callable[..., Agent[Any, Any]]
 
 
 def told(messages: list[ModelMessage]) -> str:
-    """What the section says last; empty where it was never said."""
+    """The last text of the section; empty if it was never sent."""
     told = last_live_texts(messages).get("uploads.files")
     return told.text if told is not None else ""
 
@@ -133,7 +133,7 @@ async def test_all_files_or_none(make_agent: Maker, kernel: Kernel) -> None:
 async def test_a_cancelled_scope_takes_all_files_back_also_from_a_backend_that_waits(
     make_agent: Maker, kernel: Kernel, root: Path
 ) -> None:
-    """In a cancelled scope every await of the clean-up is cancelled too, and each call of this backend awaits."""
+    """In a cancelled scope every await of the cleanup is cancelled too, and each call of this backend awaits."""
     agent, deps = make_agent(function_model(Script())), create_default_deps(LocalWorkspaceBackend(root), kernel=kernel)
     with anyio.CancelScope() as scope:
 

@@ -1,4 +1,4 @@
-"""An upload is stored byte for byte under a name of its own, within limits, or not at all."""
+"""An upload is stored byte for byte under its own name, within limits, or not at all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def stream(*chunks: bytes) -> AsyncIterator[bytes]:
 
 
 class Plain(WorkspaceBackend, SupportsFilesystem):
-    """A backend with Pydantic AI's own protocols only, over memory. `fail_at`: write_bytes keeps half and raises."""
+    """A memory backend with only Pydantic AI's protocols. `fail_at`: write_bytes stores half and raises."""
 
     ref: WorkspaceRef | None = None
 
@@ -195,7 +195,7 @@ async def test_names_that_only_look_different_are_one_name(deps: Deps) -> None:
 
 
 async def test_a_name_stays_taken_when_the_file_was_removed(deps: Deps, root: Path) -> None:
-    """What the session tells of `a.txt` is not silently another file."""
+    """The session's record of `a.txt` never describes another file."""
     await upload_file(deps, "a.txt", b"1")
     (root / "uploads/a.txt").unlink()
     assert (await upload_file(deps, "a.txt", b"2")).name == "a-2.txt"
@@ -269,7 +269,7 @@ async def test_a_link_that_leads_out_is_refused(deps: Deps, root: Path, tmp_path
 
 
 class Disconnected(Exception):
-    """What a web framework raises when the client goes away."""
+    """The error of a web framework when the client disconnects."""
 
 
 @pytest.mark.parametrize("before", [10, 3 * PIECE])
@@ -368,7 +368,7 @@ async def test_a_cancelled_upload_leaves_nothing(deps: Deps, root: Path, everyth
 async def test_a_thread_of_the_backend_does_not_write_behind_a_cancellation(
     kernel: Kernel, root: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """Pydantic AI's local backend writes in a thread, which goes on when the upload that waits for it is cancelled."""
+    """Pydantic AI's local backend writes in a thread, which continues when its upload is cancelled."""
     begun, may_write, ended = threading.Event(), threading.Event(), threading.Event()
     write_bytes = Path.write_bytes
 
@@ -404,7 +404,7 @@ async def test_a_thread_of_the_backend_does_not_write_behind_a_cancellation(
 
 
 async def test_a_cancellation_at_any_moment_leaves_both_or_neither(kernel: Kernel, root: Path) -> None:
-    """Cancelled after n turns of the event loop, for every n until the upload is through."""
+    """Cancel after n turns of the event loop, for every n until the upload ends."""
     for backend in (local_backend(root), memory_backend(), Plain()):
         for turns in range(200):
             deps = create_default_deps(backend, kernel=kernel)

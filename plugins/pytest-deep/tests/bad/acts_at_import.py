@@ -1,4 +1,4 @@
-"""Writes a file, starts a thread, sets a variable and prints, all when it is looked at."""
+"""Writes a file, starts a thread, sets a variable and prints, all at import."""
 
 import os
 import threading

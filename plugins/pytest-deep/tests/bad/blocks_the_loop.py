@@ -1,4 +1,4 @@
-"""A tool that is async, and does not await what it waits for."""
+"""An async tool that blocks instead of awaiting."""
 
 import time
 from typing import Any

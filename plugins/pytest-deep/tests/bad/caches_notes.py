@@ -1,4 +1,4 @@
-"""A plugin that keeps what a session says in a cache."""
+"""A plugin that keeps the text of a session in a cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A toolset that counts calls, of all sessions together."""
+"""A toolset that counts the calls of all sessions together."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A section that depends on which plugins were asked before."""
+"""A section that depends on the plugins called before it."""
 
 from typing import Any
 

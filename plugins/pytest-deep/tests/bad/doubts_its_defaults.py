@@ -1,4 +1,4 @@
-"""Options whose default is not among the values that they take."""
+"""Options whose default is not a valid value."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""A tool that ends the application when it is asked for too much."""
+"""A tool that ends the application for an unknown city."""
 
 import sys
 from typing import Any

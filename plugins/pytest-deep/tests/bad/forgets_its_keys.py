@@ -1,4 +1,4 @@
-"""A slot whose keys are numbers before it is stored, and texts after."""
+"""A slot whose keys are numbers before storing, and text after."""
 
 from typing import Any
 

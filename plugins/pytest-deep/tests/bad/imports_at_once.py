@@ -1,4 +1,4 @@
-"""Imports Pydantic AI when it is looked at."""
+"""Imports Pydantic AI when it is imported."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A thread for each kernel, and nothing that ends it."""
+"""A thread for each kernel that never ends."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""A plugin whose second toolset has a tool of the first one's name, and tells it only when it is listed."""
+"""A plugin whose second toolset lists, only at run time, a tool with the first one's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plugin that prepares itself when it is imported, and is done before anybody looks."""
+"""A plugin that does work at import and ends it before the import does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plugin that raises where it is told of an agent."""
+"""A plugin that raises in deep_agent_created."""
 
 from deep_core import hookimpl
 

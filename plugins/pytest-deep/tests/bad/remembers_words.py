@@ -1,4 +1,4 @@
-"""A plugin whose bounded cache remembers what sessions said."""
+"""A plugin whose bounded cache keeps the text of sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A section that says again what the tool's description says."""
+"""A section that repeats the tool's description."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Stamps the first message with the time: what was sent is never sent again as it was."""
+"""Stamps the first message with the time, so that it differs in every request."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A plugin that keeps what a session says in a context variable's default."""
+"""A plugin that keeps the text of a session in a context variable's default."""
 
 from __future__ import annotations
 

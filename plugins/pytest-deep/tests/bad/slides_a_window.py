@@ -1,4 +1,4 @@
-"""A plugin that sends the last three messages, others each time."""
+"""A plugin that sends only the last three messages, so they differ each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tool that goes on when it is cancelled."""
+"""A tool that continues when it is cancelled."""
 
 import asyncio
 from typing import Any
@@ -17,7 +17,7 @@ def deep_toolsets() -> list[Any]:
         try:
             await asyncio.sleep(0.01)
         except asyncio.CancelledError:
-            return "nobody waited"
+            return "no one waited"
         return f"Sunny in {city}"
 
     toolset.add_function(forecast, metadata={"tags": ["read"]})

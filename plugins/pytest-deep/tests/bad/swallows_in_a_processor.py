@@ -1,4 +1,4 @@
-"""A history processor that goes on when it is cancelled."""
+"""A history processor that continues when it is cancelled."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""As keeps_notes, and what is kept is told to whoever asks."""
+"""Like keeps_notes, but the tool also shows every session's notes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Weather with all that a plugin can have, and nothing wrong: what the bad ones are measured against."""
+"""Weather with everything that a plugin can have and no mistake, to compare the bad ones with."""
 
 import asyncio
 from typing import Any
