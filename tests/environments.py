@@ -80,7 +80,7 @@ answer({{
     "imported": sorted(set(sys.modules) - before),
 }})
 """
-KEPT = ("PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL")
+KEPT = ("PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "SSL_CERT_FILE")
 """What a started interpreter sees of this process's environment: no key, no DEEP_ or PYTHON setting."""
 
 

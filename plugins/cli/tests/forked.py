@@ -26,6 +26,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tests.another_process import end_after
+
 __all__ = ["Forked", "Nursery"]
 
 PRELOADED = (
@@ -202,9 +204,12 @@ def _main() -> None:
     for name in PRELOADED:
         import_module(name)
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
+    from pydantic_ai import ConversationTypeAdapter, ModelMessagesTypeAdapter
 
     for answer in (ChatCompletion, ChatCompletionChunk):
         answer.model_rebuild()  # what the first answer would wait for
+    for stored in (ConversationTypeAdapter, ModelMessagesTypeAdapter):
+        stored.rebuild()  # and the first chat that is stored
     ours = [name for name in sys.modules if name.partition(".")[0].startswith("deep_")]
     if ours:
         raise AssertionError(f"imported before an environment is known: {ours}")
@@ -212,7 +217,7 @@ def _main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as control:
         job, descriptors = _serve(control)
     _become(job, descriptors, sys.argv[2])
-    runpy.run_module(job["command"][3], run_name="__main__", alter_sys=True)
+    end_after(lambda: runpy.run_module(job["command"][3], run_name="__main__", alter_sys=True))
 
 
 if __name__ == "__main__":
