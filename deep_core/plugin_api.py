@@ -18,9 +18,8 @@ HOMES = {
     "parameters": ["RESERVED_NAMES"],
     "names": ["NAME", "canonical", "folder_name"],
     "programs": ["absolute_path", "find_program"],
-    "plugins.config": [
-        "Config", "ConfigLayer", "find_project_file", "read_file", "restrict", "trust", "user_file",
-    ],
+    "plugins.config": ["Config", "ConfigLayer", "restrict"],
+    "plugins.config_file": ["ConfigFile", "project_files", "user_file"],
     "plugins.dispatch": ["Incident"],
     "plugins.index": ["Candidate", "origin_problem", "scan", "shield_pydantic", "site_directories"],
     "plugins.load": ["explain_failure"],

@@ -9,15 +9,8 @@ from .agent.tools.toolsets import RESERVED_TOOL_NAMES, static_definitions
 from .errors import describe_error, error_message, suggest
 from .names import NAME, canonical, folder_name
 from .parameters import RESERVED_NAMES
-from .plugins.config import (
-    Config,
-    ConfigLayer,
-    find_project_file,
-    read_file,
-    restrict,
-    trust,
-    user_file,
-)
+from .plugins.config import Config, ConfigLayer, restrict
+from .plugins.config_file import ConfigFile, project_files, user_file
 from .plugins.dispatch import Incident
 from .plugins.index import Candidate, origin_problem, scan, shield_pydantic, site_directories
 from .plugins.load import explain_failure
@@ -36,6 +29,7 @@ __all__ = [
     "AgentParts",
     "Candidate",
     "Config",
+    "ConfigFile",
     "ConfigLayer",
     "DeepCapability",
     "FoundPlugins",
@@ -55,15 +49,14 @@ __all__ = [
     "field_docs",
     "find_plugins",
     "find_program",
-    "find_project_file",
     "folder_name",
     "ignored_keys",
     "last_live_texts",
     "live_text",
     "origin_problem",
+    "project_files",
     "project_mark",
     "read_agent_config",
-    "read_file",
     "restrict",
     "restricted_layers",
     "scan",
@@ -72,7 +65,6 @@ __all__ = [
     "static_attribute",
     "static_definitions",
     "suggest",
-    "trust",
     "user_file",
     "validate_options",
 ]

@@ -7,18 +7,15 @@ only set options and narrow policy (`restrict`).
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from ..errors import ConfigError, suggest, warn
+from ..errors import ConfigError, warn
+from .config_file import LISTS, ConfigFile, check_tables, hiding_paths, project_files, trust_file, user_file
 from .settings import SETTINGS, PluginSettings, check_setting, join_rules
-
-LISTS = ("allow", "disable", "require")
 
 
 class ConfigLayer(NamedTuple):
@@ -45,7 +42,8 @@ class Config(NamedTuple):
     Attributes:
         layers: the sources.
         ignored: keys of `[plugins]` that an untrusted file may not set, as `file: key`.
-        places: files that the next start would trust if they existed: the user's, and the record of trusted files.
+        places: files that the next start would read if they existed: the user's, the record of trusted files, and those
+            that would hide the project's file.
     """
 
     layers: tuple[ConfigLayer, ...] = ()
@@ -173,73 +171,6 @@ def ignored_message(source: object, keys: Iterable[str]) -> str:
     return f"{source}: ignored {', '.join(keys)}: a project's file is trusted only after `deep config trust`"
 
 
-_OURS = re.compile(r"^\s*\[+\s*tool\s*\.\s*deep\s*[.\]]", re.M)
-"""Our table in a pyproject; `[tool.deepeval]` is not ours."""
-
-
-def user_file() -> Path:
-    """Return the user's configuration file (platformdirs: `~/.config/deep/config.toml` on Linux)."""
-    from platformdirs import user_config_path
-
-    return user_config_path("deep") / "config.toml"
-
-
-def find_project_file(start: Path | None = None) -> Path | None:
-    """Find the nearest `deep.toml`, or `pyproject.toml` with `[tool.deep]`, in `start` or a folder above it.
-
-    The search ends at the folder that holds `.git`, at the home directory, and at the root.
-    """
-    folder = (start or Path.cwd()).resolve()
-    home = Path.home().resolve()
-    for directory in (folder, *folder.parents):
-        if (directory / "deep.toml").is_file():
-            return directory / "deep.toml"
-        pyproject = directory / "pyproject.toml"
-        if pyproject.is_file() and _OURS.search(pyproject.read_text(encoding="utf-8", errors="replace")):
-            return pyproject
-        if (directory / ".git").exists() or directory == home:
-            return None
-    return None
-
-
-def read_file(path: Path) -> dict[str, Any]:
-    """Read a TOML file: all of `deep.toml`, or `[tool.deep]` of a pyproject.
-
-    Raises:
-        ConfigError: unreadable, not TOML, or with a top-level table that is not `agent` or `plugins`.
-    """
-    import tomllib  # 5 ms, only if there is a file
-
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    for table in ("tool", "deep") if path.name == "pyproject.toml" else ():
-        below: object = data.get(table, {})
-        if not isinstance(below, dict):
-            raise ConfigError(f"{path}: [tool.deep] must be a table")
-        data = cast("dict[str, Any]", below)
-    return _checked(str(path), data)
-
-
-def _checked(source: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Check a layer's tables: the rules of a misspelt table would be ignored.
-
-    Raises:
-        ConfigError: a top-level key other than `agent` and `plugins`, or a value that is not a table.
-    """
-    for key, value in data.items():
-        if key not in ("agent", "plugins"):
-            hint = suggest(key, ("agent", "plugins"))
-            raise ConfigError(f"{source}: unknown table {key!r}.{hint} Known: agent, plugins")
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{source}: {key} must be a table")
-    for name, section in data.get("plugins", {}).items():
-        if name not in LISTS and not isinstance(section, Mapping):
-            raise ConfigError(f"{source}: plugins.{name} must be a table; lists are {', '.join(LISTS)}")
-    return {**data}
-
-
 def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """Read `DEEP_MODEL`, `DEEP_PLUGINS_DISABLE`, `DEEP_PLUGINS_ALLOW`, and `DEEP_A__B__C` for any dotted key."""
     data: dict[str, Any] = {}
@@ -257,7 +188,7 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
                 put_at(data, path, model_parts(value) if path == ("agent", "model") and value == text else value)
             except ConfigError as error:
                 raise ConfigError(f"environment: {error}") from None
-    return _checked("environment", data)
+    return check_tables("environment", data)
 
 
 def _env_value(path: tuple[str, ...], text: str) -> Any:
@@ -283,59 +214,33 @@ def load_config(explicit: str | os.PathLike[str] | Mapping[str, Any] | None = No
     Raises:
         ConfigError: a file named by code does not exist, or any file is wrong.
     """
-    layers: list[ConfigLayer] = []
-    ignored: list[str] = []
     if isinstance(explicit, Mapping):
-        layers.append(ConfigLayer("code", _checked("code", explicit)))
-    elif explicit is not None:
-        path = Path(explicit)
-        layers.append(ConfigLayer(str(path), read_file(path), path=path.resolve()))
-    environment = from_environment(os.environ) if files else {}
-    if environment:
+        layers = [ConfigLayer("code", check_tables("code", explicit))]
+    else:
+        layers = [] if explicit is None else [_layer(ConfigFile.read(Path(explicit)))]
+    if not files:
+        return Config(tuple(layers))
+    ignored: list[str] = []
+    hiding: Iterable[Path] = ()
+    if environment := from_environment(os.environ):
         layers.append(ConfigLayer("environment", environment))
-    project = find_project_file() if files else None
-    if project is not None and project.resolve() not in [layer.path for layer in layers]:
-        layer = ConfigLayer(str(project), read_file(project), trusted=is_trusted(project), path=project.resolve())
+    nearest_first = project_files()
+    project = next(nearest_first, None)
+    if project is not None and project.path.resolve() not in [layer.path for layer in layers]:
+        layer = _layer(project, trusted=project.is_trusted())
+        hiding = hiding_paths(project)
         if not layer.trusted:
             layer, dropped = restrict(layer)
-            ignored = [f"{project}: {key}" for key in dropped]
+            ignored = [f"{project.path}: {key}" for key in dropped]
             if dropped:
-                warn(ignored_message(project, dropped))
+                warn(ignored_message(project.path, dropped))
+            if (hidden := next(nearest_first, None)) is not None:
+                warn(f"{hidden.path} is not read, because {project.path} is nearer; `deep config trust` confirms that")
         layers.append(layer)
-    if files and user_file().is_file():
-        layers.append(ConfigLayer(str(user_file()), read_file(user_file()), path=user_file().resolve()))
-    return Config(tuple(layers), tuple(ignored), (user_file(), _trust_file()) if files else ())
+    if (user := user_file()).is_file():
+        layers.append(_layer(ConfigFile.read(user)))
+    return Config(tuple(layers), tuple(ignored), (user, trust_file(), *hiding))
 
 
-def _trust_file() -> Path:
-    from platformdirs import user_data_path
-
-    return user_data_path("deep") / "trusted.json"
-
-
-def _digest(path: Path) -> str:
-    import hashlib  # 3 ms, only if there is a project file
-
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _trusted() -> dict[str, str]:
-    try:
-        return json.loads(_trust_file().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-
-
-def is_trusted(path: Path) -> bool:
-    """Whether the user trusts this file with exactly this content."""
-    return _trusted().get(str(path.resolve())) == _digest(path)
-
-
-def trust(path: Path) -> None:
-    """Record the file's content as trusted; a change of the file ends the trust."""
-    file = _trust_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    known = {**_trusted(), str(path.resolve()): _digest(path)}
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps(known, indent=1, sort_keys=True), encoding="utf-8")
-    temporary.replace(file)
+def _layer(file: ConfigFile, *, trusted: bool = True) -> ConfigLayer:
+    return ConfigLayer(str(file.path), file.tables(), trusted=trusted, path=file.path.resolve())

@@ -14,7 +14,8 @@ from pydantic_ai.models.test import TestModel
 
 from deep_core import ConfigError, Kernel, PluginOptions, PluginWarning
 from deep_core.agent.config import agent_values
-from deep_core.plugins.config import find_project_file, load_config, trust, user_file
+from deep_core.plugins.config import load_config
+from deep_core.plugins.config_file import ConfigFile, project_files, user_file
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, plugin, run, scripted
 from tests.stubs import Call
 
@@ -194,7 +195,7 @@ def test_a_pyproject_of_others_is_not_ours(project: Project, monkeypatch: pytest
     inner.mkdir()
     (inner / "pyproject.toml").write_text(other)
     monkeypatch.chdir(inner)
-    assert (find_project_file() or Path()).samefile(path)
+    assert next(project_files()).path.samefile(path)
 
 
 def test_a_pyproject_whose_table_is_none_is_one_clear_error(project: Project) -> None:
@@ -210,9 +211,9 @@ def test_the_projects_file_is_looked_for_up_to_the_repository(
     inner.mkdir(parents=True)
     (project.folder.parent / "deep.toml").write_text("[plugins.weather.options]\ndays = 99")
     monkeypatch.chdir(inner)
-    assert find_project_file() is None
+    assert list(project_files()) == []
     path = project.file("[plugins.weather.options]\ndays = 5")
-    assert (find_project_file() or Path()).samefile(path)
+    assert next(project_files()).path.samefile(path)
 
 
 def test_a_file_named_by_code_must_be_there(project: Project) -> None:
@@ -254,7 +255,7 @@ def test_a_file_named_by_code_must_be_there(project: Project) -> None:
 )
 def test_a_mistake_is_one_clear_error_with_its_path(project: Project, text: str, says: list[str]) -> None:
     path = project.file(text)
-    trust(path)
+    ConfigFile.read(path).trust()
     for given in ({"config": path}, {}):
         with pytest.raises(ConfigError) as caught:
             project.kernel(**given).create_agent(scripted())

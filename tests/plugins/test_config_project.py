@@ -15,7 +15,7 @@ from pydantic import Field
 
 from deep_core import ConfigError, PluginOptions, PluginWarning, create_default_deps
 from deep_core.agent.config import agent_values, restricted_layers
-from deep_core.plugins.config import trust, user_file
+from deep_core.plugins.config_file import ConfigFile, user_file
 from tests.environments import REPOSITORY, Distribution
 from tests.plugins.test_config import WEATHER, Project, options, project
 from tests.plugins_by_hand import Tools, outcomes, plugin, run, scripted
@@ -233,7 +233,7 @@ def test_an_option_without_a_mark_is_ignored_in_every_form(project: Project, tex
 
 def test_a_projects_file_is_trusted_by_its_content_until_it_changes(project: Project) -> None:
     path = project.file("[agent]\ninterrupt_on = false")
-    trust(path)
+    ConfigFile.read(path).trust()
     assert project.asking(project.kernel()) == set()
     path.write_text(path.read_text() + "\n# and more")
     with pytest.warns(PluginWarning, match="deep config trust"):
@@ -244,7 +244,7 @@ def test_a_projects_file_is_trusted_by_its_content_until_it_changes(project: Pro
 
 
 def test_trust_is_for_one_file_and_not_for_its_copy(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    trust(project.file("[agent]\ninterrupt_on = false"))
+    ConfigFile.read(project.file("[agent]\ninterrupt_on = false")).trust()
     copy = project.folder / "copy"
     (copy / ".git").mkdir(parents=True)
     (copy / "deep.toml").write_text((project.folder / "deep.toml").read_text())
@@ -296,7 +296,7 @@ def test_the_model_cannot_write_what_would_be_believed_at_the_next_start(
     config = project.file("[agent]\ninterrupt_on = false")
     if place != "the user's file":
         if there:
-            trust(config)
+            ConfigFile.read(config).trust()
         target = user_data_path("deep") / "trusted.json"
     else:
         if there:
@@ -313,3 +313,18 @@ def test_the_model_cannot_write_what_would_be_believed_at_the_next_start(
     result = run(agent, deps=create_default_deps(deep_backends.local_backend(Path.home()), kernel=kernel))
     assert outcomes(result) == [("write_file", "failed")]
     assert (target.read_text(encoding="utf-8") if target.exists() else None) == before
+
+
+@pytest.mark.parametrize("name", ["deep.toml", ".git", "pyproject.toml"])
+def test_the_model_cannot_write_what_would_hide_the_projects_file(
+    project: Project, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    project.file("[agent]\ninterrupt_on = 'name:edit_file'")
+    inner = project.folder / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    kernel = project.kernel(deep_filesystem, deep_backends)
+    agent = kernel.create_agent(scripted(Call("write_file", {"path": name, "content": "[tool.deep]"})))
+    result = run(agent, deps=create_default_deps(deep_backends.local_backend(inner), kernel=kernel))
+    assert outcomes(result) == [("write_file", "failed")]
+    assert not (inner / name).exists()

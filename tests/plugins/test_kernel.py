@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deep_core import Kernel
-from deep_core.plugin_api import trust, user_file
+from deep_core.plugin_api import ConfigFile, user_file
 from tests.plugins_by_hand import Site, run, scripted, site
 
 __all__ = ["site"]
@@ -45,7 +45,7 @@ def said(site: Site, monkeypatch: pytest.MonkeyPatch) -> Any:
             user_file().write_text(text)
         else:
             Path("deep.toml").write_text(text)
-            trust(Path("deep.toml"))
+            ConfigFile.read(Path("deep.toml")).trust()
 
     return say
 

@@ -174,19 +174,18 @@ def trust(file: Path | None) -> None:
     Read it first: a trusted file may choose the model and its address, disable plugins and turn off approvals. When
     its content changes, it is no longer trusted.
     """
-    from deep_core.plugin_api import Config, ConfigLayer, find_project_file, ignored_keys, read_file, restrict
-    from deep_core.plugin_api import trust as record
+    from deep_core.plugin_api import Config, ConfigFile, ConfigLayer, ignored_keys, project_files, restrict
 
-    path = file or find_project_file()
-    if path is None:
+    found = ConfigFile.read(file) if file else next(project_files(), None)
+    if found is None:
         raise Failure(
             "there is no deep.toml and no pyproject.toml with [tool.deep] here or above: deep config init", USAGE
         )
-    layer, dropped = restrict(ConfigLayer(str(path), read_file(path), trusted=False, path=path.resolve()))
+    layer, dropped = restrict(ConfigLayer(str(found.path), found.tables(), trusted=False))
     dropped += [key.partition(": ")[2] for key in ignored_keys(Config((layer,)))]
     try:
-        record(path)
+        found.trust()
     except OSError as error:
         raise Failure(f"the trust could not be recorded: {error}", FAILED) from error
     effect = f"these count now: {', '.join(dropped)}" if dropped else "it has no keys that need trust"
-    click.echo(f"Trusted {path.resolve()} until it changes; {plain(effect)}")
+    click.echo(f"Trusted {found.path.resolve()} until it changes; {plain(effect)}")
