@@ -21,7 +21,7 @@ from tests.local_wheels import write_wheel
 SUN = plugin("sun")
 MOON = plugin("moon")
 OFF = {"DEEP_PLUGINS_DISABLE": "moon,sun"}
-"""Tests that do not load the installed plugins, because they are not about that."""
+"""Disables both plugins, so that an installation does not load them."""
 COMMAND = "import click\n\n@click.command()\ndef command():\n    click.echo('sunny')\n"
 
 

@@ -180,7 +180,7 @@ class Approver:
 
         Args:
             requests: the output of the run.
-            asked: `questions(requests, …)`.
+            waiting: `questions(requests, …)`.
         """
         from pydantic_ai import ToolDenied
 

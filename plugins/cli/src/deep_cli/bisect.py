@@ -40,7 +40,7 @@ class Run:
         enabled: the plugins it ran with, besides those that are always kept.
         ok: whether it succeeded.
         ended: `exit code 1`, `SIGSEGV` or `time limit`.
-        said: the last line on stderr.
+        last_line: the last line on stderr.
     """
 
     enabled: tuple[str, ...]

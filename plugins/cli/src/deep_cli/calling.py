@@ -42,8 +42,8 @@ class CallReport(Report):
     """The result of one call.
 
     Attributes:
-        status: `done`; `failed` (the model got an error, or the run ended with one); `refused` (policy or a person
-            by a user, or unanswered).
+        status: `done`; `failed` (the model got an error, or the run ended with one); `refused` (by policy or by the
+            user, or unanswered).
         tool: the tool.
         plugin: the tool's plugin; `app` for a tool of no plugin.
         args: the arguments of the call.

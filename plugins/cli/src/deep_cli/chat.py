@@ -58,7 +58,7 @@ class Chat:
     Args:
         kernel: the kernel, with `progress` among its plugins.
         progress: receives the events of runs.
-        made: the agent.
+        setup: the agent, with its model and backend.
         stored: the conversation to continue, or a new one.
         store: where it is stored.
         screen: shows it.
@@ -200,7 +200,7 @@ class Chat:
             raise Left
         return answer
 
-    # -- how a turn ends otherwise -------------------------------------------------------------------------------------
+    # -- other ends of a turn -----------------------------------------------------------------------------------------
 
     def _end_stopped(self, stop: RunCancelled | KeyboardInterrupt, before: list[ModelMessage]) -> End:
         has_answer = self._keep(stop.all_messages() if isinstance(stop, RunCancelled) else self._so_far(), before)

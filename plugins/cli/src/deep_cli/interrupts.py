@@ -51,7 +51,7 @@ class Interrupts:
 
     Attributes:
         running: whether a run is in progress.
-        typed: how often the user typed Ctrl-C.
+        count: how often the user typed Ctrl-C.
     """
 
     def __init__(self) -> None:

@@ -57,10 +57,10 @@ def as_table(records: Sequence[PluginRecord], *, colors: bool) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _row(row: tuple[str, ...], widths: list[int], colour: int = 0) -> str:
+def _row(row: tuple[str, ...], widths: list[int], color: int = 0) -> str:
     cells = [plain(cell).ljust(width) for cell, width in zip(row[:4], widths, strict=True)]
-    if colour:
-        cells[3] = cells[3].replace(row[3], f"\x1b[{colour}m{row[3]}\x1b[0m", 1)
+    if color:
+        cells[3] = cells[3].replace(row[3], f"\x1b[{color}m{row[3]}\x1b[0m", 1)
     # A reason may have several lines (all plugins of a clash); indent the others below the first.
     indent = "\n" + " " * (sum(widths) + 2 * len(widths))
     return "  ".join([*cells, plain(row[4]).replace("\n", indent)])

@@ -42,7 +42,7 @@ def plugin_problem(name: str, used: Iterable[str] = ()) -> str:
 
     Args:
         name: the name typed.
-        taken: further names that it must not have: commands of `deep`, if it has a command.
+        used: more names that it must not have: commands of `deep`, if it has a command.
     """
     from deep_core.plugin_api import NAME, RESERVED_NAMES
 

@@ -22,8 +22,8 @@ EXIT_CODES: Mapping[Status, int] = {"done": 0, "failed": 1, "refused": 3}
 class Step:
     """One tool call that ran.
 
-    tool: the name the model uses.
-        tool: the tool, by the name the model calls it.
+    Attributes:
+        tool: the name that the model uses.
         plugin: the tool's plugin; `app` for a tool of no plugin.
         args: the validated arguments.
         outcome: `success`, `failed` (the model got an error) or `retried` (the model was asked to retry).

@@ -32,7 +32,7 @@ def holdings(subject: Subject, contributions: Mapping[str, object]) -> dict[str,
 
     Args:
         subject: the plugin; its modules are searched.
-        contributed: the results of its hooks, by a name for reports.
+        contributions: the results of its hooks, by a name for reports.
     """
     roots: dict[str, object] = {
         name: module

@@ -23,7 +23,7 @@ class PausedChild:
         state: the slots of its session, as `SessionState.dump` wrote them.
         owner: the id of the conversation whose `task` call waits.
         call_id: the id of that call.
-        asked_in: the id of the run whose model made that call.
+        calling_run: the id of the run whose model made that call.
     """
 
     subagent_type: str
