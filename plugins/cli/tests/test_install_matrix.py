@@ -489,7 +489,7 @@ def test_a_managed_python_says_how_to_make_an_environment(tmp_path: Path, shop: 
         sys.base_prefix = sys.prefix
         real = sysconfig.get_path
         sysconfig.get_path = lambda name, *a, **k: {str(marker.parent)!r} if name == "stdlib" else real(name, *a, **k)
-        from deep_cli.installing import install, uninstall
+        from deep_cli.install import install, uninstall
         from deep_cli.failure import Failure
         said = []
         for refused in (lambda: install(["acme-weather"]), lambda: uninstall("deep-cli")):

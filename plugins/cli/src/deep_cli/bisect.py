@@ -20,7 +20,7 @@ from deep_core.plugin_api import Candidate, FoundPlugins, canonical
 
 from .built_in import BUILT_IN
 from .failure import USAGE, Failure
-from .probing import end
+from .probe_runner import end
 from .screen import one_line, redact
 from .waiting import exit_code
 

@@ -20,7 +20,7 @@ from .failure import Failure
 from .flags import BACKEND
 from .installer import install_command, rewrite_pip
 from .probe import SLOW_MS
-from .probing import Outcome, Probe, run_probes
+from .probe_runner import Outcome, Probe, run_probes
 from .screen import redact
 from .target import Target, detect, write_problem
 

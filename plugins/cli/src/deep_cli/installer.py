@@ -17,9 +17,9 @@ import click
 
 from deep_core.plugin_api import canonical, scan
 
+from .distributions import version_of
 from .failure import Failure
 from .install_spec import InstallSpec
-from .installed import version_of
 from .receipts import Receipt, injected_names, pipx_backend, read_receipt
 from .screen import one_line, plain, redact
 from .target import Target, detect

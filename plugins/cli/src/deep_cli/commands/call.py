@@ -56,7 +56,7 @@ def call(
     """
     if pairs and whole is not None:
         raise click.UsageError("KEY=VALUE and --json exclude each other: --json has all arguments.")
-    from deep_cli.calling import call_tool
+    from deep_cli.call_tool import call_tool
     from deep_cli.plugin_files import load_plugin_files
     from deep_cli.terminal import CallScreen
 

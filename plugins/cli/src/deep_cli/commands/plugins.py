@@ -15,7 +15,7 @@ from deep_cli.flags import json_option, verbose_option
 from deep_cli.screen import plain
 
 if TYPE_CHECKING:
-    from deep_cli.installing import ResultLine
+    from deep_cli.install import ResultLine
 
 __all__ = ["plugins"]
 
@@ -59,7 +59,7 @@ def install(ctx: click.Context, names: tuple[str, ...], editables: tuple[str, ..
     for `deep plugins restore`. Each plugin is then loaded once, in its own process. Exit code 0: all of them are
     active.
     """
-    from deep_cli.installing import install as install_them
+    from deep_cli.install import install as install_them
 
     if not names and not editables:
         raise Failure("nothing to install: deep plugins install NAME, PATH or URL", USAGE)
@@ -76,8 +76,8 @@ def uninstall(ctx: click.Context, name: str, yes: bool) -> None:
 
     PLUGIN is a plugin's or a distribution's name.
     """
-    from deep_cli.installing import distribution_of, forget_missing
-    from deep_cli.installing import uninstall as uninstall_it
+    from deep_cli.install import distribution_of, forget_missing
+    from deep_cli.install import uninstall as uninstall_it
     from deep_core.plugin_api import scan
 
     # Do not load the configuration: an error in it, maybe by this plugin, must not prevent this.
@@ -112,7 +112,7 @@ def restore(ctx: click.Context, source: Path | None) -> None:
 
     Use it after a new Python, or a tool's upgrade. A failure does not stop the others. Exit code 1 if any failed.
     """
-    from deep_cli.installing import restore as restore_them
+    from deep_cli.install import restore as restore_them
 
     ctx.exit(_tell(restore_them(source)))
 
@@ -145,7 +145,7 @@ def bisect(
     COMMAND fails if its exit code is not 0. At most 5 runs for up to 30 plugins. Exit code 0: found; 1: not found,
     since the command fails without plugins too, or succeeds with all of them.
     """
-    from deep_cli.bisecting import bisect as find
+    from deep_cli.bisect_command import bisect as find
 
     ctx.exit(find(command, keep=keep, seconds=timeout, thorough=thorough, as_json=as_json))
 

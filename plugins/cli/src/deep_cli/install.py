@@ -14,9 +14,9 @@ from deep_core import ConfigError
 from deep_core.plugin_api import Candidate, canonical, scan
 
 from .advice import rewrite_advice
+from .distributions import Dist, distributions, names_of, plugins_of
 from .failure import USAGE, Failure
 from .install_spec import InstallSpec, parse
-from .installed import Dist, distributions, names_of, plugins_of
 from .installer import (
     DEEP_CLI,
     conflict,
@@ -206,7 +206,7 @@ def _statuses(plugins: Sequence[Candidate]) -> Iterator[ResultLine]:
     """Report each plugin's status; load those that may load, in a child process."""
     from deep_core.plugin_api import find_plugins
 
-    from .probing import Probe, run_probes
+    from .probe_runner import Probe, run_probes
 
     if not plugins:
         return
