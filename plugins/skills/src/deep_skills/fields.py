@@ -232,7 +232,7 @@ def parse_leniently(text: str, first_line: int) -> tuple[Fields, int]:
             raise error from None
 
 
-# Possessive, and the blanks at the end are cut off later: nothing in a line is looked at twice.
+# Possessive, and trailing blanks are removed later, so that no part of a line is matched twice.
 _PLAIN = re.compile(r"^([A-Za-z][\w-]*+):[ \t]++([^\s\"'\[\]{}|>&*!#%@`?-].*+)$", re.M)
 
 

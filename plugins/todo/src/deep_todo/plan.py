@@ -61,7 +61,7 @@ def _as_list(value: object) -> list[Any]:
         # Some models send nested values as JSON text.
         try:
             value = json.loads(value)
-        except (ValueError, RecursionError):  # the latter for thousands of brackets
+        except (ValueError, RecursionError):  # RecursionError: thousands of brackets
             raise BadTodos("todos is a text that is not JSON: give a list of objects") from None
     if not isinstance(value, list):
         raise BadTodos(f"todos is {_kind(value)}: give a list of objects with content and status")
