@@ -13,6 +13,9 @@ install = { $(or $(UV),$(BIN)/uv) pip install --quiet --compile-bytecode --pytho
 	$(PIP) $(1); }
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Every process of the tests writes byte code for the next one.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all test-wheels lint format docs bench bench-peers clean
 
 demo: $(VENV)/.run
