@@ -29,8 +29,20 @@ def _ripgrep() -> bool:
     return shutil.which("rg") is not None
 
 
-FOUND: dict[str, Callable[[], bool]] = {"Chromium": _chromium, "Docker": _docker, "ripgrep": _ripgrep}
+def _bubblewrap() -> bool:
+    command = shutil.which("bwrap")
+    everything = [command or "", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+    return command is not None and subprocess.run(everything, capture_output=True, check=False).returncode == 0
+
+
+FOUND: dict[str, Callable[[], bool]] = {
+    "bubblewrap": _bubblewrap,
+    "Chromium": _chromium,
+    "Docker": _docker,
+    "ripgrep": _ripgrep,
+}
 INSTALL = {
+    "bubblewrap": "apt-get install bubblewrap, on a system that lets it make namespaces",
     "Chromium": "apt-get install chromium chromium-driver",
     "Docker": "start a Docker engine, and pip install 'deep-backends[docker]'",
     "ripgrep": "apt-get install ripgrep",

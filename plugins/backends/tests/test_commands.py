@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import secrets
+import subprocess
 import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
-from deep_backends import local_backend
+from deep_backends import LocalBackend, local_backend, sandbox_backend
 from pydantic_ai.workspaces import WorkspaceOutputLimitError, WorkspaceTimeoutError
 
 if TYPE_CHECKING:
@@ -85,6 +89,84 @@ async def test_one_string_is_not_a_list_of_names(world: World) -> None:
 async def test_a_command_starts_in_the_root_and_is_not_confined_to_it(world: World) -> None:
     assert (await world.backend.run(["pwd"])).stdout == f"{world.root}\n"
     assert (await world.backend.run(["cat", "../outside/secret.txt"])).stdout == "secret"
+
+
+@pytest.fixture(params=["local", pytest.param("sandbox", marks=pytest.mark.needs("bubblewrap"))])
+def backend(world: World, request: pytest.FixtureRequest) -> LocalBackend:
+    return world.backend if request.param == "local" else sandbox_backend(world.root)
+
+
+LEFT = [
+    "sleep 3600 &",
+    "nohup sleep 3600 >/dev/null 2>&1 &",
+    "setsid sleep 3600 &",
+    "(setsid sh -c 'setsid sleep 3600 &' &)",
+]
+MARK = "DEEP_TEST_LEFT"
+
+
+def left(mark: str) -> list[str]:
+    """The processes with this value in their environment, which whatever a command starts inherits."""
+    found: list[str] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(folder.name)
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the process group is killed")
+@pytest.mark.parametrize("way", ["end", "failure", "timeout", "cancel", "too much output"])
+@pytest.mark.parametrize("command", LEFT)
+async def test_nothing_that_a_command_started_is_left(backend: LocalBackend, command: str, way: str) -> None:
+    mark = secrets.token_hex(8)
+    ending = {"end": "", "failure": "exit 3", "too much output": "yes"}.get(way, "sleep 3600")
+    run = partial(backend.run, f"{command}\ntouch started; {ending}", shell=True, env={MARK: mark})
+    if way in ("end", "failure"):
+        assert (await run()).exit_code == (3 if way == "failure" else 0)
+        assert left(mark) == []  # at once
+        return
+    if way == "cancel":
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            with anyio.fail_after(60):
+                while not await backend.exists(f"{await backend.working_dir()}/started"):
+                    await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+    else:
+        with pytest.raises(WorkspaceOutputLimitError if way == "too much output" else WorkspaceTimeoutError):
+            await run(timeout=None if way == "too much output" else 2)
+    with anyio.fail_after(60):
+        while left(mark):
+            await anyio.sleep(0.01)
+
+
+async def test_a_program_that_is_missing_or_not_executable_is_told_as_a_shell_does(backend: LocalBackend) -> None:
+    assert (await backend.run(["no-such-program"])).exit_code == 127
+    assert (await backend.run(["./inside.txt"])).exit_code == 126
+    assert (await backend.run("kill -9 $$", shell=True)).exit_code == 137
+    assert (await backend.run("yes | head -n 1; exit 7", shell=True)).exit_code == 7
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux")
+@pytest.mark.parametrize("hide", [True, False])
+def test_the_first_command_hides_the_environment_of_this_process(world: World, hide: bool) -> None:
+    script = f"""
+import asyncio, ctypes
+from deep_backends import local_backend
+asyncio.run(local_backend({str(world.root)!r}, hide_environment={hide}).run(["true"]))
+print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+"""
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert shown == f"{0 if hide else 1}\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux")
+async def test_the_parent_of_a_command_has_no_key_either(backend: LocalBackend) -> None:
+    seen = (await backend.run("cat /proc/$PPID/environ | tr '\\0' '\\n'", shell=True)).stdout
+    assert "secret" not in seen
 
 
 @pytest.mark.parametrize("way", ["timeout", "cancel"])

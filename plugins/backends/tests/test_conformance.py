@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from deep_backends import CompositeBackend, composite_backend, local_backend, memory_backend
+from deep_backends import CompositeBackend, composite_backend, local_backend, memory_backend, sandbox_backend
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 
-from tests.rules import for_a_backend
+from tests.rules import for_a_backend, without
 
 
 @pytest.fixture
@@ -23,6 +23,11 @@ async def destroy(backend: WorkspaceBackend) -> None:
     shutil.rmtree(await backend.working_dir())
 
 
+# docs/decisions/0016-commands-and-their-sandbox.md: what a command leaves behind ends with it.
+DETACHED = "test_a_backend_attached_by_ref_reaches_a_detached_process"
+
+
+@without(DETACHED)
 @for_a_backend(commands=True)
 class TestLocal(WorkspaceBackendSuite):
     @pytest.fixture
@@ -42,6 +47,29 @@ class TestLocal(WorkspaceBackendSuite):
         def make() -> WorkspaceBackend:
             (tmp_path / "doomed").mkdir()
             return local_backend(tmp_path / "doomed")
+
+        return make
+
+
+# Two commands of a sandbox share neither processes nor mounts; test_commands.py has rules of its own for both.
+@without(
+    DETACHED, "test_cancellation_stops_foreground_work", "test_destroying_environment_during_command_raises_unavailable"
+)
+@pytest.mark.needs("bubblewrap")
+class TestSandbox(TestLocal):
+    @pytest.fixture
+    def backend(self, tmp_path: Path) -> WorkspaceBackend:
+        return sandbox_backend(tmp_path)
+
+    @pytest.fixture
+    def attach_backend(self) -> Callable[[WorkspaceRef], WorkspaceBackend]:
+        return lambda ref: sandbox_backend(ref.id)
+
+    @pytest.fixture
+    def destructive_backend(self, tmp_path: Path) -> Callable[[], WorkspaceBackend]:
+        def make() -> WorkspaceBackend:
+            (tmp_path / "doomed").mkdir()
+            return sandbox_backend(tmp_path / "doomed")
 
         return make
 

@@ -50,8 +50,8 @@ def test_every_public_name_is_there_and_sorted() -> None:
         _ = deep_backends.nothing
 
 
-def test_the_hooks_offer_four_backends_and_the_options() -> None:
-    assert sorted(deep_backends.deep_backends(context())) == ["composite", "docker", "local", "memory"]
+def test_the_hooks_offer_five_backends_and_the_options() -> None:
+    assert sorted(deep_backends.deep_backends(context())) == ["composite", "docker", "local", "memory", "sandbox"]
     assert deep_backends.deep_options() is BackendsOptions
 
 

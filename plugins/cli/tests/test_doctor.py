@@ -45,7 +45,17 @@ def started(deep: Any) -> Any:
 def test_all_is_well_with_a_model_and_its_key(deep: Any) -> None:
     code, found = checks(deep, env={"DEEP_MODEL": "openai-chat:x", "OPENAI_API_KEY": "k"})
     assert code == 0, found
-    assert {"python", "deep-core", "pydantic-ai-slim", "config", "ripgrep", "agent", "backend", "model"} < set(found)
+    assert {
+        "python",
+        "deep-core",
+        "pydantic-ai-slim",
+        "config",
+        "ripgrep",
+        "bubblewrap",
+        "agent",
+        "backend",
+        "model",
+    } < set(found)
     assert found["plugin:filesystem"]["plugin"] == "filesystem"
     assert str(deep.work) in found["backend"]["message"]
 

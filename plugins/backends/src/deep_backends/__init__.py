@@ -1,4 +1,4 @@
-"""Backends for deep agents: memory, local (confined), composite and docker.
+"""Backends for deep agents: memory, local (files confined), sandbox (commands too), composite and docker.
 
 Public names are loaded on first use: discovery imports neither pydantic nor Pydantic AI.
 """
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from .composite import CompositeBackend
     from .docker import DockerBackend
     from .errors import ConfinementError, FileTooLargeError, ProtectedPathError, UnsupportedOperationError
-    from .factories import composite_backend, docker_backend, local_backend, memory_backend
+    from .factories import composite_backend, docker_backend, local_backend, memory_backend, sandbox_backend
     from .local import LocalBackend
     from .memory import MemoryBackend
     from .options import BackendsOptions
     from .runtimes import BUILTIN_RUNTIMES, RuntimeConfig, get_runtime
+    from .sandbox import SandboxBackend
     from .sessions import (
         SessionFactory,
         SessionInUseError,
@@ -44,6 +45,7 @@ __all__ = [
     "MemoryBackend",
     "ProtectedPathError",
     "RuntimeConfig",
+    "SandboxBackend",
     "SessionFactory",
     "SessionInUseError",
     "SessionLimitError",
@@ -57,6 +59,7 @@ __all__ = [
     "get_runtime",
     "local_backend",
     "memory_backend",
+    "sandbox_backend",
     "session_directory_name",
 ]
 
@@ -66,11 +69,12 @@ __getattr__, __dir__ = lazy_exports(
         "composite": ["CompositeBackend"],
         "docker": ["DockerBackend"],
         "errors": ["ConfinementError", "FileTooLargeError", "ProtectedPathError", "UnsupportedOperationError"],
-        "factories": ["composite_backend", "docker_backend", "local_backend", "memory_backend"],
+        "factories": ["composite_backend", "docker_backend", "local_backend", "memory_backend", "sandbox_backend"],
         "local": ["LocalBackend"],
         "memory": ["MemoryBackend"],
         "options": ["BackendsOptions"],
         "runtimes": ["BUILTIN_RUNTIMES", "RuntimeConfig", "get_runtime"],
+        "sandbox": ["SandboxBackend"],
         "sessions": [
             "SessionFactory",
             "SessionInUseError",
@@ -96,11 +100,12 @@ def deep_options() -> type[BackendsOptions]:
 @hookimpl
 def deep_backends(context: AgentContext) -> Mapping[str, BackendFactory]:
     """Add the backends that can be chosen by name."""
-    from .factories import composite_by_name, docker_by_name, local_by_name, memory_by_name
+    from .factories import composite_by_name, docker_by_name, local_by_name, memory_by_name, sandbox_by_name
 
     return {
         "memory": memory_by_name,
         "local": local_by_name,
+        "sandbox": sandbox_by_name,
         "composite": composite_by_name,
         "docker": docker_by_name,
     }

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .memory import MemoryBackend
     from .options import BackendName, BackendsOptions
     from .runtimes import RuntimeConfig
+    from .sandbox import SandboxBackend
 
 __all__ = [
     "composite_backend",
@@ -30,6 +31,8 @@ __all__ = [
     "local_by_name",
     "memory_backend",
     "memory_by_name",
+    "sandbox_backend",
+    "sandbox_by_name",
 ]
 
 DEFAULT_IMAGE = "python:3.12-slim"
@@ -41,6 +44,7 @@ def local_backend(
     *,
     env: PassedEnv = (),
     protected: Iterable[str | os.PathLike[str]] = (),
+    hide_environment: bool = True,
     max_read_bytes: int = MAX_READ_BYTES,
     max_output_bytes: int = MAX_OUTPUT_BYTES,
 ) -> LocalBackend:
@@ -51,7 +55,44 @@ def local_backend(
     from .local import LocalBackend
 
     return LocalBackend(
-        root, env=env, protected=protected, max_read_bytes=max_read_bytes, max_output_bytes=max_output_bytes
+        root,
+        env=env,
+        protected=protected,
+        hide_environment=hide_environment,
+        max_read_bytes=max_read_bytes,
+        max_output_bytes=max_output_bytes,
+    )
+
+
+def sandbox_backend(
+    root: str | os.PathLike[str],
+    *,
+    network: bool = False,
+    readable: Iterable[str | os.PathLike[str]] = (),
+    env: PassedEnv = (),
+    protected: Iterable[str | os.PathLike[str]] = (),
+    hide_environment: bool = True,
+    max_read_bytes: int = MAX_READ_BYTES,
+    max_output_bytes: int = MAX_OUTPUT_BYTES,
+) -> SandboxBackend:
+    """A directory of this machine: files and commands confined to it, by bubblewrap. Linux only.
+
+    See `SandboxBackend` for the arguments and for what it confines.
+
+    Raises:
+        WorkspaceUnavailableError: bubblewrap is not installed.
+    """
+    from .sandbox import SandboxBackend
+
+    return SandboxBackend(
+        root,
+        network=network,
+        readable=readable,
+        env=env,
+        protected=protected,
+        hide_environment=hide_environment,
+        max_read_bytes=max_read_bytes,
+        max_output_bytes=max_output_bytes,
     )
 
 
@@ -151,6 +192,22 @@ def local_by_name(context: AgentContext) -> WorkspaceBackend:
         options.root or os.getcwd(),
         env=options.env,
         protected=[*context.config_files, *options.protected],
+        hide_environment=options.hide_environment,
+        max_read_bytes=options.max_read_bytes,
+        max_output_bytes=options.max_output_bytes,
+    )
+
+
+def sandbox_by_name(context: AgentContext) -> WorkspaceBackend:
+    """Create the backend `sandbox`: the configured root, or the present directory; protect config files in use."""
+    options = _options(context)
+    return sandbox_backend(
+        options.root or os.getcwd(),
+        network=options.sandbox_network,
+        readable=options.sandbox_readable,
+        env=options.env,
+        protected=[*context.config_files, *options.protected],
+        hide_environment=options.hide_environment,
         max_read_bytes=options.max_read_bytes,
         max_output_bytes=options.max_output_bytes,
     )
@@ -170,7 +227,12 @@ def docker_by_name(context: AgentContext) -> WorkspaceBackend:
 
 def composite_by_name(context: AgentContext) -> WorkspaceBackend:
     """Create the backend `composite`: the configured default and routes, each a new backend."""
-    makers = {"memory": memory_by_name, "local": local_by_name, "docker": docker_by_name}
+    makers = {
+        "memory": memory_by_name,
+        "local": local_by_name,
+        "sandbox": sandbox_by_name,
+        "docker": docker_by_name,
+    }
 
     def made(name: BackendName) -> WorkspaceBackend:
         return makers[name](context)

@@ -7,6 +7,7 @@ import os
 import posixpath
 import shutil
 import stat
+import sys
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -31,6 +32,7 @@ from .arguments import check_expected, check_range
 from .environment import PassedEnv, check_env, command_environment
 from .errors import ConfinementError, FileTooLargeError
 from .exclusive import Exclusive, file_key
+from .hiding import hide_environment
 from .limits import MAX_OUTPUT_BYTES, MAX_READ_BYTES
 from .offload import DIRECT_BYTES, DIRECT_ENTRIES, in_thread
 from .protect import ProtectedPaths
@@ -41,6 +43,7 @@ __all__ = ["LocalBackend"]
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SUPERVISE = os.path.join(os.path.dirname(__file__), "supervise.py")
 _PREVIEW_CHARACTERS = 64 * 1024
 
 
@@ -74,6 +77,8 @@ class LocalBackend(
         root: The directory; `~` is expanded, and a relative path starts at the present current directory.
         env: Names of host variables that commands also see, or a mapping of names to values.
         protected: Files and directories that are never written, such as configuration in use.
+        hide_environment: Whether the first command makes this process's environment and memory unreadable for
+            commands, on Linux and unless they run as the superuser. No debugger can attach to it then.
         max_read_bytes: Maximum bytes of a file for `read_bytes`; larger ones are read by range.
         max_output_bytes: Maximum bytes of output of a command, at most 10 MiB.
 
@@ -88,6 +93,7 @@ class LocalBackend(
         *,
         env: PassedEnv = (),
         protected: Iterable[str | os.PathLike[str]] = (),
+        hide_environment: bool = True,
         max_read_bytes: int = MAX_READ_BYTES,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
     ) -> None:
@@ -111,6 +117,7 @@ class LocalBackend(
         self._ref = WorkspaceRef(provider="deep-local", id=text)
         self._env = check_env(env)
         self._protected = _absolute(protected)
+        self._hide_environment = hide_environment
         self._max_read_bytes = max_read_bytes
         self._max_output_bytes = max_output_bytes
         self._commands = LocalWorkspaceBackend(self._given)
@@ -404,6 +411,11 @@ class LocalBackend(
 
     # Commands
 
+    def _start(self, argv: Sequence[str], environment: dict[str, str]) -> list[str]:
+        """Return the program that runs `argv` and its arguments."""
+        # -I: neither the environment nor the working directory affects the supervisor's imports.
+        return [sys.executable, "-I", "-S", _SUPERVISE, *argv] if sys.executable else [*argv]
+
     async def run(
         self,
         command: WorkspaceCommand,
@@ -414,7 +426,8 @@ class LocalBackend(
     ) -> CommandResult:
         """Run a command in the root, like `pydantic_ai.workspaces.SupportsCommands.run`.
 
-        A command is not confined to the root. It sees the scrubbed environment plus `env`.
+        A command is not confined to the root. It sees the scrubbed environment plus `env`. When it ends, the processes
+        that it started and left are killed; on Linux also those in sessions of their own.
 
         Raises:
             WorkspaceTimeoutError: It took longer than `timeout` seconds and its process group was killed.
@@ -422,6 +435,11 @@ class LocalBackend(
             WorkspaceUnavailableError: The root is gone.
         """
         environment = {**command_environment(self._env), **(env or {})}
+        if command and shell == isinstance(command, str):  # else the wrong form, which it refuses
+            argv = ["/bin/sh", "-c", command] if isinstance(command, str) else [*command]
+            command, shell = self._start(argv, environment), False
+        if self._hide_environment:
+            hide_environment()
         result = await self._commands.run(command, shell=shell, env=environment, timeout=timeout)
         if sum(_encoded_size(output) for output in (result.stdout, result.stderr)) > self._max_output_bytes:
             raise WorkspaceOutputLimitError(

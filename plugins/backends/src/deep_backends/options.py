@@ -12,29 +12,38 @@ from .limits import MAX_OUTPUT_BYTES, MAX_READ_BYTES
 
 __all__ = ["BackendName", "BackendsOptions"]
 
-BackendName = Literal["memory", "local", "docker"]
+BackendName = Literal["memory", "local", "sandbox", "docker"]
 
 # A project's file, which the model may have written, cannot raise the user's limits.
 _LOWER: dict[str, JsonValue] = {"project": "lower"}
 
 
 class BackendsOptions(PluginOptions):
-    """Options of the backends chosen by name: `memory`, `local`, `composite` and `docker`."""
+    """Options of the backends chosen by name: `memory`, `local`, `sandbox`, `composite` and `docker`."""
 
     root: Path | None = None
-    """The directory of `local`; by default the current one when the session's backend is created."""
+    """The directory of `local` and `sandbox`; by default the current one when the session's backend is created."""
 
     env: Annotated[tuple[str, ...], Field(json_schema_extra={"project": "subset"})] = ()
-    """Names of host variables that commands see, in `local` (besides the harmless ones) and in `docker`."""
+    """Names of host variables that commands see, besides the harmless ones (in `docker`: only these)."""
 
     protected: Annotated[tuple[Path, ...], Field(json_schema_extra={"project": "superset"})] = ()
-    """Further files and directories that `local` never writes; reading them is fine."""
+    """Further files and directories that `local` and `sandbox` never write; reading them is fine."""
 
     max_read_bytes: Annotated[int, Field(ge=1, json_schema_extra=_LOWER)] = MAX_READ_BYTES
     """Maximum bytes of a file that `local` reads at once; larger ones are read by range."""
 
     max_output_bytes: Annotated[int, Field(ge=1, le=MAX_OUTPUT_BYTES, json_schema_extra=_LOWER)] = MAX_OUTPUT_BYTES
     """Maximum bytes of output of one command in `local`."""
+
+    hide_environment: bool = True
+    """Whether commands of `local` and `sandbox` cannot read the environment and memory of this process (Linux)."""
+
+    sandbox_network: bool = False
+    """Whether commands of `sandbox` reach the network."""
+
+    sandbox_readable: tuple[Path, ...] = ()
+    """Files and folders below your home directory that commands of `sandbox` may read."""
 
     composite_default: BackendName = "local"
     """The backend of `composite` for every path without a route."""

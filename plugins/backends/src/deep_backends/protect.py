@@ -71,6 +71,11 @@ class ProtectedPaths:
             elif _below(_fold(spelling), _fold(self.root)):
                 self._inside |= {spelling}
 
+    @property
+    def inside(self) -> frozenset[str]:
+        """The protected paths below the root, whether they exist or not."""
+        return self._inside
+
     def guard(self, path: str) -> WriteGuard | None:
         """Return the check for a change of `path`, or `None` if nothing under the root is protected.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
@@ -84,6 +85,7 @@ def _examine(config: Path | None, seconds: float, target: Target) -> Iterator[Ch
     except ConfigError as error:
         yield Check("config", False, str(error), "fix that key; `deep config schema` shows what is accepted")
     yield _ripgrep()
+    yield _bubblewrap()
     if found is None:
         return  # without a configuration, which plugins may load is unknown
     agent = _agent_section(found)
@@ -209,6 +211,32 @@ def _ripgrep() -> Check:
         return Check("ripgrep", True, f"ripgrep: {path}")
     return Check(
         "ripgrep", True, "ripgrep is not installed; searching works without, more slowly", "install ripgrep (optional)"
+    )
+
+
+def _bubblewrap() -> Check:
+    """Whether commands of the backend `sandbox` can be confined: bubblewrap is there, and may make namespaces."""
+    path = find_program("bwrap")
+    if path is None:
+        return Check(
+            "bubblewrap",
+            True,
+            "bubblewrap is not installed; the backend `sandbox` needs it",
+            "install bubblewrap (optional, Linux)",
+        )
+    command = [path, "--unshare-user", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+    try:
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False)
+        problem = done.stderr.strip() if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        problem = str(error)
+    if not problem:
+        return Check("bubblewrap", True, f"bubblewrap: {path}")
+    return Check(
+        "bubblewrap",
+        True,
+        f"{path} cannot make a sandbox ({problem[:200]}); the backend `sandbox` fails",
+        "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1, or the container's seccomp rules",
     )
 
 

@@ -1,0 +1,106 @@
+"""The sandbox backend: a directory of this machine whose commands are confined to it by bubblewrap."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic_ai.workspaces import WorkspaceRef, WorkspaceUnavailableError
+
+from deep_core.plugin_api import absolute_path, find_program
+
+from .local import LocalBackend
+
+__all__ = ["SandboxBackend"]
+
+PRIVATE = ("/tmp", "/var/tmp", "/run", "/dev/shm", "/mnt", "/media")  # noqa: S108 - these are hidden
+"""Folders that are empty in the sandbox. `/run` has the sockets of services, which a read-only folder does not stop."""
+GUARDED = (".git/config", ".git/hooks")
+"""What stays read-only in the workspace: git runs it, or what it names, at the user's next command."""
+
+
+class SandboxBackend(LocalBackend):
+    """Files and commands in one directory of this machine, both confined to it. Linux, with bubblewrap.
+
+    File operations are those of `LocalBackend`. A command runs in namespaces of its own:
+
+    - It writes below `root` only, except for `protected` paths, `.git/config` and `.git/hooks`. The rest is read-only.
+    - It does not see your home directory, apart from the interpreter and the folders of the `PATH`, nor `/tmp` and
+      `/run`. It has empty ones of its own, which are gone after it.
+    - It has no network, unless `network` is true.
+    - It sees no process of the host, and no environment but that of `LocalBackend`'s commands.
+    - All of its processes end with it.
+
+    It may use all memory, processors and disk space, and a fault in the Linux kernel opens it.
+
+    Args:
+        root: as for `LocalBackend`.
+        network: whether commands reach the network, the host's own services included.
+        readable: files and folders below the home directory that commands may read.
+        options: as for `LocalBackend`.
+
+    Raises:
+        WorkspaceUnavailableError: bubblewrap is not installed.
+        ValueError: the root is `/`.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        network: bool = False,
+        readable: Iterable[str | os.PathLike[str]] = (),
+        **options: Any,
+    ) -> None:
+        super().__init__(root, **options)
+        if os.path.realpath(self._ref.id) == "/":
+            raise ValueError("the sandbox backend needs a directory below /, or nothing would be read-only")
+        bwrap = find_program("bwrap", outside=self._ref.id)
+        if bwrap is None:
+            raise WorkspaceUnavailableError(
+                "the backend `sandbox` needs bubblewrap, which is not installed: apt-get install bubblewrap (or dnf, "
+                "pacman), or choose the backend `docker`"
+                if sys.platform == "linux"
+                else "the backend `sandbox` needs Linux; choose the backend `docker`"
+            )
+        self._bwrap = bwrap
+        self._network = network
+        self._readable = [os.path.abspath(os.path.expanduser(path)) for path in readable]
+        # Not the provider of LocalBackend: a conversation must not continue without its sandbox.
+        self._ref = WorkspaceRef(provider="deep-sandbox", id=self._ref.id)
+
+    def _start(self, argv: Sequence[str], environment: dict[str, str]) -> list[str]:
+        bounds = self._confined()
+        root = bounds.root
+        home = os.path.realpath(os.path.expanduser("~"))
+        options = ["--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        if self._network:
+            options.append("--share-net")
+        options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        for folder in (*PRIVATE, home):
+            if os.path.isdir(folder) and not os.path.islink(folder) and folder != "/":
+                options += ["--tmpfs", folder]
+        programs = absolute_path(environment.get("PATH", "")).split(os.pathsep)
+        for path in (sys.prefix, sys.base_prefix, *programs, *self._readable):
+            if any(path.startswith(f"{hidden}/") for hidden in (*PRIVATE, home)) and os.path.exists(path):
+                options += ["--ro-bind", path, path]
+        if self._network and os.path.exists("/etc/resolv.conf"):  # often a link into /run
+            name = os.path.realpath("/etc/resolv.conf")
+            options += ["--ro-bind", name, name]
+        guarded = [path for path in (*bounds.inside, *(f"{root}/{name}" for name in GUARDED)) if os.path.exists(path)]
+        # Each folder above one as well: what is mounted cannot be renamed, and a new folder put in its place.
+        folders = {folder for path in guarded for folder in _between(root, path)}
+        for path in (root, *sorted(folders)):
+            options += ["--bind", path, path]
+        for path in sorted(guarded):
+            options += ["--ro-bind", path, path]
+        # Through a shell: bubblewrap's own answer to a missing program is not 127.
+        return [self._bwrap, *options, "--chdir", root, "--", "/bin/sh", "-c", 'exec "$@"', "sh", *argv]
+
+
+def _between(root: str, path: str) -> list[str]:
+    """List the folders below `root` and above `path`."""
+    names = path.removeprefix(f"{root}/").split("/")
+    return [f"{root}/{'/'.join(names[:end])}" for end in range(1, len(names))]
