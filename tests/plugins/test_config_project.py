@@ -18,7 +18,7 @@ from deep_core.agent.config import agent_values, restricted_layers
 from deep_core.plugins.config_file import ConfigFile, user_file
 from tests.environments import REPOSITORY, Distribution
 from tests.plugins.test_config import WEATHER, Project, options, project
-from tests.plugins_by_hand import Tools, outcomes, plugin, run, scripted
+from tests.plugins_by_hand import Tools, outcomes, pending, plugin, run, scripted
 from tests.stubs import Call
 
 __all__ = ["project"]
@@ -325,6 +325,10 @@ def test_the_model_cannot_write_what_would_hide_the_projects_file(
     monkeypatch.chdir(inner)
     kernel = project.kernel(deep_filesystem, deep_backends)
     agent = kernel.create_agent(scripted(Call("write_file", {"path": name, "content": "[tool.deep]"})))
-    result = run(agent, deps=create_default_deps(deep_backends.local_backend(inner), kernel=kernel))
+    deps = create_default_deps(deep_backends.local_backend(inner), kernel=kernel)
+    result = run(agent, deps=deps)
+    if name == ".git":  # the tool asks before it writes below such a folder, and a person's yes does not unprotect it
+        answers = pending(result).build_results(approve_all=True)
+        result = run(agent, None, deps=deps, message_history=result.all_messages(), deferred_tool_results=answers)
     assert outcomes(result) == [("write_file", "failed")]
     assert not (inner / name).exists()

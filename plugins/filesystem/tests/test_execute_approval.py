@@ -15,7 +15,7 @@ from pydantic_ai import DeferredToolRequests
 from pydantic_ai.models.test import TestModel
 
 from deep_core import Ask, Kernel, PluginWarning, create_default_deps, hookimpl
-from deep_core.plugin_api import trust
+from deep_core.plugin_api import ConfigFile
 
 PLUGINS = [deep_backends, deep_filesystem]
 UNASKED = {"plugins": {"filesystem": {"options": {"require_execute_approval": False}}}}
@@ -91,6 +91,6 @@ def test_a_projects_file_decides_only_once_it_is_trusted(
         pytest.warns(PluginWarning, match="ignored plugins.filesystem.options.require_execute_approval"),
     ):
         assert asks(kernel, root)
-    trust(root / "deep.toml")
+    ConfigFile.read(root / "deep.toml").trust()
     with Kernel() as kernel:
         assert not asks(kernel, root)
