@@ -245,3 +245,18 @@ async def test_a_search_that_takes_too_long_is_stopped(new_session: Any) -> None
     backend.list_dir = slow
     assert "stopped after 0.05 s" in await session.failed("grep", "x")
     assert "stopped after 0.05 s" in await session.failed("glob", "**/*")
+
+
+@pytest.mark.parametrize("ripgrep", [True, False])
+async def test_the_agents_own_files_are_searched_only_where_it_asks(
+    root: Path, new_session: Any, ripgrep: bool
+) -> None:
+    session = new_session(Workspace(local_backend(root)), ripgrep=ripgrep)
+    for name in ("a.txt", ".deep/results/b.txt", "sub/.deep/history/c.txt"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("needle\n")
+    assert await session.ok("glob", "**/*.txt") == "a.txt"
+    assert await session.ok("grep", "needle") == "a.txt"
+    for path, found in ((".deep", ".deep/results/b.txt"), (".deep/results/b.txt",) * 2, ("sub/.deep/history",) * 2):
+        assert found in await session.ok("grep", "needle", path)
+    assert await session.ok("glob", ".deep/**/*.txt") == ".deep/results/b.txt"

@@ -13,10 +13,12 @@ from .globs import Glob, select
 __all__ = ["SKIPPED", "Found", "TooMany", "walk"]
 
 SKIPPED = frozenset({
-    ".git", ".hg", ".svn", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".venv", "__pycache__",
+    ".git", ".hg", ".svn", ".deep", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".venv", "__pycache__",
     "node_modules",
 })  # fmt: skip
-"""Directories that are skipped unless they are the root; other hidden ones are not."""
+"""Directories that are skipped unless they are the root, or the search begins below them; other hidden ones are not.
+
+`.deep` has the agent's own large results and earlier messages: they would flood its searches of the project."""
 MAX_ENTRIES = 500_000
 """Maximum entries of a walk, so that a walk of `/` ends."""
 
