@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from deep_backends import LocalBackend, MemoryBackend, local_backend, memory_backend
+from deep_backends.exchange import exchange
 
 from deep_core import SupportsGuardedWrite
 
@@ -186,8 +188,62 @@ async def test_creating_without_hard_links_is_exclusive_too(world: World, monkey
     assert sorted(os.listdir(world.root)) == ["deep", "inside.txt", "new"]
 
 
-async def test_the_seam_before_the_rename_is_after_the_check(world: World) -> None:
+def write_in_place(path: Path) -> None:
+    path.write_bytes(b"foreign")
+
+
+def rename_over(path: Path) -> None:
+    other = path.with_name("editor.tmp")
+    other.write_bytes(b"foreign")
+    other.rename(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux")
+@pytest.mark.parametrize("editor", [write_in_place, rename_over])
+async def test_what_a_foreign_process_writes_after_the_last_check_is_kept(
+    world: World, editor: Callable[[Path], None]
+) -> None:
+    class Edited(LocalBackend):
+        def _before_replace(self, path: str) -> None:
+            editor(Path(path))
+
+    path = world.root / "inside.txt"
+    assert not await Edited(world.root).write_if(str(path), b"ours", expected=digest(b"inside"))
+    assert path.read_bytes() == b"foreign"
+    assert sorted(os.listdir(world.root)) == ["deep", "inside.txt"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux")
+@pytest.mark.parametrize("then", ["replaced", "removed"])
+async def test_the_newest_content_stays_whatever_happens_between(
+    world: World, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    path = world.root / "inside.txt"
+
+    class Edited(LocalBackend):
+        def _before_replace(self, path: str) -> None:
+            rename_over(Path(path))
+
+    def exchange_and_edit(directory: int, one: str, other: str) -> bool:
+        done = exchange(directory, one, other)
+        if then == "removed":
+            path.unlink()
+        else:
+            (world.root / "newest").write_bytes(b"newest")
+            (world.root / "newest").rename(path)
+        return done
+
+    monkeypatch.setattr("deep_backends.staging.exchange", exchange_and_edit)
+    assert not await Edited(world.root).write_if(str(path), b"ours", expected=digest(b"inside"))
+    assert path.read_bytes() == (b"foreign" if then == "removed" else b"newest")
+    assert sorted(os.listdir(world.root)) == ["deep", "inside.txt"]
+
+
+async def test_where_names_cannot_be_exchanged_the_rename_comes_right_after_the_check(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The documented rest: what another process writes in this moment is not noticed when replacing."""
+    monkeypatch.setattr("deep_backends.staging.exchange", lambda *_: False)
     seen: list[bytes] = []
 
     class Watched(LocalBackend):

@@ -336,9 +336,10 @@ class LocalBackend(
     async def write_if(self, path: str, data: bytes, *, expected: str | None) -> bool:
         """See `SupportsGuardedWrite.write_if`.
 
-        Writers of this process wait for each other. Against another process the check comes right before the
-        rename; what that process writes in between (microseconds for a small file) is lost. Creating, with
-        `expected=None`, has no such gap.
+        Writers of this process wait for each other. On Linux, the new file and the old one change places, and then the
+        old one is checked again: what another process wrote or renamed there before is not lost. What it writes into
+        the old file later, through a descriptor that it still has open, is lost. Elsewhere, the check comes right
+        before the rename. Creating, with `expected=None`, has no gap.
 
         Raises:
             IsADirectoryError: `expected` is a hash and the path is a directory.
@@ -368,8 +369,7 @@ class LocalBackend(
         if staged.digest() != expected.lower():
             return False
         self._before_replace(staged.real)
-        staged.replace()
-        return True
+        return staged.replace_if(expected.lower())
 
     async def make_dir(self, path: str) -> None:
         """Create a directory and its missing parents; an existing one is fine.

@@ -10,6 +10,7 @@ import stat
 from contextlib import suppress
 from types import TracebackType
 
+from .exchange import exchange
 from .exclusive import FileKey, file_key
 from .protect import WriteGuard
 from .walk import Walk
@@ -122,8 +123,11 @@ class Staged:
 
     def digest(self) -> str | None:
         """The SHA-256, in hexadecimal, of the target's content now; `None` if it is not a regular file."""
+        return self._digest(self._walk.name)
+
+    def _digest(self, name: str) -> str | None:
         try:
-            fd = os.open(self._walk.name, _READ, dir_fd=self._walk.parent)
+            fd = os.open(name, _READ, dir_fd=self._walk.parent)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -145,6 +149,32 @@ class Staged:
         parent = self._walk.parent
         os.rename(self._temporary, self._walk.name, src_dir_fd=parent, dst_dir_fd=parent)
         self._temporary = ""
+
+    def replace_if(self, expected: str) -> bool:
+        """Replace the target if its content has this SHA-256; else leave what is there. Return whether it did.
+
+        Where the system can exchange names, what was displaced is checked, and put back if it is another content: what
+        another program wrote or renamed there just before is not lost.
+        """
+        parent, name = self._walk.parent, self._walk.name
+        ours = os.stat(self._temporary, dir_fd=parent, follow_symlinks=False).st_ino
+        try:
+            exchanged = exchange(parent, self._temporary, name)
+        except FileNotFoundError:
+            return False  # it was removed just now
+        if not exchanged:
+            self.replace()
+            return True
+        if self._digest(self._temporary) == expected:
+            self._discard()
+            return True
+        # Back, unless another program has replaced or removed ours meanwhile: the newest content stays.
+        try:
+            if os.stat(name, dir_fd=parent, follow_symlinks=False).st_ino == ours:
+                exchange(parent, self._temporary, name)
+        except FileNotFoundError:
+            self.replace()
+        return False
 
     def create(self) -> bool:
         """Move the new content to the target if nothing is there, atomically; return whether it did."""
