@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
@@ -35,16 +36,30 @@ def _bubblewrap() -> bool:
     return command is not None and subprocess.run(everything, capture_output=True, check=False).returncode == 0
 
 
+def _git() -> bool:
+    return shutil.which("git") is not None
+
+
+def _pyright() -> bool:
+    """Whether it runs: where there is no Node.js, it downloads one the first time."""
+    command = [sys.executable, "-m", "pyright", "--version"]
+    return bool(shutil.which("node")) or subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 FOUND: dict[str, Callable[[], bool]] = {
     "bubblewrap": _bubblewrap,
     "Chromium": _chromium,
     "Docker": _docker,
+    "git": _git,
+    "pyright": _pyright,
     "ripgrep": _ripgrep,
 }
 INSTALL = {
     "bubblewrap": "apt-get install bubblewrap, on a system that lets it make namespaces",
     "Chromium": "apt-get install chromium chromium-driver",
     "Docker": "start a Docker engine, and pip install 'deep-backends[docker]'",
+    "git": "apt-get install git",
+    "pyright": "install Node.js, or let pyright download one",
     "ripgrep": "apt-get install ripgrep",
 }
 

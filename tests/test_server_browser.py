@@ -238,7 +238,6 @@ def test_a_first_visit_from_message_to_approved_change(server: Server, tab: Tab,
     assert tab.errors() == []
 
 
-@pytest.mark.exhaustive
 def test_at_the_end_of_a_run_its_answer_is_whole_where_no_frame_came(tab: Tab) -> None:
     tab.driver.execute_script("window.requestAnimationFrame = () => 0")  # as on a page that is in the background
     tab.say("say one two three")
@@ -271,7 +270,6 @@ def test_a_reload_and_a_restart_show_the_same_and_go_on(server: Server, tab: Tab
     assert tab.texts("article.assistant")[-1] == "still here"
 
 
-@pytest.mark.exhaustive
 def test_a_server_that_is_killed_in_the_middle_says_so_and_goes_on(server: Server, tab: Tab) -> None:
     tab.say("say before")
     tab.write("say " + "word " * 3000)
@@ -315,7 +313,6 @@ def test_two_users_interleaved_never_see_each_other(server: Server, tmp_path: Pa
         assert "canary-ann" not in tabs["ben"].driver.page_source
 
 
-@pytest.mark.exhaustive
 def test_two_tabs_of_one_session_show_the_same(server: Server, tab: Tab) -> None:
     first = tab.driver.current_window_handle
     address = tab.driver.current_url
@@ -405,7 +402,6 @@ def test_code_of_an_answer_is_set_apart_and_nothing_is_lost(
     assert "last" in tab.find(f"{spoken} p:last-of-type").text
 
 
-@pytest.mark.exhaustive
 def test_what_is_too_large_is_said_and_not_cut(server: Server, tab: Tab) -> None:
     server.file(tab, "").mkdir(parents=True, exist_ok=True)
     with server.file(tab, "large.bin").open("wb") as file:
@@ -421,7 +417,6 @@ def test_what_is_too_large_is_said_and_not_cut(server: Server, tab: Tab) -> None
     tab.write("")
 
 
-@pytest.mark.exhaustive
 def test_names_of_files_are_never_html(server: Server, tab: Tab, tmp_path: Path) -> None:
     evil = tmp_path / "<img src=x onerror=alert(1)>.txt"
     evil.write_text("x")
@@ -433,7 +428,6 @@ def test_names_of_files_are_never_html(server: Server, tab: Tab, tmp_path: Path)
     assert tab.driver.find_elements(By.TAG_NAME, "img") == []
 
 
-@pytest.mark.exhaustive
 def test_a_run_can_be_stopped_by_the_keyboard(tab: Tab) -> None:
     tab.write("say " + "word " * 3000)
     tab.find("#text").send_keys(Keys.ENTER)
@@ -445,7 +439,6 @@ def test_a_run_can_be_stopped_by_the_keyboard(tab: Tab) -> None:
     assert tab.texts("article.note") == ["Stopped."]
 
 
-@pytest.mark.exhaustive
 def test_a_refused_upload_says_why(tab: Tab, tmp_path: Path) -> None:
     huge = tmp_path / "huge.bin"
     with huge.open("wb") as file:
@@ -459,7 +452,6 @@ def test_a_refused_upload_says_why(tab: Tab, tmp_path: Path) -> None:
     assert tab.texts("#uploads .failed") == []
 
 
-@pytest.mark.exhaustive
 def test_a_dropped_file_is_uploaded(tab: Tab) -> None:
     tab.driver.execute_script(
         """

@@ -339,6 +339,7 @@ def test_plugins_pass_their_own_tests(tmp_path: Path, rows: Sequence[Kinds]) -> 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.needs("pyright")
 def test_plugins_are_formatted_linted_and_typed(tmp_path: Path, rows: Sequence[Kinds]) -> None:
     folders = rendered(tmp_path, rows)
     longest = "t" * 40

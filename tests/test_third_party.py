@@ -431,6 +431,7 @@ def pyright(folder: Path, **programs: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.needs("pyright")
 def test_pyright_strict_accepts_the_typed_way_and_rejects_a_wrong_option(tmp_path: Path) -> None:
     found = pyright(
         tmp_path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,30 +211,40 @@ def test_two_plugins_that_clash_are_found_together(crowd: Any) -> None:
     assert "acme-two" in found["agent"]["message"]
 
 
-@pytest.mark.exhaustive
-def test_what_hangs_or_does_not_let_the_process_end_is_told_and_stopped_with_all_it_started(
-    make_deep: Any, tmp_path: Any
-) -> None:
-    started = tmp_path / "started"
-    stuck = (
+def stuck(started: Path) -> Distribution:
+    """A plugin whose import starts a process, notes it, and never ends."""
+    return acme(
+        "stuck",
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'])\n"
         f"with open({str(started)!r}, 'a') as f: f.write(f'{{child.pid}}\\n')\n"
-        "time.sleep(300)\n"
+        "time.sleep(300)\n",
     )
-    stays = "import threading\nthreading.Thread(target=threading.Event().wait).start()\n"
-    ends = "import atexit, os\natexit.register(os._exit, 5)\n"
-    deep = make_deep(
-        others=(acme("ends", ends + section("ends")), acme("stays", stays + section("stays")), acme("stuck", stuck))
-    )
-    exit_code, found = checks(deep, "--timeout", "4")
-    assert exit_code == 1
+
+
+def assert_stopped(found: dict[str, Any], started: Path) -> None:
     assert "hangs (stopped after 4 s) while it is imported" in found["plugin:stuck"]["message"]
-    assert "hangs (stopped after 4 s) after all was done" in found["plugin:stays"]["message"]
-    assert "ends the process (exit code 5) after all was done" in found["plugin:ends"]["message"]
     assert started.read_text().split()
     for pid in started.read_text().split():
         assert not running(int(pid))
+
+
+def test_a_plugin_that_hangs_is_told_and_stopped_with_all_it_started(make_deep: Any, tmp_path: Path) -> None:
+    exit_code, found = checks(make_deep(others=(stuck(tmp_path / "started"),)), "--timeout", "4")
+    assert exit_code == 1
+    assert_stopped(found, tmp_path / "started")
+
+
+@pytest.mark.exhaustive
+def test_what_does_not_let_the_process_end_is_told_beside_what_hangs(make_deep: Any, tmp_path: Path) -> None:
+    stays = "import threading\nthreading.Thread(target=threading.Event().wait).start()\n"
+    ends = "import atexit, os\natexit.register(os._exit, 5)\n"
+    others = (acme("ends", ends + section("ends")), acme("stays", stays + section("stays")))
+    exit_code, found = checks(make_deep(others=(*others, stuck(tmp_path / "started"))), "--timeout", "4")
+    assert exit_code == 1
+    assert_stopped(found, tmp_path / "started")
+    assert "hangs (stopped after 4 s) after all was done" in found["plugin:stays"]["message"]
+    assert "ends the process (exit code 5) after all was done" in found["plugin:ends"]["message"]
 
 
 def running(pid: int) -> bool:

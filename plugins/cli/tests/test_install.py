@@ -117,7 +117,6 @@ def test_an_address_is_installed_and_named_by_what_it_was(shop: Shop) -> None:
     assert shop.recorded[0]["requirement"] == wheel.as_uri()
 
 
-@pytest.mark.exhaustive
 def test_several_come_together_or_not_at_all(shop: Shop) -> None:
     shop.offer(SUN)
     done = shop("install", "acme-sun", "acme-moon", env=OFF)
@@ -166,7 +165,6 @@ def test_a_plugin_that_the_user_has_disabled_is_told_to_be(shop: Shop) -> None:
     assert "is disabled: " in shop("install", "acme-sun", env={"DEEP_PLUGINS_DISABLE": "sun"}).ok().out
 
 
-@pytest.mark.exhaustive
 def test_nothing_that_was_installed_is_imported_by_the_installing_process(shop: Shop) -> None:
     mark = shop.deep.work / "mark"
     code = f"import sys\nwith open({str(mark)!r}, 'a') as f: f.write(' '.join(sys.orig_argv) + '\\n')\n"
@@ -366,7 +364,6 @@ def test_nothing_typed_is_a_usage_error(shop: Shop) -> None:
     assert (done.code, "nothing to install" in done.err) == (2, True)
 
 
-@pytest.mark.exhaustive
 def test_a_projects_pip_and_configuration_are_not_used(shop: Shop) -> None:
     (shop.deep.work / "pip.py").write_text("import pathlib; pathlib.Path(__file__).with_name('RAN').touch()\n")
     (shop.deep.work / "setup.cfg").write_text("[install]\nprefix = /nowhere\n")
@@ -422,7 +419,6 @@ def test_a_wrong_configuration_hinders_neither_installing_nor_uninstalling(shop:
     assert done.ok().out == "Uninstalled acme-sun.\n"
 
 
-@pytest.mark.exhaustive
 def test_a_broken_distribution_among_the_others_hinders_nothing(shop: Shop) -> None:
     site = shop.deep.environment.site
     (site / "gone-1.0.dist-info").mkdir()

@@ -210,6 +210,7 @@ def test_a_plugin_of_that_name_that_is_there_already_is_told(deep: Any) -> None:
     assert "note: acme-weather already has a plugin weather;" in deep("new", "weather").ok().err
 
 
+@pytest.mark.needs("git")
 def test_the_author_is_the_one_that_git_knows(deep: Any) -> None:
     (deep.environment.home / ".gitconfig").write_text("[user]\nname = Ann Lee\n", encoding="utf-8")
     deep("new", "weather").ok()
