@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from .names import canonical
 
@@ -61,11 +62,25 @@ def warn(message: str) -> None:
     warnings.warn(message, PluginWarning, stacklevel=level + 1)
 
 
+def reraise_control(error: BaseException) -> None:
+    """Raise an exception that is not an error of the code that it passed: Ctrl-C, a cancellation, a closed generator.
+
+    Everything else is contained: a plugin's SystemExit, or a panic in Rust, must not end the application.
+    """
+    from asyncio import CancelledError  # only errors come here
+
+    control = (KeyboardInterrupt, CancelledError, GeneratorExit)
+    group = cast("BaseExceptionGroup[BaseException]", error) if isinstance(error, BaseExceptionGroup) else None
+    if isinstance(error, control) or (group is not None and group.subgroup(control) is not None):
+        raise error
+
+
 def error_message(error: BaseException) -> str:
     """Return an exception's message, even if its own `__str__` fails: that is a plugin's code, outside containment."""
     try:
         return str(error)
-    except Exception as broken:  # noqa: BLE001 - what it raises says nothing of what went wrong
+    except BaseException as broken:  # noqa: BLE001 - what it raises says nothing of what went wrong
+        reraise_control(broken)
         return f"(its message cannot be read: {type(broken).__name__})"
 
 

@@ -14,7 +14,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
-from ..errors import PluginError, suggest
+from ..errors import PluginError, reraise_control, suggest
 from ..plugins import hookspecs
 from ..plugins.contributions import PROCESSOR_PHASES, Contribution, Processor, PromptSection, ToolCall, Verdict
 from ..plugins.dispatch import Incidents
@@ -173,7 +173,8 @@ class Assembly:
             try:
                 label, approver = self.kernel.label(item.plugin), item.plugin in approvers
                 vet(item.value, label, approver=approver, native_tools=self._native_tools())
-            except Exception as error:
+            except BaseException as error:
+                reraise_control(error)
                 self._drop(item.plugin, "hook deep_capabilities", error)
 
     def _native_tools(self) -> frozenset[str]:
@@ -343,7 +344,8 @@ class Assembly:
             text: Any = section.text()
             if not isinstance(text, str):
                 raise TypeError(f"a section's text is text, not {type(text).__name__}")
-        except Exception as error:
+        except BaseException as error:
+            reraise_control(error)
             self.incidents.record(item.plugin, f"section {section.name}", error, "the section was left out")
             return None
         return Contribution(item.plugin, replace(section, text=text))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent
 
-from ..errors import ConfigError, PluginError, suggest
+from ..errors import ConfigError, PluginError, reraise_control, suggest
 from ..parameters import LISTS, NOT_INHERITED, PARAMETERS, SESSION, AllParameters, Fixed
 from ..plugins.config import Config, ConfigLayer, load_config
 from ..plugins.contributions import Without
@@ -200,7 +200,8 @@ def validated_options(
             out[name], _ = validate_options(name, models[name], settings, given)
         except ConfigError:
             raise  # the user's mistake, not the plugin's
-        except Exception as error:  # noqa: BLE001 - a validator is the plugin's code
+        except BaseException as error:  # noqa: BLE001 - a validator is the plugin's code
+            reraise_control(error)
             fail(name, "its options", error)
     return out
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from ..errors import PluginError, describe_error
+from ..errors import PluginError, describe_error, reraise_control
 from ..tracing import Tracer
 from .contributions import Allow, Ask, Contribution, Deny, Verdict
 from .markers import HookPolicy
@@ -146,7 +146,8 @@ class Caller:
                     items = _items(policy, self._call(impl, hook, arguments(plugin)))
                 for item in items:
                     _check(policy, kind, item[1] if policy.mapping else item)
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
+                reraise_control(error)
                 drop(plugin, f"hook {hook}", error)
                 continue
             out.extend(Contribution(plugin, item) for item in items)
@@ -161,7 +162,8 @@ class Caller:
                 if result is not None:
                     policy = self.registry.policy(hook)
                     _check(policy, _kind(hook, policy), result)
-            except Exception as error:
+            except BaseException as error:
+                reraise_control(error)
                 self.incidents.record(impl.plugin_name, f"hook {hook}", error, "skipped")
                 continue
             if result is not None:
@@ -178,7 +180,8 @@ class Caller:
                     result = self._call(impl, hook, arguments(impl.plugin_name))
                     if inspect.isawaitable(result):
                         await result
-            except Exception as error:
+            except BaseException as error:
+                reraise_control(error)
                 self.incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
 
     def notify_now(self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Iterable[str]) -> None:
@@ -190,7 +193,8 @@ class Caller:
                 if inspect.iscoroutine(result):
                     result.close()
                     raise TypeError(f"{hook} cannot be async: the kernel calls it while it creates the agent")
-            except Exception as error:
+            except BaseException as error:
+                reraise_control(error)
                 self.incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
 
     async def strictest(
@@ -210,7 +214,8 @@ class Caller:
                         result = await result
                 if result is not None and not isinstance(result, Allow | Ask | Deny):
                     raise PluginError(f"expected Allow, Ask, Deny or None, got {type(result).__name__}", plugin=plugin)
-            except Exception as error:
+            except BaseException as error:
+                reraise_control(error)
                 self.incidents.record(plugin, f"hook {hook}", error, "the call was denied")
                 return Deny(f"the check of plugin {plugin} failed ({type(error).__name__}), so the call is denied")
             if isinstance(result, Deny):
@@ -241,7 +246,8 @@ def _kind(hook: str, policy: HookPolicy) -> type:
     try:
         kind: type = getattr(importlib.import_module(module), name)
         isinstance(None, kind)  # a protocol may refuse it
-    except Exception as error:
+    except BaseException as error:
+        reraise_control(error)
         raise PluginError(
             f"hook {hook} declares item={item!r}, which is not a class: {describe_error(error)}"
         ) from error

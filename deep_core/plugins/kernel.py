@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import ConfigError, PluginError, clash_message, suggest, warn
+from ..errors import ConfigError, PluginError, clash_message, reraise_control, suggest, warn
 from ..tracing import Trace, Tracer
 from .context import PluginContext
 from .contributions import StateSlot
@@ -73,7 +73,7 @@ class PluginKernel:
         self._closers: list[tuple[str, Callable[[], object]]] = []
         self.runs: list[tuple[AbstractEventLoop, str]] = []  # those under way, with what errors call them
         self.run_ended = threading.Condition()
-        self._close_error: Exception | SystemExit | None = None
+        self._close_error: BaseException | None = None
         self._lock = threading.RLock()
         self._incidents = Incidents(strict)
         self._reported: set[tuple[str, str, type[BaseException]]] = set()
@@ -351,7 +351,8 @@ class PluginKernel:
     def _contained(self, plugin: str) -> Generator[None]:
         try:
             yield
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            reraise_control(error)
             self._close_error = self._close_error or error
             self._incidents.note(plugin, "on_close", error, "closing continued")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
 
-from ..errors import MissingExtra, PluginError, describe_error, suggest
+from ..errors import MissingExtra, PluginError, describe_error, reraise_control, suggest
 from ..tracing import Tracer
 from .dispatch import MESSAGE_LIMIT
 from .index import Candidate, PluginRecord, Status, origin_problem
@@ -60,7 +60,8 @@ def load(
 def _contained(record: PluginRecord, step: Callable[[], Any], on_error: Callable[[PluginRecord], None]) -> Any:
     try:
         return step()
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        reraise_control(error)
         error.add_note(f"plugin {record.label}")
         record.fail(*failure_of(record, error), error)
     on_error(record)

@@ -14,7 +14,7 @@ from pydantic_ai import ToolDefinition
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed, UserError
 from pydantic_ai.tools import RunContext
 
-from ...errors import suggest
+from ...errors import reraise_control, suggest
 from ...plugins.contributions import Allow, Ask, Deny, ToolCall, Verdict
 from ..run.emitter import Emitter
 from ..run.session import session
@@ -318,7 +318,8 @@ async def _true(predicate: Predicate, call: ToolCall) -> bool:
     try:
         result = predicate(call)
         return bool(await result if inspect.isawaitable(result) else result)
-    except Exception as error:
+    except BaseException as error:
+        reraise_control(error)
         # Fail closed: if a predicate raises, a person decides.
         error.add_note(f"interrupt_on predicate for {call.tool}; the call asks")
         logging.getLogger("deep_core").warning("interrupt_on predicate for %s failed", call.tool, exc_info=error)

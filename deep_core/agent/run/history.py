@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent, UserPromptPart
 from pydantic_ai.tools import RunContext
 
-from ...errors import describe_error
+from ...errors import describe_error, reraise_control
 from ...plugins.contributions import Contribution, Processor, PromptSection, StateSlot
 from ...plugins.dispatch import Incidents
 from .._pydantic_ai import await_maybe, is_async_callable, run_in_executor, takes_run_context
@@ -137,7 +137,8 @@ class History:
             messages = await self._form(rule)(replace(ctx, messages=[*sent]), [*sent])
             if not messages:
                 raise ValueError("a history processor returned no messages")
-        except Exception as error:
+        except BaseException as error:
+            reraise_control(error)
             error.add_note(f"plugin {processor.plugin}, processor {rule.name}")
             if rule.stops:
                 raise
@@ -206,7 +207,8 @@ class History:
                 text: Any = await returned if inspect.isawaitable(returned) else returned
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"a live section returns text or None, not {type(text).__name__}")
-        except Exception as error:
+        except BaseException as error:
+            reraise_control(error)
             self.incidents.record(section.plugin, f"section {rule.name}", error, "its last text stays")
             return None
         if not text:

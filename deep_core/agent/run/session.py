@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-from ...errors import describe_error, suggest, warn
+from ...errors import describe_error, reraise_control, suggest, warn
 from ...plugins.contributions import StateSlot
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ class SessionState:
                     raise ValueError(f"stored as version {version}, this is version {slot.version}, no migrate")
                 data = slot.migrate(data, version)
             return _adapter(slot).validate_python(data)
-        except Exception as error:  # noqa: BLE001 - whatever a plugin's migrate raises, the data is kept
+        except BaseException as error:  # noqa: BLE001 - whatever a plugin's migrate raises, the data is kept
+            reraise_control(error)
             self.invalid[slot.name] = describe_error(error)
             self.kept[slot.name] = stored
             return slot.default()

@@ -12,7 +12,7 @@ from pydantic_ai.tools import RunContext, Tool
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
-from ...errors import PluginError, clash_message
+from ...errors import PluginError, clash_message, describe_error, reraise_control
 from ...plugins.dispatch import Incidents
 from .._pydantic_ai import QuietToolset, gather, has_instructions
 from ..policy.approvals import calls_of
@@ -134,7 +134,8 @@ class PluginToolset(WrapperToolset[Any]):
         """Connect. If a plugin's toolset fails, the run continues without it; the application's own raises."""
         try:
             await self.wrapped.__aenter__()
-        except Exception as error:
+        except BaseException as error:
+            reraise_control(error)
             self._failed("could not be entered", error)
             self._entered.append(False)
         else:
@@ -145,7 +146,7 @@ class PluginToolset(WrapperToolset[Any]):
         """Disconnect, if connecting worked."""
         return await self.wrapped.__aexit__(*args) if self._entered.pop() else None
 
-    def _failed(self, what: str, error: Exception) -> None:
+    def _failed(self, what: str, error: BaseException) -> None:
         if self.plugin == "app":
             raise error
         error.add_note(f"plugin {self.rules.label}, toolset {self.wrapped.label}")
@@ -159,7 +160,8 @@ class PluginToolset(WrapperToolset[Any]):
         try:
             with self.tracer.step(self.plugin, "toolset", self.wrapped.id or self.wrapped.label, ctx.tracer):
                 return await (toolset or self.wrapped).get_tools(ctx)
-        except Exception as error:
+        except BaseException as error:
+            reraise_control(error)
             self._failed("could not list its tools", error)
             return {}
 
@@ -233,8 +235,15 @@ class PluginToolset(WrapperToolset[Any]):
         own = ctx if named else replace(ctx, tool_name=original)
         if ctx.tool_call_approved and not (admission and admission.approved):
             own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # forged: no person approved it
-        with self.tracer.step(self.plugin, "tool", name, ctx.tracer):
-            return await self.wrapped.call_tool(original, tool_args, own, inner)
+        try:
+            with self.tracer.step(self.plugin, "tool", name, ctx.tracer):
+                return await self.wrapped.call_tool(original, tool_args, own, inner)
+        except BaseException as error:
+            if isinstance(error, Exception) or self.plugin == "app":
+                raise
+            reraise_control(error)
+            # `DeepCapability` turns it into a failed result. A SystemExit would end the event loop before that.
+            raise PluginError(describe_error(error), plugin=self.plugin) from error
 
     def static_definitions(self) -> list[ToolDefinition] | None:
         """Return the attributed tools, hidden ones too, or None if they are not known without I/O."""
