@@ -19,7 +19,7 @@ from pydantic_ai.capabilities import (
     Hooks,
     WrapperCapability,
 )
-from pydantic_ai.exceptions import ApprovalRequired, UserError
+from pydantic_ai.exceptions import ApprovalRequired, ToolFailed, UserError
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
@@ -41,7 +41,7 @@ from .approvals import (
     note_decisions,
     remember_question,
 )
-from .rules import Policy, admitted_call
+from .rules import NO_CALL_WAITS, Policy, admitted_call
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
@@ -249,8 +249,10 @@ class PolicyCapability(HostingCapability):
         token = None if admission is None else admitted_call.set(admission)
         try:
             return await super().wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
-        except ApprovalRequired:
+        except ApprovalRequired as asks:
             # A gate inside, or the tool itself, asked.
+            if not self.policy.asks:
+                raise ToolFailed(f"Denied: {(asks.metadata or {}).get('reason') or NO_CALL_WAITS}") from asks
             asked = admission.asked if admission is not None else ()
             remember_question(ctx, tool_facts(definition).key, [digest_args(args), *asked])
             raise

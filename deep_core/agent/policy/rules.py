@@ -32,6 +32,8 @@ from .approvals import (
     take_question,
 )
 
+NO_CALL_WAITS = "a rule asks for approval, and with interrupt_on=False no call can wait for it"
+
 Predicate: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
 InterruptOn: TypeAlias = "bool | str | ToolExpression | Mapping[str, bool | Predicate]"
 """Which calls ask: tool name -> True, False or a predicate; or one expression; False for none."""
@@ -207,9 +209,7 @@ class Policy:
         """Decide on one call: the strictest answer of the rules and of every plugin's check."""
         answer = await self._strictest(ctx, call, definition)
         if isinstance(answer, Ask) and not self.asks:
-            return Deny(
-                answer.reason or "a rule asks for approval, and with interrupt_on=False no call can wait for it"
-            )
+            return Deny(answer.reason or NO_CALL_WAITS)
         return answer
 
     async def _strictest(self, ctx: RunContext[Any], call: ToolCall, definition: ToolDefinition) -> Verdict:

@@ -11,10 +11,10 @@ import deep_filesystem
 import pytest
 from deep_backends import local_backend
 from deep_filesystem.run_later import FILES, FOLDERS
-from pydantic_ai import DeferredToolRequests
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults
 from pydantic_ai.models.test import TestModel
 
-from deep_core import Kernel, create_default_deps
+from deep_core import DeepAgentDeps, Kernel, create_default_deps
 
 
 class Write(TestModel):
@@ -78,3 +78,28 @@ def test_a_workspace_in_such_a_folder_is_a_workspace(kernel: Kernel, root: Path)
 def test_where_no_call_can_ask_it_is_denied(kernel: Kernel, root: Path) -> None:
     output(kernel, root, ".git/config", interrupt_on=False)
     assert not (root / ".git").exists()
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_person_decides_once(kernel: Kernel, root: Path, approved: bool) -> None:
+    agent = kernel.create_agent(Write("write_file", ".envrc"), backend=local_backend(root))
+    deps = create_default_deps(kernel=kernel)
+    asked = asyncio.run(agent.run("go", deps=deps))
+    (call,) = asked.output.approvals
+    assert "direnv runs it" in asked.output.metadata[call.tool_call_id]["reason"]
+    decided = DeferredToolResults(approvals={call.tool_call_id: approved})
+    asyncio.run(agent.run(message_history=asked.all_messages(), deferred_tool_results=decided, deps=deps))
+    assert (root / ".envrc").exists() == approved
+
+
+def test_the_tools_ask_in_an_agent_without_a_kernel(root: Path) -> None:
+    toolset = deep_filesystem.create_filesystem_toolset()
+    agent = Agent(
+        Write("write_file", ".envrc"),
+        deps_type=DeepAgentDeps,
+        toolsets=[toolset],
+        output_type=[str, DeferredToolRequests],
+    )
+    assert isinstance(
+        agent.run_sync("go", deps=create_default_deps(), workspace=local_backend(root)).output, DeferredToolRequests
+    )

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
-    from pydantic_ai import RunContext
     from pydantic_ai.toolsets import AbstractToolset
 
-    from deep_core import AgentContext, Ask, DeepAgentDeps, StateSlot, ToolCall
+    from deep_core import AgentContext, StateSlot
 
     from .options import FilesystemOptions
     from .seen import Seen
@@ -61,13 +60,3 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
     from .toolset import build_toolset
 
     return [build_toolset(context.options(FilesystemOptions))]
-
-
-@hookimpl
-async def deep_check_call(call: ToolCall, context: AgentContext, ctx: RunContext[DeepAgentDeps[Any]]) -> Ask | None:
-    """Ask before a file is written that programs of the user run by themselves, even where writing does not ask."""
-    if call.plugin != "filesystem" or call.original not in ("write_file", "edit_file"):
-        return None
-    from .run_later import ask_before_writing
-
-    return await ask_before_writing(call, ctx)

@@ -27,6 +27,7 @@ from .options import FilesystemOptions
 from .quoting import escape, quoted, unescape
 from .reading import read_page
 from .ripgrep import can_try, search_by_ripgrep
+from .run_later import ask_before_writing
 from .search import FileMatches, SearchRequest, search_by_walk
 from .seen import Seen
 from .slot import FILES
@@ -82,6 +83,7 @@ class Operations:
         files = _get_seen_files(ctx)
         async with tool_failures(workspace, path):
             place = await locate(workspace, path)
+            await ask_before_writing(ctx, place)
             async with holding(place.lock):
                 return await write_in_place(workspace, place, files, content, max_bytes=self.options.max_bytes)
 
@@ -93,6 +95,7 @@ class Operations:
         files = _get_seen_files(ctx)
         async with tool_failures(workspace, path):
             place = await locate(workspace, path)
+            await ask_before_writing(ctx, place)
             async with holding(place.lock):
                 return await edit_in_place(
                     workspace,

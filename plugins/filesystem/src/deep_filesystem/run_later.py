@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import posixpath
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai.workspaces import WorkspaceError
-
-from deep_core import Ask
-
-from .access import locate
-from .quoting import quoted
+from pydantic_ai.exceptions import ApprovalRequired
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
 
-    from deep_core import ToolCall
+    from .access import Place
 
 __all__ = ["FILES", "FOLDERS", "ask_before_writing", "runs_later"]
 
@@ -54,17 +48,16 @@ def runs_later(path: str) -> str | None:
     return reasons[0] if reasons else FILES.get(names[-1]) if names else None
 
 
-async def ask_before_writing(call: ToolCall, ctx: RunContext[Any]) -> Ask | None:
-    """Ask before a call that writes such a file, by whatever name: links are followed."""
-    path = call.args.get("path")
-    if not isinstance(path, str):
-        return None
-    try:
-        place = await locate(ctx.workspace, path)
-        root = await ctx.workspace.working_dir()
-    except (OSError, ValueError, WorkspaceError):
-        return None  # the call fails for the same reason
+async def ask_before_writing(ctx: RunContext[Any], place: Place) -> None:
+    """Ask before a file is written that runs by itself, by whatever name: links are followed.
+
+    Raises:
+        ApprovalRequired: a person must decide.
+    """
+    if ctx.tool_call_approved or not (runs_later(place.absolute) or runs_later(place.real)):
+        return
     # Not the folders above the workspace: it may be in one of these as a whole.
-    inside = [each.removeprefix(root.rstrip("/") + "/") for each in (place.absolute, place.real)]
-    reason = next(filter(None, map(runs_later, inside)), None)
-    return Ask(f"{quoted(posixpath.normpath(path))} can run programs later: {reason}") if reason else None
+    root = (await ctx.workspace.working_dir()).rstrip("/") + "/"
+    inside = [path.removeprefix(root) for path in (place.absolute, place.real)]
+    if reason := next(filter(None, map(runs_later, inside)), None):
+        raise ApprovalRequired({"plugin": "filesystem", "reason": f"{place.shown} can run programs later: {reason}"})
