@@ -96,16 +96,8 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        return {
-            "schema": 1,
-            "sections": [asdict(section) for section in self.sections],
-            "tools": [{**asdict(tool), "tags": list(tool.tags)} for tool in self.tools],
-            "history_processors": list(self.history_processors),
-            "capabilities": list(self.capabilities),
-            "contributions": list(self.contributions),
-            "left_out": list(self.left_out),
-            "totals": {"chars": self.chars, "tokens": self.tokens},
-        }
+        shown = {key: value for key, value in asdict(self).items() if key not in ("prompt", "chars")}
+        return {"schema": 1, **shown, "totals": {"chars": self.chars, "tokens": self.tokens}}
 
 
 def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Explanation:

@@ -24,7 +24,7 @@ class Session:
         self.workspace = workspace
         self.deps = DeepAgentDeps()
         self.tools = Operations(FilesystemOptions(**options))
-        self._ctx: Any = SimpleNamespace(workspace=workspace, deps=self.deps)
+        self._ctx: Any = SimpleNamespace(tool_call_approved=True, workspace=workspace, deps=self.deps)
 
     @property
     def files(self) -> dict[str, Seen]:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, TextIO, cast
 
 __all__ = [
@@ -113,6 +113,6 @@ def redact_json(value: Any) -> Any:
         return redact(value)
     if isinstance(value, dict):
         return {key: redact_json(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [redact_json(item) for item in cast("list[Any]", value)]
+    if isinstance(value, list | tuple):
+        return [redact_json(item) for item in cast("Sequence[Any]", value)]
     return value
