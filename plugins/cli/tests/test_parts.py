@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,21 +44,39 @@ def test_one_line_is_one_line_of_at_most_its_width(text: str, width: int) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["OPENAI_API_KEY", "token", "db.password", "ACME_SECRET", "auth_token", "dsn", "AWS_SECRET_ACCESS_KEY"]
+    "name",
+    [
+        *("OPENAI_API_KEY", "token", "db.password", "ACME_SECRET", "auth_token", "dsn", "AWS_SECRET_ACCESS_KEY"),
+        *("PGPASSWORD", "MYSQL_PWD", "GITHUB_PAT", "REDIS_PASS", "SMTP_PASSWD", "db.pass", "passwords"),
+    ],
 )
 def test_names_of_secrets(name: str) -> None:
     assert looks_secret(name)
 
 
-@pytest.mark.parametrize("name", ["PWD", "max_tokens", "monkey", "keyboard", "tokens_used", "author", "PATH", "HOME"])
+@pytest.mark.parametrize(
+    "name",
+    ["PWD", "OLDPWD", "PATH", "max_tokens", "monkey", "keyboard", "tokens_used", "author", "HOME", "compass", "bypass"],
+)
 def test_names_of_no_secrets(name: str) -> None:
     assert not looks_secret(name)
 
 
 def test_values_of_secret_variables_and_passwords_in_addresses_are_masked() -> None:
     environ = {"X_TOKEN": "abcdef-1", "PWD": "/a/folder", "SHORT_KEY": "x"}
-    text = "abcdef-1 in /a/folder, x, https://u:p@h/"
-    assert redact(text, environ) == "*** in /a/folder, x, https://***@h/"
+    text = "abcdef-1 in /a/folder, x, https://u:p@h/ and git+https://token@h/x, me@h"
+    assert redact(text, environ) == "*** in /a/folder, x, https://***@h/ and git+https://***@h/x, me@h"
+
+
+def test_masking_takes_time_that_grows_with_the_text() -> None:
+    """Limited by CPU time, which a busy machine does not change: in quadratic time one of these takes minutes."""
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"
+        "from deep_cli.screen import plain, redact\n"
+        "for text in ('a', '://', ':', 'a://', '://a', '@', 'x:', '-a', '\\u2764\\ufe0f'):\n"
+        "    redact(text * 300_000, {}), plain(text * 300_000)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @given(

@@ -101,5 +101,6 @@ def test_the_tools_ask_in_an_agent_without_a_kernel(root: Path) -> None:
         output_type=[str, DeferredToolRequests],
     )
     assert isinstance(
-        agent.run_sync("go", deps=create_default_deps(), workspace=local_backend(root)).output, DeferredToolRequests
+        asyncio.run(agent.run("go", deps=create_default_deps(), workspace=local_backend(root))).output,
+        DeferredToolRequests,
     )

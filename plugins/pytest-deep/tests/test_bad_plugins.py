@@ -114,7 +114,7 @@ CAUGHT: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "ends_the_run": (
         "test_failures_are_contained",
-        ("a call of forecast with", "ended with SystemExit: no such city", "pydantic_ai.ModelRetry"),
+        ("a call of forecast with", "ended with ValueError: no such city", "pydantic_ai.ModelRetry"),
     ),
     "refuses_to_see_an_agent": (
         "test_failures_are_contained",

@@ -36,13 +36,13 @@ class BackendsOptions(PluginOptions):
     max_output_bytes: Annotated[int, Field(ge=1, le=MAX_OUTPUT_BYTES, json_schema_extra=_LOWER)] = MAX_OUTPUT_BYTES
     """Maximum bytes of output of one command in `local`."""
 
-    hide_environment: bool = True
+    hide_environment: Annotated[bool, Field(json_schema_extra={"project": "on"})] = True
     """Whether commands of `local` and `sandbox` cannot read the environment and memory of this process (Linux)."""
 
-    sandbox_network: bool = False
+    sandbox_network: Annotated[bool, Field(json_schema_extra={"project": "off"})] = False
     """Whether commands of `sandbox` reach the network."""
 
-    sandbox_readable: tuple[Path, ...] = ()
+    sandbox_readable: Annotated[tuple[Path, ...], Field(json_schema_extra={"project": "subset"})] = ()
     """Files and folders below your home directory that commands of `sandbox` may read."""
 
     composite_default: BackendName = "local"

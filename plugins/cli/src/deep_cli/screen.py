@@ -26,23 +26,31 @@ __all__ = [
 
 MASK = "***"
 
-# C0 except tab and newline, DEL, C1; line and paragraph separators; bidirectional controls, which reorder text;
-# surrogates, which Python reads for bytes that are not UTF-8: no file and no provider accepts them.
-_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+# C0 except tab and newline, DEL, C1; line and paragraph separators; surrogates, which Python reads for bytes that are
+# not UTF-8. Then Unicode's default ignorable characters, which a terminal or a page shows as nothing: bidirectional
+# controls, joiners, fillers, tags, variation selectors. And U+2800, a blank.
+_CONTROL = (
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800"
+    "\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    # Emoji need the joiner and the selector: after any other character they are hidden text.
+    "|(?<![\u00a9\u00ae\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff\ufe0f])[\u200d\ufe0f]"
+)
 # Compiled on first use, which `re` caches: most commands hide nothing.
 _TELLTALE = (
-    # `token` has no plural here: `max_tokens` is a number worth showing.
-    r"(?:^|[_\-.])(?:(?:api_?)?keys?|token|secrets?|passw(?:or)?ds?|passphrase|credentials?|auth|authorization|cookie"
-    r"|dsn)(?:$|[_\-.])"
+    # `token` has no plural here: `max_tokens` is a number worth showing. `PWD` and `PATH` are no secrets.
+    r"passw(?:or)?ds?(?:$|[_\-.])|[_\-.](?:pwd|pass|pat)(?:$|[_\-.])"
+    r"|(?:^|[_\-.])(?:(?:api_?)?keys?|token|secrets?|passphrase|credentials?|auth|authorization|cookie|dsn)(?:$|[_\-.])"
 )
-_USERINFO = r"(?P<scheme>[a-z][a-z0-9+.\-]*://)[^/\s@]*:[^/\s@]*@"
+# Without the scheme, which would be searched at every letter of a long word.
+_USERINFO = r"://[^/\s@]+@"
 SHORTEST = 6
 """Minimum characters: shorter values of secret variables are not masked, or every `x` would be."""
 
 
 def plain(text: str) -> str:
-    """Make every control character visible (`\\x1b`), so that none can move or hide text."""
-    return text if text.isprintable() else re.sub(_CONTROL, _visible, text)
+    """Make control and invisible characters visible (`\\x1b`, `\\u200b`), so that none can move or hide text."""
+    return text if text.isascii() and text.isprintable() else re.sub(_CONTROL, _visible, text)
 
 
 def is_text(text: str) -> bool:
@@ -52,7 +60,7 @@ def is_text(text: str) -> bool:
 
 def _visible(match: re.Match[str]) -> str:
     code = ord(match[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def one_line(text: str, width: int = 100) -> str:
@@ -93,7 +101,7 @@ def looks_secret(name: str) -> bool:
 
 
 def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
-    """Mask the values of secret variables, and passwords in addresses.
+    """Mask the values of secret variables, and users and passwords in addresses.
 
     Args:
         text: any text to show.
@@ -104,7 +112,7 @@ def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
     for name, value in (os.environ if environ is None else environ).items():
         if len(value) >= SHORTEST and looks_secret(name):
             text = text.replace(value, MASK)
-    return re.sub(_USERINFO, rf"\g<scheme>{MASK}@", text, flags=re.IGNORECASE)
+    return re.sub(_USERINFO, f"://{MASK}@", text)
 
 
 def redact_json(value: Any) -> Any:

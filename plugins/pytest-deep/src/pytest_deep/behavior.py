@@ -367,7 +367,7 @@ def _check_end(run: Run, label: str) -> Iterator[Problem]:
     elif run.error is not None:
         change = (
             "raise your own Exception, or pydantic_ai.ModelRetry: the model reads it, and the run continues; "
-            "SystemExit and KeyboardInterrupt end the application, a tool with retries=0 the run"
+            "an error in a hook of a capability, and a tool with retries=0, end it"
         )
         yield Problem(label, f"ended with {one_line(run.error)}", change)
 
