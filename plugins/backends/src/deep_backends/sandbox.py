@@ -97,7 +97,9 @@ class SandboxBackend(LocalBackend):
         for path in sorted(guarded):
             options += ["--ro-bind", path, path]
         # Through a shell: bubblewrap's own answer to a missing program is not 127.
-        return [self._bwrap, *options, "--chdir", root, "--", "/bin/sh", "-c", 'exec "$@"', "sh", *argv]
+        sandboxed = [self._bwrap, *options, "--chdir", root, "--", "/bin/sh", "-c", 'exec "$@"', "sh", *argv]
+        # The supervisor waits for the namespace: bubblewrap ends before the processes that it left in there are dead.
+        return super()._start(sandboxed, environment)
 
 
 def _between(root: str, path: str) -> list[str]:
