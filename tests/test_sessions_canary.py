@@ -459,7 +459,7 @@ class User:
         assert set(state[SKILLS]) == {self.word}
         assert (state[RUNS], state[IN_FLIGHT].files, state[IN_FLIGHT].size) == ({}, 0, 0)
         assert state[PAUSED] == {}
-        assert all(key.startswith(self.word) for key in state[APPROVALS])
+        assert all(question.call_id.startswith(self.word) for question in state[APPROVALS])
         assert len(state[APPROVALS]) == (kind == "left waiting")  # every other question was answered, once
         assert bool(state[LAST_FAILURE].reason) == (not sums_up(self.number))
         assert self.deps.app is not None

@@ -7,8 +7,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from time import time as now
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic_ai import ToolDefinition
@@ -26,13 +27,23 @@ from pydantic_core import from_json, to_json
 from ...plugins.contributions import StateSlot
 from ..run.session import session
 
-APPROVALS: StateSlot[dict[str, list[str]]] = StateSlot("deep_approvals", dict[str, list[str]], dict[str, list[str]])
-"""The session's record of questions: call id -> `digest plugin:tool` for each question to a person.
 
-The conversation proves nothing, because a client may hold it. The record keeps the last `REMEMBERED` calls; each
-question is answered once.
+class Question(NamedTuple):
+    """A question to a person: may this call of `plugin:tool` run with arguments that have one of these digests?"""
+
+    asked_at: float
+    call_id: str
+    tool: str
+    digests: list[str]
+
+
+APPROVALS: StateSlot[list[Question]] = StateSlot("deep_approvals", list[Question], list[Question], version=2)
+"""The session's record of open questions. The conversation proves nothing, because a client may hold it.
+
+Each question is answered once. The record keeps the last `REMEMBERED` of them, each for `REMEMBERED_SECONDS`.
 """
 REMEMBERED = 200
+REMEMBERED_SECONDS = 90 * 24 * 3600
 
 
 @dataclass(eq=False)
@@ -90,11 +101,10 @@ def calls_of(ctx: RunContext[Any]) -> RunCalls:
 
 def remember_question(ctx: RunContext[Any], tool: str, digests: Iterable[str]) -> None:
     """Record that a person is asked whether this call may run with any of these arguments."""
-    record, call_id = session(ctx).state[APPROVALS], ctx.tool_call_id or ""
+    record = session(ctx).state[APPROVALS]
     # Keep equal questions: two conversations may wait with the same id and arguments.
-    record[call_id] = [*record.pop(call_id, ()), " ".join([*sorted(set(digests)), tool])]
-    for old in list(record)[:-REMEMBERED]:
-        del record[old]
+    record.append(Question(now(), ctx.tool_call_id or "", tool, sorted(set(digests))))
+    record[:] = [question for question in record if question.asked_at >= now() - REMEMBERED_SECONDS][-REMEMBERED:]
 
 
 def take_question(ctx: RunContext[Any], tool: str, digest: str | None) -> frozenset[str]:
@@ -110,15 +120,11 @@ def take_question(ctx: RunContext[Any], tool: str, digest: str | None) -> frozen
     Returns:
         The digests of all arguments in the question; empty if there is no such question.
     """
-    record, call_id = session(ctx).state[APPROVALS], ctx.tool_call_id or ""
-    questions = record.get(call_id, [])
-    for index, question in reversed([*enumerate(questions)]):
-        digests = question.removesuffix(f" {tool}").split()
-        if question.endswith(f" {tool}") and (digest is None or digest in digests):
-            del questions[index]
-            if not questions:
-                del record[call_id]
-            return frozenset(digests)
+    record, oldest = session(ctx).state[APPROVALS], now() - REMEMBERED_SECONDS
+    for index, asked in reversed([*enumerate(record)]):
+        fits = asked.call_id == (ctx.tool_call_id or "") and asked.tool == tool and asked.asked_at >= oldest
+        if fits and (digest is None or digest in asked.digests):
+            return frozenset(record.pop(index).digests)
     return frozenset()
 
 
@@ -130,7 +136,7 @@ def note_decisions(ctx: RunContext[Any], results: DeferredToolResults) -> None:
             instead = decision.override_args if isinstance(decision, ToolApproved) else None
             answers[call_id] = None if instead is None else args_as_json(instead)
         else:
-            record.pop(call_id, None)
+            record[:] = [question for question in record if question.call_id != call_id]
 
 
 def jsonable(args: Mapping[str, Any]) -> Any:
@@ -186,11 +192,9 @@ def args_in_history(ctx: RunContext[Any]) -> str | None:
 
 def unanswered_calls(messages: Sequence[ModelMessage]) -> dict[str, tuple[str, str]]:
     """Return the unanswered calls at the end of a history: id -> (tool, arguments)."""
-    last = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], ModelResponse)), None)
-    if last is None:
-        return {}
+    last = next((i for i in reversed(range(len(messages))) if isinstance(messages[i], ModelResponse)), len(messages))
     answered = {p.tool_call_id for m in messages[last:] for p in m.parts if isinstance(p, ToolReturnPart)}
-    calls = [part for part in messages[last].parts if isinstance(part, ToolCallPart)]
+    calls = [part for message in messages[last : last + 1] for part in message.parts if isinstance(part, ToolCallPart)]
     return {c.tool_call_id: (c.tool_name, args_as_json(c.args)) for c in calls if c.tool_call_id not in answered}
 
 

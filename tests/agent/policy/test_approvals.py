@@ -24,7 +24,9 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 
-from deep_core import create_default_deps
+from deep_core import DeepAgentDeps, create_default_deps
+from deep_core.agent.policy import approvals
+from deep_core.agent.policy.approvals import APPROVALS
 from tests.plugins_by_hand import Tools, kernel_of, pending, plugin, run, scripted
 from tests.stubs import Call
 
@@ -455,3 +457,63 @@ def test_a_denied_call_is_not_approved_later() -> None:
         answers = pending(asked).build_results(approvals={"c1": answer})
         run(agent, None, deps, message_history=asked.all_messages(), deferred_tool_results=answers)
     assert tools.ran == []
+
+
+# -- the record is bounded ---------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Stands in for the clock of the record."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_800_000_000.0
+        monkeypatch.setattr(approvals, "now", lambda: self.now)
+
+    def pass_days(self, days: int) -> None:
+        self.now += days * 24 * 3600
+
+
+def wiping_agent(tools: Tools, *calls: Any) -> Any:
+    return kernel_of(plugin("disk", toolsets=[tools.toolset])).create_agent(scripted(*calls))
+
+
+def approve_all(agent: Any, asked: Any, deps: Any) -> Any:
+    answers = pending(asked).build_results(approve_all=True)
+    return run(agent, None, deps, message_history=asked.all_messages(), deferred_tool_results=answers)
+
+
+@pytest.mark.parametrize(("days", "runs"), [(0, True), (14, True), (89, True), (91, False)])
+def test_an_answer_counts_for_90_days(days: int, runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools, deps, clock = gated(), create_default_deps(), Clock(monkeypatch)
+    agent = wiping_agent(tools, Call("wipe", {"path": "a.txt"}, id="c1"))
+    asked = run(agent, deps=deps)
+    clock.pass_days(days)
+    deps = DeepAgentDeps.load(deps.dump())
+    last = approve_all(agent, asked, deps)
+    assert len(tools.ran) == runs
+    if not runs:  # it asked again, and the answer to the new question counts
+        approve_all(agent, last, DeepAgentDeps.load(deps.dump()))
+        assert len(tools.ran) == 1
+
+
+def test_old_questions_leave_the_record_when_a_new_one_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools, deps, clock = gated(), create_default_deps(), Clock(monkeypatch)
+    for call_id in ("old", "new"):
+        run(wiping_agent(tools, Call("wipe", {"path": "a.txt"}, id=call_id)), deps=deps)
+        clock.pass_days(91)
+    assert [question.call_id for question in deps.state[APPROVALS]] == ["new"]
+
+
+@pytest.mark.parametrize("ids", ["one", "many"])
+def test_the_record_keeps_the_last_questions(ids: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may make it ask about many calls, or about one call again and again."""
+    monkeypatch.setattr(approvals, "REMEMBERED", 5)
+    tools, deps = gated(), create_default_deps()
+    for number in range(9):
+        call_id = "c" if ids == "one" else f"c{number}"
+        run(wiping_agent(tools, Call("wipe", {"path": str(number)}, id=call_id)), deps=deps)
+    assert (
+        [question.call_id for question in deps.state[APPROVALS]] == ["c"] * 5
+        if ids == "one"
+        else [f"c{number}" for number in range(4, 9)]
+    )
