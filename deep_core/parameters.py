@@ -87,6 +87,8 @@ class Fixed(TypedDict, total=False):
 
     approvers: Sequence[str]
     """Plugins whose capabilities may answer approval requests."""
+    innermost: Sequence[str]
+    """Plugins whose capabilities may stand behind the kernel's last check, as those for durable execution do."""
     native_tools: Sequence[str]
     """Kinds of provider-run tools that may be sent, such as `web_search`."""
     config: AgentConfig | ConfigSource | None

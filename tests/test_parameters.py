@@ -14,7 +14,7 @@ from deep_core.parameters import PARAMETERS, RESERVED_NAMES, SESSION, AllParamet
 
 OURS = {
     *("history_processors", "backend", "strict", "tool_filter", "plugins", "approvers", "native_tools", "config"),
-    *("depth", "interrupt_on"),
+    *("depth", "innermost", "interrupt_on"),
 }
 """Parameters that `pydantic_ai.Agent` does not have."""
 

@@ -24,6 +24,7 @@ RESERVED = [
     "description",
     "end_strategy",
     "history_processors",
+    "innermost",
     "instructions",
     "interrupt_on",
     "kernel",

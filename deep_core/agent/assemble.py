@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
@@ -18,10 +18,11 @@ from ..errors import PluginError, reraise_control, suggest
 from ..plugins import hookspecs
 from ..plugins.contributions import PROCESSOR_PHASES, Contribution, Processor, PromptSection, ToolCall, Verdict
 from ..plugins.dispatch import Incidents
+from ..plugins.options import check_narrower
 from ..plugins.registry import specs_of
 from .config import read_agent_config, restricted_layers
 from .context import AgentContext
-from .policy.gates import NativeTools, PolicyCapability, approves, leaves_of
+from .policy.gates import NativeTools, PolicyCapability, approves, kinds_in, leaves_of
 from .policy.rules import InterruptOn, Policy
 from .policy.vetting import vet
 from .run.capability import AgentParts, DeepCapability
@@ -100,15 +101,23 @@ class Assembly:
             if not isinstance(capability, AbstractCapability):
                 raise TypeError("context.create_agent(capabilities=[…]): instances only")
             given = cast("AbstractCapability[Any]", capability)
-            vet(given, "a subagent", approver=False, native_tools=self._native_tools())
+            vet(given, "a subagent", native_tools=self._native_tools())
         child = Assembly(spec)
+        child.policy.parent = self.policy
+        for plugin, options in child.options.items():
+            check_narrower(plugin, options, self.options.get(plugin, options))
         agent = child.agent()
-        if missing := {*self.guards} - {*child.guards}:  # left out, or failed since
-            raise PluginError(f"a subagent cannot be made without {min(missing)!r}, which checks its parent's calls")
+        if missing := self._guards() - child._guards():  # left out, or failed since
+            what = "which checks its parent's calls or redacts its texts"
+            raise PluginError(f"a subagent cannot be made without {min(missing)!r}, {what}")
         narrower = changes.get("tool_filter")
         if narrower is not None and child.known is not None:
             check_rule(as_expression(narrower), [*map(tool_facts, child.known)], "tool_filter")
         return agent
+
+    def _guards(self) -> set[str]:
+        redactors = (c.plugin for c in self._all("deep_history_processors") if c.value.phase == "redact")
+        return {*self.guards, *redactors}
 
     def contributions(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
         """Return the contributions to a plugin's own hook, or to one that the kernel has collected already."""
@@ -164,21 +173,35 @@ class Assembly:
         return out
 
     def _vet(self, capabilities: Iterable[Contribution[Any]]) -> None:
-        approvers = {*self.spec.given.get("approvers", ()), *self.agent_config.approvers}
-        unknown = approvers - set(self.kernel.plugins)
-        if unknown:
-            name = min(unknown)
-            raise PluginError(f"approvers: no plugin {name!r}.{suggest(name, self.kernel.plugins)}")
+        approvers, innermost = self._named("approvers"), self._named("innermost")
         for item in capabilities:
             try:
-                label, approver = self.kernel.label(item.plugin), item.plugin in approvers
-                vet(item.value, label, approver=approver, native_tools=self._native_tools())
+                vet(
+                    item.value,
+                    self.kernel.label(item.plugin),
+                    native_tools=self._native_tools(),
+                    approver=item.plugin in approvers,
+                    innermost=item.plugin in innermost,
+                )
             except BaseException as error:
                 reraise_control(error)
                 self._drop(item.plugin, "hook deep_capabilities", error)
 
+    def _named(self, key: Literal["approvers", "innermost"]) -> set[str]:
+        """Return the plugins that code or configuration names for a right."""
+        named = {*self.spec.given.get(key, ()), *getattr(self.agent_config, key)}
+        if unknown := named - set(self.kernel.plugins):
+            raise PluginError(f"{key}: no plugin {min(unknown)!r}.{suggest(min(unknown), self.kernel.plugins)}")
+        return named
+
     def _native_tools(self) -> frozenset[str]:
         return frozenset({*self.spec.given.get("native_tools", ()), *self.agent_config.native_tools})
+
+    def _native_kinds(self, capabilities: Sequence[AbstractCapability[Any]]) -> frozenset[str]:
+        """Return the kinds of native tools that the application's capabilities and settings add: code names these."""
+        leaves = [leaf for capability in capabilities for leaf in leaves_of(capability)]
+        kinds = {getattr(tool, "kind", "") for leaf in leaves for tool in leaf.get_native_tools()}
+        return kinds_in(self.spec.given.get("model_settings")) | kinds
 
     # -- build ---------------------------------------------------------------------------------------------------
 
@@ -201,7 +224,7 @@ class Assembly:
             AgentParts(
                 kernel=self.kernel,
                 policy=policy,
-                native_tools=NativeTools(self._native_tools() | _native_kinds(named), self._refused_native),
+                native_tools=NativeTools(self._native_tools() | self._native_kinds(named), self._refused_native),
                 owners=owners,
                 toolbox=toolbox,
                 workspaces=workspaces,
@@ -393,14 +416,6 @@ def _processor(given: Processor | Callable[..., Any]) -> Processor:
         return given
     name: str = getattr(given, "__name__", type(given).__name__)
     return Processor(name.lower(), given)
-
-
-def _native_kinds(capabilities: Sequence[AbstractCapability[Any]]) -> frozenset[str]:
-    """Return the kinds of native tools that the application's own capabilities add; the code names these."""
-    kinds = [
-        getattr(tool, "kind", "") for cap in capabilities for leaf in leaves_of(cap) for tool in leaf.get_native_tools()
-    ]
-    return frozenset(filter(None, kinds))
 
 
 def _retries(given: int | AgentRetries | None) -> int | AgentRetries:

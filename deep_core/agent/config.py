@@ -138,6 +138,8 @@ class AgentConfig(Documented):
     """Tools that ask: name = true or false, or one tool expression. false: no call waits for approval."""
     approvers: list[str] = Field(default_factory=list[str])
     """Plugins whose capabilities may answer approval requests."""
+    innermost: list[str] = Field(default_factory=list[str])
+    """Plugins whose capabilities may stand behind the kernel's last check, as those for durable execution do."""
     native_tools: list[str] = Field(default_factory=list[str])
     """Kinds of provider-run tools that plugins may add, such as `web_search`. The kernel refuses all others."""
 

@@ -114,6 +114,9 @@ class CallerSpec:
         if wider is not None and narrower is not None:
             given["tool_filter"] = as_expression(wider) & as_expression(narrower)
         given["capabilities"] = [*mine.get("capabilities", ()), *theirs.get("capabilities", ())]
+        if "history_processors" in theirs:
+            mine_redact = [p for p in mine.get("history_processors", ()) if getattr(p, "phase", "") == "redact"]
+            given["history_processors"] = [*mine_redact, *theirs["history_processors"]]
         given["interrupt_on"] = mine.get("interrupt_on")
         rule = theirs.get("interrupt_on")
         kept = {plugin: options for plugin, options in self.options.items() if plugin not in asked.without}

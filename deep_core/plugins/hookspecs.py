@@ -301,8 +301,8 @@ def deep_capabilities(context: AgentContext) -> Iterable[AbstractCapability[Deep
     Result:
         The capabilities stand beside the kernel's own, inside the policy. They cannot answer a call that needs
         approval. The kernel refuses a capability that overrides `handle_deferred_tool_calls` unless the user names the
-        plugin in `approvers`. Return instances, not classes. If the function raises, the kernel leaves the plugin out
-        of the agent.
+        plugin in `approvers`, and one that asks for the innermost place unless the user names it in `innermost`. Return
+        instances, not classes. If the function raises, the kernel leaves the plugin out of the agent.
 
     Example:
         from deep_core import hookimpl

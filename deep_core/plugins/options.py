@@ -129,6 +129,15 @@ def validate_options(
     return options, sources
 
 
+def check_narrower(plugin: str, new: PluginOptions, old: PluginOptions) -> None:
+    """Check that a subagent's options give it no more than its parent's. Raises TypeError."""
+    for name, field in type(new).model_fields.items():
+        value, limit, mark = getattr(new, name), getattr(old, name), project_mark(field)
+        if value != limit and (mark is None or not NARROWER[mark](value, limit)):
+            may = "cannot change" if mark is None else f"can only narrow ({mark})"
+            raise TypeError(f"context.create_agent({plugin}={{{name!r}: {value!r}}}): a subagent {may} {limit!r}")
+
+
 def _validated(plugin: str, model: type[Options], data: Mapping[str, Any], sources: Mapping[str, str]) -> Options:
     if not data and not model.__pydantic_decorators__.model_validators:
         # Defaults alone: building a validator for each model would cost more than the rest of this function.

@@ -124,5 +124,5 @@ def test_every_field_that_is_accepted_is_named_here() -> None:
         *("schema_version", "identity.name", "identity.description", "prompt.system"),
         *("model.provider", "model.model", "model.temperature", "model.max_tokens", "model.timeout_ms"),
         *("tools_policy.enabled", "tools_policy.allow_list", "tools_policy.require_approval_by_default"),
-        *("runtime_policy.profile", "tool_filter", "interrupt_on", "approvers", "native_tools"),
+        *("runtime_policy.profile", "tool_filter", "interrupt_on", "approvers", "innermost", "native_tools"),
     }

@@ -98,6 +98,7 @@ PARAMETERS: AgentParameters = {
     "tool_filter": "read & ~network",
     "plugins": [SubagentsOptions(), Without("todo")],
     "approvers": ["slack_approvals"],
+    "innermost": ["dbos"],
     "native_tools": ["web_search"],
     "config": AgentConfig.model_validate({"identity": {"name": "ada"}}),
     "depth": 0,

@@ -79,11 +79,15 @@ class RunCalls:
     """The calls of one run.
 
     Attributes:
+        policy: the run's policy.
+        above: the policies of its callers that this one does not include.
         own: final name -> the definition that the kernel attributed for this run.
         answers: approved call -> the arguments that the person wrote instead, as JSON; None for the original ones.
         handed: call that was given to a named approver -> its arguments, as JSON.
     """
 
+    policy: Any = None
+    above: tuple[Any, ...] = ()
     own: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
     answers: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     handed: dict[str, str] = field(default_factory=dict[str, str])

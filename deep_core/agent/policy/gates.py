@@ -6,7 +6,7 @@ that others wrap around the tools, decides again, and so does the tool itself (`
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +20,7 @@ from pydantic_ai.capabilities import (
     WrapperCapability,
 )
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed, UserError
-from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
@@ -28,7 +28,7 @@ from pydantic_core import ValidationError
 
 from .._pydantic_ai import ToolSearchToolset, has_handler
 from ..run.hosting import HostingCapability
-from ..run.session import session
+from ..run.session import SessionState, session
 from ..tools.facts import attributed_facts, tool_facts
 from ..tools.toolsets import ToolRules
 from .approvals import (
@@ -41,15 +41,19 @@ from .approvals import (
     note_decisions,
     remember_question,
 )
+from .budget import release_request, reserve_request
 from .rules import NO_CALL_WAITS, Policy, admitted_call
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
+    from pydantic_ai.settings import ModelSettings
 
 
-class DeepBase(AbstractCapability[Any]):
-    """The base of the capability `deep`, by which `vet` recognizes it: no plugin's capability goes behind it."""
+RAW_SETTINGS = ("extra_body", "bedrock_additional_model_requests_fields")
+"""Model settings with raw fields of the provider's request."""
+RAW_FIELDS = ("tools", "mcp_servers", "plugins", "search_parameters", "web_search_options")
+"""Raw fields that let a provider run tools."""
 
 
 @dataclass(eq=False, repr=False)
@@ -66,13 +70,36 @@ class NativeTools:
 
     def filter(self, request: ModelRequestContext) -> None:
         """Remove native tools that are not named. `tool_search` may stay: it finds tools whose calls are gated."""
-        parameters = request.model_request_parameters
-        out = [tool for tool in parameters.native_tools if tool.kind not in self.named and tool.kind != "tool_search"]
-        for tool in out:
-            self.refused(tool.kind)
-        if out:
-            kept = [tool for tool in parameters.native_tools if tool not in out]
-            request.model_request_parameters = replace(parameters, native_tools=kept)
+        parameters, settings = request.model_request_parameters, request.model_settings
+        if parameters.native_tools:
+            kept = [tool for tool in parameters.native_tools if tool.kind == "tool_search" or self._allows(tool.kind)]
+            if len(kept) < len(parameters.native_tools):
+                request.model_request_parameters = replace(parameters, native_tools=kept)
+        if settings and not settings.keys().isdisjoint(("openai_native_tools", *RAW_SETTINGS)):
+            request.model_settings = cast("ModelSettings", dict(self.kept_settings(settings)))
+
+    def kept_settings(self, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Yield model settings without the native tools that are not named."""
+        for key, value in settings.items():
+            if key == "openai_native_tools":
+                yield key, self._named(value)
+            elif key in RAW_SETTINGS and isinstance(value, Mapping):
+                fields = cast("Mapping[str, Any]", value)
+                kept = {name: self._named(item) if name == "tools" else item for name, item in fields.items()}
+                yield key, {name: kept[name] for name in kept if kept[name] != [] and self._keeps(name)}
+            else:
+                yield key, value
+
+    def _keeps(self, field: str) -> bool:
+        return field == "tools" or field not in RAW_FIELDS or self._allows(field)
+
+    def _named(self, tools: Iterable[Mapping[str, Any]]) -> list[Any]:
+        return [tool for tool in tools if self._allows(str(tool.get("type") or next(iter(tool), "")))]
+
+    def _allows(self, kind: str) -> bool:
+        if kind not in self.named:
+            self.refused(kind)
+        return kind in self.named
 
 
 @dataclass(eq=False, repr=False)
@@ -97,15 +124,23 @@ class Attributing(WrapperToolset[Any]):
 
     def _attributed(self, name: str, tool: ToolsetTool[Any], own: dict[str, ToolDefinition]) -> ToolsetTool[Any]:
         definition = tool.tool_def
-        if definition.capability_id == "deep" and attributed_facts(definition) is not None:
-            return tool  # attributed by its plugin's toolset, and changed by another capability
+        facts = attributed_facts(definition)
+        if facts is not None and facts.name in own and attributed_facts(own[facts.name]) is facts:
+            return tool  # attributed before, and changed by another capability
         if name not in own or name in self._foreign:
             self._foreign.add(name)
             plugin = self.owners.get(definition.capability_id or "", "app")
-            # Pydantic AI's own search, whose toolset wraps all others.
-            searches = type(tool.toolset) is ToolSearchToolset
-            own[name] = self.foreign.attribute(plugin, definition, searches=searches)
+            own[name] = self.foreign.attribute(plugin, definition, searches=self._is_search(tool))
         return replace(tool, tool_def=own[name])
+
+    def _is_search(self, tool: ToolsetTool[Any]) -> bool:
+        """Whether a tool is Pydantic AI's own search, whose toolset wraps all others."""
+        toolset = self.wrapped
+        while isinstance(toolset, WrapperToolset):
+            if type(toolset) is ToolSearchToolset and toolset is tool.toolset:
+                return True
+            toolset = cast("AbstractToolset[Any]", toolset.wrapped)
+        return False
 
 
 @dataclass(eq=False, repr=False)
@@ -126,7 +161,8 @@ class InnerGate(Attributing):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """Gate the call with the arguments that arrive here."""
-        admission = await self.policy.admit(ctx, calls_of(ctx).own.get(name, tool.tool_def), tool_args)
+        calls = calls_of(ctx)
+        admission = await self.policy.admit(ctx, calls, calls.own.get(name, tool.tool_def), tool_args)
         if admission is not None and name in self._foreign:
             admission.used = True  # these tools have no further gate inside, unlike plugins' toolsets
         return await self.wrapped.call_tool(name, tool_args, ctx, tool)
@@ -172,12 +208,38 @@ class PolicyCapability(HostingCapability):
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
         """Vet the capabilities that this run added, before any other hook runs."""
         self._vet_run(ctx)
-        runs = session(ctx).state[RUNS]
-        runs[ctx.run_id or ""] = RunCalls()
+        state = session(ctx).state
+        runs = state[RUNS]
+        runs[ctx.run_id or ""] = RunCalls(self.policy, self._above(state.parent))
         try:
             return await handler()
         finally:
+            release_request(ctx)
             del runs[ctx.run_id or ""]
+
+    def _above(self, caller: SessionState | None) -> tuple[Policy, ...]:
+        """Return the policies of the callers that this agent's policy does not include."""
+        calls = next(iter(caller[RUNS].values()), None) if caller is not None else None  # a session has one run
+        if calls is None:
+            return ()
+        included = calls.policy is self.policy or calls.policy is self.policy.parent
+        return calls.above if included else (calls.policy, *calls.above)
+
+    async def before_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
+        """Count the request for all agents of the session, before any other hook."""
+        reserve_request(ctx)
+        return await super().before_model_request(ctx, request_context)
+
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """Report a request once: when every other hook has accepted the answer of its last attempt."""
+        response = await super().after_model_request(ctx, request_context=request_context, response=response)
+        release_request(ctx)
+        if self.policy.emit.is_heard:
+            used = {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
+            await self.policy.emit("RequestEvent", ctx, model=response.model_name or "", **used)
+        return response
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
         """Record a person's decisions on waiting calls, before any other hook can forge them."""
@@ -244,14 +306,15 @@ class PolicyCapability(HostingCapability):
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
         """Decide before any capability inside can answer."""
-        definition = calls_of(ctx).own.get(tool_def.name, tool_def)
-        admission = await self.policy.admit(ctx, definition, args, outer=True)
+        calls = calls_of(ctx)
+        definition = calls.own.get(tool_def.name, tool_def)
+        admission = await self.policy.admit(ctx, calls, definition, args, outer=True)
         token = None if admission is None else admitted_call.set(admission)
         try:
             return await super().wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
         except ApprovalRequired as asks:
             # A gate inside, or the tool itself, asked.
-            if not self.policy.asks:
+            if not any(policy.asks for policy in (self.policy, *calls.above)):
                 raise ToolFailed(f"Denied: {(asks.metadata or {}).get('reason') or NO_CALL_WAITS}") from asks
             asked = admission.asked if admission is not None else ()
             remember_question(ctx, tool_facts(definition).key, [digest_args(args), *asked])
@@ -265,6 +328,14 @@ class PolicyCapability(HostingCapability):
         if not isinstance(result.output, DeferredToolRequests):
             close_open_calls(result.all_messages())
         return await super().after_run(ctx, result=result)
+
+
+def kinds_in(settings: object) -> frozenset[str]:
+    """Return the kinds of native tools in model settings; none in a function that returns settings."""
+    kinds: set[str] = set()
+    if isinstance(settings, Mapping):
+        dict(NativeTools(frozenset(), kinds.add).kept_settings(cast("Mapping[str, Any]", settings)))
+    return frozenset(kinds)
 
 
 def leaves_of(capability: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:

@@ -23,8 +23,8 @@ from ..tools.facts import tool_facts
 from ..tools.rule_errors import check_atoms, check_matches, warn_of_slips
 from .approvals import (
     Admission,
+    RunCalls,
     args_in_history,
-    calls_of,
     copy_args,
     digest_args,
     jsonable,
@@ -53,6 +53,7 @@ class Policy:
         narrowing: `interrupt_on` rules of untrusted layers, which can only add.
         check_call: calls the plugins' `deep_check_call`; None if none implements it.
         emit: sends decisions to the plugins that listen.
+        parent: of a subagent that a kernel made: its caller's policy, whose rules this one includes.
     """
 
     interrupt_on: InterruptOn = field(default_factory=dict[str, Any])
@@ -61,6 +62,7 @@ class Policy:
     narrowing: tuple[InterruptOn, ...] = ()
     check_call: Callable[[RunContext[Any], ToolCall], Awaitable[Verdict]] | None = None
     emit: Emitter = field(default_factory=Emitter)
+    parent: Policy | None = None
     _replaced: dict[tuple[str, str], ToolDefinition] = field(default_factory=dict[Any, Any])
     _replacers: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[Any, Any])
     _pending: dict[tuple[str, str], list[ToolDefinition]] | None = field(default_factory=dict[Any, Any])
@@ -228,12 +230,19 @@ class Policy:
         return checked
 
     async def admit(
-        self, ctx: RunContext[Any], definition: ToolDefinition, args: dict[str, Any], *, outer: bool = False
+        self,
+        ctx: RunContext[Any],
+        calls: RunCalls,
+        definition: ToolDefinition,
+        args: dict[str, Any],
+        *,
+        outer: bool = False,
     ) -> Admission | None:
         """Admit a call, or raise.
 
         Args:
             ctx: the call's context.
+            calls: the run's calls.
             definition: the attributed tool.
             args: the validated arguments that the tool will receive.
             outer: whether this is the outer gate. Only the outer gate uses an approval.
@@ -246,16 +255,17 @@ class Policy:
             ToolFailed: the call is denied; the model reads the reason.
         """
         shown, how = self._facts(definition)
-        is_free = shown and how == "never" and self.check_call is None
+        is_free = shown and how == "never" and self.check_call is None and not calls.above
         if is_free and not ctx.tool_call_approved:
             return None
         tool, call_id, digest = tool_facts(definition).key, ctx.tool_call_id or "", digest_args(args)
         admitted = admitted_call.get()
         if not outer and admitted is not None and admitted.covers(self, call_id, tool, digest):
             return admitted
-        digests = self._approved(ctx, definition, tool, digest) if outer else frozenset[str]()
+        digests = self._approved(ctx, calls, definition, tool, digest) if outer else frozenset[str]()
         if not is_free:
-            await self._decide_call(ctx, definition, args, digest, None if outer else admitted, approved=bool(digests))
+            asker = None if outer else admitted
+            await self._decide_call(ctx, definition, args, digest, asker, calls.above, approved=bool(digests))
         return Admission(self, call_id, tool, digests or frozenset((digest,)), approved=bool(digests))
 
     async def _decide_call(
@@ -265,11 +275,13 @@ class Policy:
         args: dict[str, Any],
         digest: str,
         outer: Admission | None,
+        above: Sequence[Policy],
         *,
         approved: bool,
     ) -> None:
         call = tool_facts(definition).call(copy_args(args), ctx.tool_call_id or "", session(ctx).depth)
-        verdict = await self.verdict(ctx, call, definition)
+        verdicts = [await policy.verdict(ctx, call, definition) for policy in (self, *above)]
+        verdict = next((each for kind in (Deny, Ask) for each in verdicts if isinstance(each, kind)), verdicts[0])
         if isinstance(verdict, Deny):
             await self._tell(ctx, call, "denied", verdict.reason)
             raise ToolFailed(f"Denied: {verdict.reason}")
@@ -287,9 +299,11 @@ class Policy:
                     about["args"] = jsonable(call.args)  # the call would run with other arguments than shown
                 raise ApprovalRequired(metadata=about)
 
-    def _approved(self, ctx: RunContext[Any], definition: ToolDefinition, tool: str, digest: str) -> frozenset[str]:
+    def _approved(
+        self, ctx: RunContext[Any], calls: RunCalls, definition: ToolDefinition, tool: str, digest: str
+    ) -> frozenset[str]:
         """Return the digests that a person approved for this call; none unless the session recorded the question."""
-        calls, call_id = calls_of(ctx), ctx.tool_call_id or ""
+        call_id = ctx.tool_call_id or ""
         if not ctx.tool_call_approved or call_id not in calls.answers or args_in_history(ctx) is None:
             return frozenset()
         instead = calls.answers.pop(call_id)

@@ -8,15 +8,30 @@ from typing import Any
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 
 from ...errors import PluginError
-from .gates import DeepBase, PolicyCapability, approves, leaves_of
+from ..run.capability import DeepCapability
+from .gates import PolicyCapability, approves, leaves_of
 
 
-def vet(capability: AbstractCapability[Any], label: str, *, approver: bool, native_tools: Iterable[str]) -> None:
+def vet(
+    capability: AbstractCapability[Any],
+    label: str,
+    *,
+    native_tools: Iterable[str],
+    approver: bool = False,
+    innermost: bool = False,
+) -> None:
     """Check one capability that a plugin returned.
 
+    Args:
+        capability: the capability.
+        label: the plugin, for errors.
+        native_tools: the kinds of native tools that the user named.
+        approver: whether the user named the plugin in `approvers`.
+        innermost: whether the user named it in `innermost`.
+
     Raises:
-        PluginError: it takes a reserved id or place, could approve calls, or adds a native tool that the user has not
-            named.
+        PluginError: it takes a reserved id or place, could approve calls, or adds a native tool, and the user has not
+            named it.
     """
     for leaf in (capability, *leaves_of(capability)):
         name = type(leaf).__name__
@@ -25,9 +40,12 @@ def vet(capability: AbstractCapability[Any], label: str, *, approver: bool, nati
         ordering = leaf.get_ordering() or CapabilityOrdering()
         if any(isinstance(ref, type) and issubclass(PolicyCapability, ref) for ref in ordering.wraps):
             raise PluginError(f"{label}: capability {name} asks for a place outside the policy; none is allowed there")
-        behind = any(isinstance(ref, type) and issubclass(DeepBase, ref) for ref in ordering.wrapped_by)
-        if behind or ordering.position == "innermost":
-            raise PluginError(f"{label}: capability {name} asks for a place behind the kernel's last check")
+        behind = any(isinstance(ref, type) and issubclass(DeepCapability, ref) for ref in ordering.wrapped_by)
+        if (behind or ordering.position == "innermost") and not innermost:
+            raise PluginError(
+                f"{label}: capability {name} asks for a place behind the kernel's last check. To allow it, name the "
+                "plugin: create_deep_agent(innermost=[…]) or innermost in [agent]."
+            )
         if approves(leaf) and not approver:
             raise PluginError(
                 f"{label}: capability {name} overrides handle_deferred_tool_calls, so it could approve calls. To allow "

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import InstructionPart, ToolDefinition, UserPromptNode
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, UnexpectedModelBehavior
-from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
@@ -20,7 +21,7 @@ from ...plugins.contributions import Contribution, Processor, PromptSection
 from ...plugins.dispatch import Incidents
 from ..context import AgentContext
 from ..policy.approvals import copy_args, unanswered_calls
-from ..policy.gates import DeepBase, InnerGate, NativeTools, leaves_of
+from ..policy.gates import InnerGate, NativeTools, leaves_of
 from ..policy.rules import Policy
 from ..tools.facts import tool_facts
 from ..tools.toolsets import RunToolsets, Toolbox
@@ -80,7 +81,7 @@ class AgentParts:
     strict: bool
 
 
-class DeepCapability(DeepBase):
+class DeepCapability(AbstractCapability[Any]):
     """Dispatch to the plugins' tools, sections, processors, backends and event listeners."""
 
     def __init__(self, parts: AgentParts) -> None:
@@ -203,14 +204,14 @@ class DeepCapability(DeepBase):
                 parts.append(part if content == part.content else replace(part, content=content))
         request.model_request_parameters = replace(parameters, instruction_parts=parts)
 
-    async def after_model_request(
-        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
-    ) -> ModelResponse:
-        """Report the tokens of a request."""
-        if self.parts.emit.is_heard:
-            used = {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
-            await self.parts.emit("RequestEvent", ctx, model=response.model_name or "", **used)
-        return response
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Filter and redact again before each attempt: other capabilities may have added tools and messages since."""
+        self.parts.native_tools.filter(request_context)
+        if self._history.redactors:
+            await self._history.redact(ctx, request_context)
+        return request_context
 
     async def wrap_tool_execute(
         self,

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from itertools import groupby
 from operator import attrgetter, is_
@@ -64,6 +65,8 @@ class LiveSent:
     revisions: dict[str, str] = field(default_factory=dict[str, str])
     clean: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """Section -> its last text, as returned and as sanitized: sanitizing 4,000 characters takes 0.25 ms."""
+    redacted: Sequence[ModelMessage] = ()
+    """The messages of the last request, as the redactors left them."""
 
 
 LIVE: StateSlot[LiveSent] = StateSlot("deep_live", LiveSent, LiveSent, persist=False)
@@ -118,11 +121,21 @@ class History:
                 if added is not None:
                     stored.append(added)
                     sent = [*sent, added]
-                    for processor in self.processors:
-                        if processor.value.phase == "redact":
-                            stored, sent = await self._process(ctx, processor, stored, sent)
+                    for processor in self.redactors:
+                        stored, sent = await self._process(ctx, processor, stored, sent)
         ctx.messages[:] = stored
-        request.messages = sent
+        request.messages = session(ctx).state[LIVE].redacted = sent
+
+    async def redact(self, ctx: RunContext[Any], request: ModelRequestContext) -> None:
+        """Redact an attempt's messages again if another capability has changed them since `prepare`."""
+        if _changed(session(ctx).state[LIVE].redacted, request.messages):
+            for processor in self.redactors:
+                _, request.messages = await self._process(ctx, processor, [], request.messages)
+
+    @cached_property
+    def redactors(self) -> Sequence[Contribution[Processor]]:
+        """The processors that redact."""
+        return [processor for processor in self.processors if processor.value.phase == "redact"]
 
     async def _process(
         self,
@@ -277,3 +290,7 @@ def last_live_texts(messages: Sequence[ModelMessage]) -> dict[str, SentLiveText]
 
 def _cut(before: Sequence[ModelMessage], after: Sequence[ModelMessage]) -> bool:
     return len(after) < len(before) or not all(map(is_, before, after))
+
+
+def _changed(before: Sequence[ModelMessage], after: Sequence[ModelMessage]) -> bool:
+    return len(after) != len(before) or not all(map(is_, before, after))

@@ -142,6 +142,11 @@ class SessionState:
         return default_kernel()
 
     @property
+    def parent(self) -> SessionState | None:
+        """The state of the session that started this subagent's."""
+        return self._parent
+
+    @property
     def bound(self) -> PluginKernel | None:
         """The kernel that created or first ran this session; None before."""
         return self._kernel

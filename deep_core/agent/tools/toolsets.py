@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
 from pydantic_ai import ToolDefinition
@@ -83,10 +84,6 @@ class _Listing(NamedTuple):
     all: list[ToolDefinition]
 
 
-def _is_fixed(tool: Tool[Any]) -> bool:
-    return tool.prepare is None and type(tool) is Tool
-
-
 def _with_tools(toolset: FunctionToolset[Any], tools: dict[str, Tool[Any]]) -> FunctionToolset[Any]:
     """Copy a toolset's settings; give it other tools."""
     other = copy.copy(toolset)
@@ -113,7 +110,7 @@ class PluginToolset(WrapperToolset[Any]):
         default_factory=dict[str, tuple[ToolDefinition, ToolDefinition]], repr=False, compare=False
     )
     """Cache: original name -> the definition as listed last, and as attributed. Safe to share between runs."""
-    _fixed: tuple[tuple[int | None, ...], _Listing, dict[str, Tool[Any]]] | None = field(
+    _fixed: tuple[tuple[object, ...], _Listing, dict[str, Tool[Any]]] | None = field(
         default=None, init=False, repr=False, compare=False
     )
     """Cache: the key, the listing and the tools of those that do not change. Safe to share between runs."""
@@ -171,7 +168,7 @@ class PluginToolset(WrapperToolset[Any]):
         if type(wrapped) is not FunctionToolset:
             listing = self._listing(await self._listed(ctx))
         else:
-            fixed = {name: tool for name, tool in wrapped.tools.items() if _is_fixed(tool)}
+            fixed = {name: tool for name, tool in wrapped.tools.items() if tool.prepare is None and type(tool) is Tool}
             listing = await self._fixed_listing(wrapped, fixed, ctx)
             if len(fixed) < len(wrapped.tools):
                 others = {name: tool for name, tool in wrapped.tools.items() if name not in fixed}
@@ -186,9 +183,14 @@ class PluginToolset(WrapperToolset[Any]):
         self, wrapped: FunctionToolset[Any], tools: dict[str, Tool[Any]], ctx: RunContext[Any]
     ) -> _Listing:
         """List tools that do not change between steps. Cached until the toolset gets others."""
-        key = (ctx.max_retries, *map(id, tools.values()))
+        # Also what decides how a tool asks: an application may change it later.
+        key = (
+            ctx.max_retries,
+            *[(id(t), t.requires_approval, t.metadata and repr(t.metadata.get("tags"))) for t in tools.values()],
+        )
         fixed = self._fixed
         if fixed is None or fixed[0] != key:
+            self._seen.clear()  # a changed tag is in the same metadata, which the definitions share
             listed = await self._listed(ctx, _with_tools(wrapped, tools))
             self._fixed = fixed = (key, self._listing(listed), tools)
         return fixed[1]
@@ -225,8 +227,9 @@ class PluginToolset(WrapperToolset[Any]):
     ) -> Any:
         """Gate the call with the arguments that are about to be used, then make it under the author's name."""
         # The definition that this toolset listed: a capability may have changed the one that comes back.
-        definition = calls_of(ctx).own.get(name) or next(d for _, d in self._seen.values() if d.name == name)
-        admission = await self.policy.admit(ctx, definition, tool_args)
+        calls = calls_of(ctx)
+        definition = calls.own.get(name) or next(d for _, d in self._seen.values() if d.name == name)
+        admission = await self.policy.admit(ctx, calls, definition, tool_args)
         if admission is not None:
             admission.used = True
         original = tool_facts(definition).original
@@ -284,8 +287,7 @@ class SequentialToolset(QuietToolset):
     async def for_run_step(self, ctx: RunContext[Any]) -> Self:
         """Return this step's toolset: itself if none of its toolsets changes."""
         toolsets = await self._asked(lambda toolset: toolset.for_run_step(ctx))
-        same = all(new is old for new, old in zip(toolsets, self.toolsets, strict=True))
-        return self if same else replace(self, toolsets=toolsets)
+        return self if all(map(is_, toolsets, self.toolsets)) else replace(self, toolsets=toolsets)
 
     async def _asked(self, ask: Callable[[AbstractToolset[Any]], Awaitable[T]]) -> list[T]:
         """Ask each toolset once; run those that may wait concurrently."""

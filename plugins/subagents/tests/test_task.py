@@ -17,6 +17,7 @@ from pydantic_ai.messages import UserPromptPart
 from deep_core import (
     ConfigError,
     DeepAgentDeps,
+    Deny,
     Kernel,
     PluginError,
     Tag,
@@ -307,6 +308,42 @@ async def test_the_policy_reaches_a_prepared_agent_that_a_prepared_agent_starts(
     agent = kernel.create_agent(delegate(subagent_type="outer").model, tool_filter="read", backend="memory")
     assert (await agent.run("go", deps=deps)).output.startswith("success:success:")
     assert ran == []
+
+
+@pytest.mark.parametrize(
+    "rules", [{"interrupt_on": {"put": True}}, {"tool_filter": "read | subagent"}, {"guard": True}]
+)
+@pytest.mark.parametrize("starts_another", [False, True])
+async def test_the_callers_rules_hold_for_a_prepared_deep_agent_that_asks_nobody(
+    make_kernel: Any, tools: Tools, rules: dict[str, Any], starts_another: bool
+) -> None:
+    """Its own rules apply too, at every depth: to what it does, and to the subagents that its kernel makes."""
+
+    def check(call: Any, context: Any) -> Deny | None:
+        return Deny("no") if call.tool == "put" else None
+
+    guards = [plugin("guard", check_call=check)] if rules.get("guard") else []
+    caller = make_kernel(*guards, strict=True, config={"plugins": {"subagents": {"options": {"max_depth": 3}}}})
+    other = make_kernel(strict=True, config={"plugins": {"subagents": {"options": {"max_depth": 3}}}})
+    puts = [call("put", "p"), say_results]
+    roles = {"work": [task("deeper", "t2"), say_results], "deeper": puts} if starts_another else {"work": puts}
+    made = other.create_agent(Cast(roles).model, interrupt_on=False, backend="memory")
+    deps = create_default_deps(kernel=caller)
+    deps.subagents["prepared"] = made
+    how = {key: value for key, value in rules.items() if key != "guard"}
+    agent = caller.create_agent(delegate(subagent_type="prepared").model, backend="memory", **how)
+    result = await agent.run("go", deps=deps)
+    assert tools.ran == []
+    if "interrupt_on" in rules:
+        assert isinstance(result.output, DeferredToolRequests)
+        result = await agent.run(
+            None,
+            deps=deps,
+            message_history=result.all_messages(),
+            deferred_tool_results=result.output.build_results(approve_all=True),
+        )
+        assert tools.names == ["put"]
+    assert isinstance(result.output, str)
 
 
 async def test_a_prepared_agent_gets_the_policy_and_no_plugins_capability(make_kernel: Any) -> None:

@@ -9,11 +9,21 @@ from contextlib import suppress
 from typing import Any, cast
 
 import pytest
-from pydantic_ai import DeferredToolRequests, FunctionToolset, RunContext
+from pydantic import Field
+from pydantic_ai import DeferredToolRequests, FunctionToolset, ModelRequest, RunContext
 from pydantic_ai.capabilities import HandleDeferredToolCalls, NativeTool
 from pydantic_ai.native_tools import WebSearchTool
 
-from deep_core import Deny, Kernel, PluginWarning, ToolCall, create_default_deps
+from deep_core import (
+    Deny,
+    Kernel,
+    PluginError,
+    PluginOptions,
+    PluginWarning,
+    Processor,
+    ToolCall,
+    create_default_deps,
+)
 from tests.plugins_by_hand import Site, Tools, kernel_of, plugin, returns, run, scripted, site
 from tests.stubs import Call
 
@@ -83,6 +93,69 @@ def test_a_plugin_cannot_make_a_child_that_may_more_than_its_parent(how: str, ru
     assert tools.ran == []
     if how == "nothing" and rule in ("asks of itself", "interrupt_on", "guard"):
         assert depths == [0, 1]
+
+
+class Limits(PluginOptions):
+    ask: bool = Field(default=True, json_schema_extra={"project": "on"})
+    size: int | None = Field(default=10, json_schema_extra={"project": "lower"})
+    folders: tuple[str, ...] = Field(default=("a", "b"), json_schema_extra={"project": "subset"})
+    color: str = Field(default="red", json_schema_extra={"project": "free"})
+    program: str = "ls"
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        ({"ask": False}, r"can only narrow \(on\) True"),
+        ({"size": 11}, r"can only narrow \(lower\) 10"),
+        ({"size": None}, "lower"),
+        ({"folders": ["a", "c"]}, "subset"),
+        ({"program": "rm"}, "cannot change 'ls'"),
+        ({"ask": True, "size": 3, "folders": ["b"], "color": "blue", "program": "ls"}, None),
+    ],
+)
+def test_a_childs_options_only_narrow_its_parents(asked: dict[str, Any], what: str | None) -> None:
+    contexts: list[Any] = []
+
+    def toolsets(context: Any) -> list[Any]:
+        contexts.append(context)
+        return []
+
+    kernel = kernel_of(plugin("limits", options=Limits, toolsets=toolsets))
+    kernel.create_agent("test")
+    if what is None:
+        contexts[0].create_agent("test", limits=asked)
+        assert contexts[1].options(Limits).size == 3
+    else:
+        with pytest.raises(TypeError, match=what):
+            contexts[0].create_agent("test", limits=asked)
+        with pytest.raises(TypeError, match=what):
+            contexts[0].create_agent("test", plugins=[Limits(**asked)])
+
+
+@pytest.mark.parametrize("whose", ["a plugin's", "the application's"])
+def test_a_child_keeps_its_parents_redactors(whose: str) -> None:
+    """Leaving out the plugin is refused, and the application's own stay beside what a plugin gives instead."""
+    contexts: list[Any] = []
+
+    def toolsets(context: Any) -> list[Any]:
+        contexts.append(context)
+        return []
+
+    def hide(messages: list[Any]) -> list[Any]:
+        return [ModelRequest.user_text_prompt("***")]
+
+    redactor = Processor("hide", hide, phase="redact")
+    hides = [plugin("hides", processors=[redactor])] if whose == "a plugin's" else []
+    own: dict[str, Any] = {} if hides else {"history_processors": [redactor, Processor("cut", list)]}
+    kernel_of(plugin("boss", toolsets=toolsets), *hides).create_agent("test", **own)
+    model = scripted()
+    if hides:
+        with pytest.raises(PluginError, match=r"without 'hides', which .*redacts its texts"):
+            contexts[0].create_agent(model, hides=False)
+    child = contexts[0].create_agent(model, history_processors=[Processor("other", list)])
+    run(child, "the password")
+    assert "password" not in str(model.player.views[0].messages)
 
 
 GUARD = """

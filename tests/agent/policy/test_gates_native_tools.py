@@ -111,3 +111,95 @@ def test_however_a_plugin_adds_one_it_is_not_sent(how: str, per_run: bool) -> No
     except (PluginError, UserError):
         pass
     assert sent == []
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "openai_native_tools": {"openai_native_tools": [{"type": "web_search_preview"}]},
+    "tools in the body": {"extra_body": {"tools": [{"type": "web_search_preview"}], "seed": 1}},
+    "a tool without a type": {"extra_body": {"tools": [{"web_search_preview": {}}]}},
+    "bedrock": {"bedrock_additional_model_requests_fields": {"tools": [{"type": "web_search_preview"}]}},
+    "a server in the body": {"extra_body": {"mcp_servers": [{"url": "https://evil.example"}]}},
+    "openrouter's plugins": {"extra_body": {"plugins": [{"id": "web"}]}},
+    "xai's live search": {"extra_body": {"search_parameters": {"mode": "on"}}},
+    "openai's search": {"extra_body": {"web_search_options": {}}},
+}
+
+
+class ListsSettings(FunctionModel):
+    """Writes down the settings of each request."""
+
+    def __init__(self, sent: list[Any]) -> None:
+        def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            sent.append(dict(info.model_settings or {}))
+            return ModelResponse(parts=[TextPart("done")])
+
+        super().__init__(answer)
+
+
+class HasSettings(AbstractCapability[Any]):
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+
+    def get_model_settings(self) -> Any:
+        return self.settings
+
+
+class ChangesSettings(HasSettings):
+    def get_model_settings(self) -> Any:
+        return None
+
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
+        request_context.model_settings = {**(request_context.model_settings or {}), **self.settings}
+        return request_context
+
+
+class ChangesEachAttempt(HasSettings):
+    """Since Pydantic AI 2.64."""
+
+    def get_model_settings(self) -> Any:
+        return None
+
+    async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
+        request_context.model_settings = {**(request_context.model_settings or {}), **self.settings}
+        parameters = request_context.model_request_parameters
+        request_context.model_request_parameters = replace(parameters, native_tools=[WebSearchTool()])
+        return request_context
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("kind", [HasSettings, ChangesSettings, ChangesEachAttempt])
+def test_a_native_tool_in_a_plugins_model_settings_is_not_sent(kind: type[HasSettings], setting: str) -> None:
+    sent: list[Any] = []
+    capability = kind({**SETTINGS[setting], "temperature": 0.5})
+    run(agent_of(plugin("search", capabilities=[capability]), model=ListsSettings(sent)))
+    assert "web_search" not in str(sent)
+    assert not any(name in str(sent) for name in ("mcp_servers", "plugins", "search_parameters"))
+    if kind is not ChangesEachAttempt:
+        assert sent[0]["temperature"] == 0.5
+        assert sent[0].get("extra_body", {}).get("seed") == SETTINGS[setting].get("extra_body", {}).get("seed")
+
+
+@pytest.mark.skipif(not hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI 2.64")
+def test_a_native_tool_that_a_plugin_adds_to_one_attempt_is_refused_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sent: list[Any] = []
+    capability = ChangesEachAttempt(SETTINGS["openai_native_tools"])
+    run(agent_of(plugin("search", capabilities=[capability]), model=Tells(sent)))
+    assert sent == []
+    for kind in ("web_search", "web_search_preview"):
+        assert f"'{kind}' was refused; to allow it: native_tools = ['{kind}']" in caplog.text
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_native_tool_in_settings_is_sent_if_the_user_names_it_or_writes_it_in_code(setting: str) -> None:
+    given = SETTINGS[setting]
+    kinds = [*given.get("extra_body", {}), "web_search_preview"]
+    search = plugin("search", capabilities=[HasSettings(given)])
+    for agent in (
+        lambda model: agent_of(search, model=model, native_tools=kinds),
+        lambda model: agent_of(model=model, model_settings=given),
+    ):
+        sent: list[Any] = []
+        run(agent(ListsSettings(sent)))
+        assert sent == [given]

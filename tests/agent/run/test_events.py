@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai import Agent, DeferredToolResults, ToolDenied
+from pydantic_ai.capabilities import AbstractCapability
 
 from deep_core import (
     ApprovalEvent,
@@ -225,3 +226,26 @@ def test_plugins_are_told_of_an_agent_once_and_their_errors_are_recorded() -> No
     agent = kernel.create_agent(scripted())
     assert made == [(agent, "c_told")]
     assert {incident.plugin for incident in kernel.incidents} == {"a_broken", "b_async"}
+
+
+@pytest.mark.skipif(not hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI 2.64")
+@pytest.mark.parametrize("hosted", [True, False])
+def test_a_request_of_several_attempts_is_reported_once(hosted: bool) -> None:
+    """A capability rejects the first answer; the kernel calls a small one itself, and Pydantic AI any other."""
+    from pydantic_ai.exceptions import RetryModelRequest  # since 2.64
+
+    class Rejects(AbstractCapability[Any]):
+        attempts = 0
+
+        async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
+            Rejects.attempts += 1
+            if Rejects.attempts == 1:
+                raise RetryModelRequest
+            return response
+
+    if not hosted:
+        Rejects.get_instructions = lambda self: None  # type: ignore[method-assign]
+    ear, model = Ear(), scripted(Turn(text="first", usage=Usage(1, 1)), Turn(text="second", usage=Usage(12, 5)))
+    result = run(agent_of(ear.plugin, plugin("picky", capabilities=[Rejects()]), model=model))
+    assert (result.output, Rejects.attempts) == ("second", 2)
+    assert ear.told == ["RunStartEvent", "RequestEvent", "RunEndEvent"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextContent, TextPart, UserPromptPart
 
 from deep_core import CompactionEvent, PluginError, Processor, PromptSection, create_default_deps
@@ -202,6 +203,51 @@ def test_a_redactor_sees_what_live_sections_say() -> None:
     )
     assert "the password is ***" in str(model.player.views[0].messages)
     assert "hunter2" not in str(result.all_messages())
+
+
+def hide(messages: Messages) -> Messages:
+    out: Messages = []
+    for message in messages:
+        if isinstance(message, ModelRequest):
+            said = [part for part in message.parts if isinstance(part, UserPromptPart)]
+            parts = [replace(part, content=str(part.content).replace("hunter2", "***")) for part in said]
+            message = replace(message, parts=[*parts, *(part for part in message.parts if part not in said)])
+        out.append(message)
+    return out
+
+
+class Adds(AbstractCapability[Any]):
+    """Adds a secret to each attempt, or lets Pydantic AI add it behind the kernel."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
+        if self.where == "enqueued":
+            ctx.enqueue("the password is hunter2")
+        return request_context
+
+    async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
+        if self.where == "an attempt":
+            request_context.messages = [*request_context.messages, saying("the password is hunter2")]
+        return request_context
+
+
+@pytest.mark.skipif(not hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI 2.64")
+@pytest.mark.parametrize("where", ["an attempt", "enqueued"])
+def test_a_redactor_sees_what_comes_into_a_request_after_its_preparation(where: str) -> None:
+    model, calls = scripted(), list[int]()
+
+    def hide_and_count(messages: Messages) -> Messages:
+        calls.append(len(messages))
+        return hide(messages)
+
+    redactor = plugin("p", processors=[Processor("hide", hide_and_count, phase="redact")])
+    run(agent_of(redactor, plugin("adds", capabilities=[Adds(where)]), model=model))
+    assert "the password is ***" in str(model.player.views[0].messages)
+    assert len(calls) == 2
+    run(agent_of(redactor, plugin("adds", capabilities=[Adds("nowhere")])))
+    assert len(calls) == 3  # nothing was added: once a request
 
 
 def test_strict_lets_a_processors_error_through() -> None:

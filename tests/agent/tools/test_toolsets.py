@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from pydantic_ai import ModelRetry, ToolFailed
+from pydantic_ai import DeferredToolRequests, ModelRetry, ToolFailed
 from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.toolsets import WrapperToolset
 
@@ -112,3 +112,21 @@ def test_a_toolset_that_cannot_be_entered_is_left_out_and_the_others_stay() -> N
     result = run(kernel.create_agent(scripted(Call("fine", {}))))
     assert outcomes(result) == [("fine", "success")]
     assert {incident.plugin for incident in kernel.incidents} == {"broken"}
+
+
+@pytest.mark.parametrize("change", [{"requires_approval": True}, {"metadata": {"tags": ["execute"]}}, {"tags": True}])
+def test_a_tool_that_is_changed_after_its_first_listing_asks_as_it_now_says(change: dict[str, Any]) -> None:
+    tools = Tools(id="disk").add("wipe", tags=["write"])
+    agent = agent_of(
+        plugin("disk", toolsets=[tools.toolset]), model=scripted(Call("wipe", {}), "done", Call("wipe", {}))
+    )
+    assert run(agent).output == "done"
+    tool = tools.toolset.tools["wipe"]
+    for name, value in change.items():
+        if name == "tags":
+            assert tool.metadata is not None
+            tool.metadata["tags"].append("execute")
+        else:
+            setattr(tool, name, value)
+    assert isinstance(run(agent).output, DeferredToolRequests)
+    assert tools.names == ["wipe"]

@@ -139,8 +139,9 @@ class Child:
     async def _run(
         self, ctx: RunContext[DeepAgentDeps[Any]], deps: DeepAgentDeps[Any], prompt: str | None, **how: Any
     ) -> AgentRunResult[Any]:
+        how.update(self._output_type())
         if self.prepared:
-            how.update(capabilities=self._capabilities(ctx), **self._output_type())
+            how.update(capabilities=self._capabilities(ctx))
         if not self.own_model:
             how["model"] = ctx.model
         # Cancellation passes: it is not an Exception, and it ends the child because its run is awaited here.
@@ -174,7 +175,10 @@ class Child:
         return out
 
     def _output_type(self) -> dict[str, Any]:
-        """Let a prepared agent end with a request for approval. Pydantic AI rejects that with output validators."""
+        """Let an agent end with a request for approval if a caller's rules ask, even if its own never do.
+
+        Pydantic AI rejects that with output validators.
+        """
         kind: Any = self.agent.output_type
         outputs: list[Any] = list(cast("Sequence[Any]", kind)) if isinstance(kind, list | tuple) else [kind]
         has_validators = isinstance(self.agent, Agent) and cast("Any", self.agent)._output_validators
