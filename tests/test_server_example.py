@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import socket
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -20,20 +21,33 @@ import pytest
 import uvicorn
 from deep_backends import local_backend
 from pydantic_ai import DeferredToolRequests
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import (
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, DeltaToolCalls, FunctionModel
+from starlette.requests import HTTPConnection
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from examples.server.app import create_app
 from examples.server.approvals import approval_of
+from examples.server.owners import address_of
 from examples.server.scripted import scripted_model, turn
 from examples.server.settings import Settings
+from examples.server.store import Row, Store
+from examples.server.transcript import Transcript
 from tests.drawn import many
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 Event = dict[str, Any]
+INCIDENT = r"The server's log has the cause: incident ([0-9a-f]{8})\."
 SECONDS = 60
 """A test that hangs is stopped by this; none waits for it."""
 
@@ -414,10 +428,8 @@ async def test_a_failing_provider_is_told_and_the_conversation_goes_on(tmp_path:
         user = await running.user()
         async with user.page(await user.create()) as page:
             await page.ask("fail")
-            assert page.items[-1] == {
-                "kind": "error",
-                "text": "The run failed: ConnectionError: the provider is away",
-            }
+            assert page.items[-1]["kind"] == "error"
+            assert re.fullmatch(f"The run failed. {INCIDENT}", page.last)
             await page.ask("say still here")
             assert page.last == "still here"
 
@@ -508,6 +520,77 @@ async def test_the_token_is_out_of_reach_of_scripts_and_of_the_database(tmp_path
     assert token.encode() not in stored
 
 
+async def test_a_token_that_this_server_did_not_make_is_nobodys(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        token = user.http.cookies["deep_owner"]
+        random, _, signature = token.partition(".")
+        assert len(random) == 64  # 256 bits
+        forged = [
+            "a",
+            "a" * 43,
+            random,
+            f"{random}.",
+            f"{random}.{signature[::-1]}",
+            f"{'0' * 64}.{signature}",
+            f"{token}0",
+            token.upper(),
+        ]
+        for wrong in forged:
+            async with httpx.AsyncClient(base_url=running.base, trust_env=False, timeout=SECONDS) as client:
+                sent = {"Cookie": f"deep_owner={wrong}"}
+                assert (await client.get(f"/api/sessions/{session_id}", headers=sent)).status_code == 404, wrong
+                created = await client.post("/api/sessions", headers=sent)
+                assert created.status_code == 201
+                assert re.fullmatch("[0-9a-f]{64}[.][0-9a-f]{64}", created.cookies["deep_owner"]), wrong
+                assert created.cookies["deep_owner"] != token
+                assert (await client.get("/api/sessions", headers=sent)).json() == [], wrong
+        assert (await user.http.get(f"/api/sessions/{session_id}")).status_code == 200
+    async with serving(tmp_path) as restarted:
+        assert (await httpx_get(restarted.base, f"/api/sessions/{session_id}", token)).status_code == 200
+    assert (tmp_path / "owners.key").stat().st_mode & 0o077 == 0
+
+
+async def httpx_get(base: str, path: str, token: str) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=SECONDS) as client:
+        return await client.get(path, headers={"Cookie": f"deep_owner={token}"})
+
+
+async def test_no_exception_text_reaches_a_client(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither a run's, nor a request's, nor a tool's; each has an id that finds it in the log."""
+    secret = "postgres://ann:hunter22@db.example"
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+        yield "so far "
+        raise ConnectionError(secret)
+
+    told: list[str] = []
+    async with serving(tmp_path, FunctionModel(stream_function=stream, model_name="broken")) as running:
+        user = await running.user()
+        session_id = await user.create()
+        async with user.page(session_id) as page:
+            await page.ask("anything")
+            told += [json.dumps(page.events), page.last]
+        (tmp_path / "workspaces").rename(tmp_path / "gone")
+        (tmp_path / "workspaces").write_text("in the way")
+        told.append((await user.http.get(f"/api/sessions/{session_id}/files")).text)
+    transcript = Transcript([], lambda event: told.append(json.dumps(event)))
+    for number, error in enumerate((f"ConnectionError: {secret} (plugin db)", "Denied: not today")):
+        transcript.hear(FunctionToolCallEvent(ToolCallPart("query", {}, f"c{number}")))
+        part = ToolReturnPart("query", error, f"c{number}", outcome="failed")
+        transcript.hear(FunctionToolResultEvent(part))
+        told.append(transcript.items[-1].get("text", ""))
+    assert told.pop() == "Denied: not today"
+    everything = "\n".join(told)
+    assert "hunter22" not in everything
+    assert str(tmp_path) not in everything
+    ids = set(re.findall(INCIDENT, everything))
+    assert len(ids) == 3
+    assert all(f"incident {incident}" in caplog.text for incident in ids)
+    assert caplog.text.count("hunter22") >= 2
+
+
 async def test_pages_of_other_sites_and_other_names_of_this_host_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         user = await running.user()
@@ -547,10 +630,12 @@ async def test_whatever_goes_wrong_is_told_in_one_form(tmp_path: Path) -> None:
             ("GET", "/nothing", 404, "Not Found"),
             ("PUT", "/api/sessions", 405, "Method Not Allowed"),
             ("POST", f"/api/sessions/{session_id}/uploads", 422, "name: Field required"),
-            ("GET", f"/api/sessions/{session_id}/files", 500, "The server failed; its log says how."),
+            ("GET", f"/api/sessions/{session_id}/files", 500, f"The server failed. {INCIDENT}"),
         ]:
             response = await user.http.request(method, path)
-            assert (response.status_code, response.json()) == (status, {"error": text}), path
+            assert response.status_code == status, path
+            assert list(response.json()) == ["error"]
+            assert re.fullmatch(text, response.json()["error"]), path
             assert response.headers["x-content-type-options"] == "nosniff"
 
 
@@ -689,6 +774,38 @@ async def test_one_user_has_a_limit_of_sessions_and_others_have_theirs(tmp_path:
         await ben.create()
 
 
+@pytest.mark.parametrize("way", ["no cookie", "an invented cookie", "the page's cookie"])
+async def test_a_client_that_drops_its_cookie_has_a_limit_too(tmp_path: Path, way: str) -> None:
+    async with serving(tmp_path, max_sessions_of_one=3) as running:
+
+        async def once(number: int) -> int:
+            async with httpx.AsyncClient(base_url=running.base, trust_env=False, timeout=SECONDS) as client:
+                if way == "the page's cookie":
+                    await client.get("/")
+                headers = {"Cookie": f"deep_owner=mine{number}"} if way == "an invented cookie" else {}
+                return (await client.post("/api/sessions", headers=headers)).status_code
+
+        answers = await asyncio.gather(*(once(number) for number in range(30)))  # at once: none is counted late
+        assert sorted(answers) == [201] * 3 + [429] * 27
+
+
+async def test_new_users_count_for_a_day_and_per_network(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s.sqlite")
+
+    async def arrive(number: int, address: str, created: str) -> bool:
+        row = Row(f"{number}", f"owner {number}", "", created, "", "")
+        return await store.add(row, address=address, most=1)
+
+    assert await arrive(1, "192.0.2.1", "2026-01-01T00:00:00+00:00")
+    assert not await arrive(2, "192.0.2.1", "2026-01-01T23:59:59+00:00")
+    assert await arrive(3, "192.0.2.2", "2026-01-01T23:59:59+00:00")
+    assert await arrive(4, "192.0.2.1", "2026-01-02T00:00:01+00:00")
+    store.close()
+    for host, address in [("192.0.2.1", "192.0.2.1"), ("2001:db8::1:2:3:4", "2001:db8::/64"), ("", "")]:
+        connection = HTTPConnection({"type": "http", "client": (host, 1), "headers": []})
+        assert address_of(connection) == address
+
+
 async def test_when_all_workspaces_are_taken_the_user_is_told_and_can_try_again(tmp_path: Path) -> None:
     async with serving(tmp_path, max_workspaces=1) as running:
         ann, ben = await running.user(), await running.user()
@@ -697,7 +814,7 @@ async def test_when_all_workspaces_are_taken_the_user_is_told_and_can_try_again(
         assert (await ben.http.get(f"/api/sessions/{second}/files")).status_code == 503
         async with ben.page(second) as page:
             await page.ask("say hello")
-            assert "SessionLimitError: all 1 sessions are in use" in page.last
+            assert "all 1 sessions are in use" in page.last
             await running.app.state.sessions.workspaces.release(first)
             await page.ask("say hello")
             assert page.last == "hello"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -21,13 +20,14 @@ from pydantic_ai.models import Model
 from pydantic_ai.workspaces import Workspace, WorkspaceBackend, WorkspaceError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 
 from deep_core import Kernel
 
 from .approvals import Stale, Verdict
 from .files import listing
-from .owners import from_elsewhere, give_token, owner_of
+from .incidents import record
+from .owners import Owners, address_of, from_elsewhere
 from .scripted import scripted_model
 from .sessions import Busy, Children, LiveSession, Missing, Sessions, TooMany
 from .settings import Settings
@@ -35,7 +35,6 @@ from .store import Store
 
 __all__ = ["create_app"]
 
-logger = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
 MESSAGE_CHARS = 20_000
 REASON_CHARS = 2_000
@@ -113,6 +112,7 @@ def create_app(settings: Settings | None = None, model: Model | str | None = Non
                 plugins=[UploadsOptions(max_file_bytes=chosen.max_upload_bytes)],
             )
             store = Store(data / "sessions.sqlite")
+            app.state.owners = Owners(data / "owners.key")
             factory = docker_session if chosen.backend == "docker" else local_session
             workspaces = SessionManager(factory, root=data / "workspaces", max_sessions=chosen.max_workspaces)
             async with workspaces:
@@ -145,9 +145,9 @@ async def guard(request: Request, call_next: Any) -> Response:
     else:
         try:
             response = await call_next(request)
-        except Exception:
-            logger.exception("%s %s failed", request.method, request.url.path)
-            response = JSONResponse({"error": "The server failed; its log says how."}, 500)
+        except Exception as error:  # noqa: BLE001 - recorded; the server goes on
+            text = record(f"{request.method} {request.url.path} failed", error)
+            response = JSONResponse({"error": f"The server failed. {text}"}, 500)
     response.headers.update(HEADERS)
     return response
 
@@ -186,9 +186,14 @@ def sessions_of(connection: Request) -> Sessions:
     return connection.app.state.sessions
 
 
+def owners_of(connection: HTTPConnection) -> Owners:
+    """The owners' tokens of this server."""
+    return connection.app.state.owners
+
+
 async def opened(session_id: str, request: Request) -> AsyncGenerator[LiveSession, None]:
     """Open the session of a path, if it is the caller's."""
-    async with sessions_of(request).open(session_id, owner_of(request)) as live:
+    async with sessions_of(request).open(session_id, owners_of(request).owner_of(request)) as live:
         yield live
 
 
@@ -202,18 +207,20 @@ def add_routes(app: FastAPI) -> None:
     @app.get("/")
     async def page(request: Request) -> Response:
         response = FileResponse(STATIC / "index.html")
-        if owner_of(request) is None:
-            give_token(request, response)
+        if owners_of(request).owner_of(request) is None:
+            owners_of(request).give_token(request, response)
         return response
 
     @app.get("/api/sessions")
     async def list_sessions(request: Request, sessions: AllSessions) -> list[dict[str, str]]:
-        owner = owner_of(request)
+        owner = owners_of(request).owner_of(request)
         return [] if owner is None else await sessions.store.of_owner(owner)
 
     @app.post("/api/sessions", status_code=201)
     async def create_session(request: Request, response: Response, sessions: AllSessions) -> dict[str, str]:
-        return await sessions.create(owner_of(request) or give_token(request, response))
+        owners = owners_of(request)
+        owner = owners.owner_of(request) or owners.give_token(request, response)
+        return await sessions.create(owner, address_of(request))
 
     @app.get("/api/sessions/{session_id}")
     async def history(live: OneSession) -> dict[str, Any]:
@@ -252,8 +259,9 @@ def add_routes(app: FastAPI) -> None:
         if from_elsewhere(websocket):
             refusal = JSONResponse({"error": "This came from a page of another site."}, 403)
             return await websocket.send_denial_response(refusal)
+        owner = owners_of(websocket).owner_of(websocket)
         try:
-            async with websocket.app.state.sessions.open(session_id, owner_of(websocket)) as live:
+            async with websocket.app.state.sessions.open(session_id, owner) as live:
                 await websocket.accept()
                 await converse(websocket, live)
         except Missing:

@@ -1,35 +1,77 @@
-"""Identify users by a random token in a cookie. There are no accounts; use yours instead."""
+"""Identify users by a signed random token in a cookie. There are no accounts; use yours instead."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import hmac
+import ipaddress
+import os
+import re
 import secrets
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-__all__ = ["COOKIE", "from_elsewhere", "give_token", "owner_of"]
+__all__ = ["COOKIE", "Owners", "address_of", "from_elsewhere"]
 
 COOKIE = "deep_owner"
 A_YEAR = 365 * 24 * 3600
+_TOKEN = re.compile(r"([0-9a-f]{64})\.([0-9a-f]{64})", re.ASCII)
 
 
-def owner_of(connection: HTTPConnection) -> str | None:
-    """Return the owner of a session as stored: the hash of the token; None without one."""
-    token = connection.cookies.get(COOKIE)
-    return None if not token else hashlib.sha256(token.encode()).hexdigest()
+class Owners:
+    """The tokens of this server: 256 random bits and their signature, so that no client can choose its own.
 
-
-def give_token(connection: HTTPConnection, response: Response) -> str:
-    """Give a new user a token.
-
-    HttpOnly: no script of the page can read the token. SameSite=Lax: requests of other sites do not carry it.
+    Args:
+        path: the file with the key, which is made if there is none. Whoever reads it can make tokens of new owners,
+            and none of the present ones.
     """
-    token = secrets.token_urlsafe(32)
-    secure = connection.url.scheme in ("https", "wss")
-    response.set_cookie(COOKIE, token, max_age=A_YEAR, httponly=True, samesite="lax", secure=secure, path="/")
-    return hashlib.sha256(token.encode()).hexdigest()
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError), path.open("xb", opener=_private) as file:
+            file.write(secrets.token_bytes(32))
+        self._key = path.read_bytes()
+        if len(self._key) != 32:
+            raise ValueError(f"{path} is not a key of 32 bytes: delete it, and every user is a new one")
+
+    def owner_of(self, connection: HTTPConnection) -> str | None:
+        """Return the owner of a session as stored: the hash of the token; None without a token of this server."""
+        match = _TOKEN.fullmatch(connection.cookies.get(COOKIE, ""))
+        if match is None or not hmac.compare_digest(match[2], self._sign(match[1])):
+            return None
+        return hashlib.sha256(match[0].encode()).hexdigest()
+
+    def give_token(self, connection: HTTPConnection, response: Response) -> str:
+        """Give a new user a token, and return the owner.
+
+        HttpOnly: no script of the page can read the token. SameSite=Lax: requests of other sites do not carry it.
+        """
+        random = secrets.token_hex(32)
+        token = f"{random}.{self._sign(random)}"
+        secure = connection.url.scheme in ("https", "wss")
+        response.set_cookie(COOKIE, token, max_age=A_YEAR, httponly=True, samesite="lax", secure=secure, path="/")
+        return hashlib.sha256(token.encode()).hexdigest()
+
+    def _sign(self, random: str) -> str:
+        return hmac.new(self._key, random.encode(), hashlib.sha256).hexdigest()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """Return the address for which new users are counted; of IPv6 the network, since one client has all of it."""
+    host = connection.client.host if connection.client is not None else ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host  # a Unix socket
+    return str(address if address.version == 4 else ipaddress.ip_network((int(address) >> 64 << 64, 64)))
 
 
 def from_elsewhere(connection: HTTPConnection) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import uuid
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from deep_backends import SessionManager
+from deep_backends import SessionLimitError, SessionManager
 from deep_uploads import Data, UploadedFile, upload_file
 from pydantic_ai import Agent, Conversation, ConversationTypeAdapter, DeferredToolRequests, DeferredToolResults
 from pydantic_ai.agent import AgentRunEvents
@@ -23,12 +22,12 @@ from pydantic_ai.workspaces import WorkspaceBackend
 from deep_core import AgentContext, DeepAgentDeps, Kernel, RunEvent, hookimpl
 
 from .approvals import Approval, Verdict, answers, approval_of
+from .incidents import record
 from .store import Row, Store
 from .transcript import Transcript
 
 __all__ = ["Busy", "Children", "LiveSession", "Missing", "Sessions", "TooMany"]
 
-logger = logging.getLogger(__name__)
 QUEUED = 2_000
 """Maximum events that a page may lag behind. One that lags more is disconnected, reconnects, and gets a snapshot."""
 TITLE_CHARS = 60
@@ -43,7 +42,7 @@ class Busy(RuntimeError):
 
 
 class TooMany(RuntimeError):
-    """This owner has the maximum number of sessions."""
+    """This owner has the maximum number of sessions, or this address of new owners."""
 
 
 class LiveSession:
@@ -175,11 +174,10 @@ class LiveSession:
                 # Not the approval: if the server dies now, it must ask again.
                 await store.save(self.id, running=True, title=self.title, items=self._items())
                 await self._run(prompt, results)
-            except Exception as error:
-                logger.exception("session %s: the run failed", self.id)
-                self.transcript.add({"kind": "error", "text": f"The run failed: {type(error).__name__}: {error}"})
-                if self.conversation.deferred_tool_requests is not None:
-                    self.approval = waiting  # it did not even begin
+            except SessionLimitError as error:
+                self._fail(str(error), waiting)
+            except Exception as error:  # noqa: BLE001 - recorded; the session goes on
+                self._fail(record(f"session {self.id}: the run failed", error), waiting)
             finally:
                 self.transcript.end()
                 try:
@@ -188,6 +186,11 @@ class LiveSession:
                     self.run = self._stop = None
                     self._tell_state()
                     self._tell({"type": "files"})
+
+    def _fail(self, text: str, waiting: Approval | None) -> None:
+        self.transcript.add({"kind": "error", "text": f"The run failed. {text}"})
+        if self.conversation.deferred_tool_requests is not None:
+            self.approval = waiting  # it did not even begin
 
     async def _run(self, prompt: str | None, results: DeferredToolResults | None) -> None:
         sessions = self._sessions
@@ -284,18 +287,19 @@ class Sessions:
         """The sessions that are watched or at work."""
         return tuple(self._live)
 
-    async def create(self, owner: str) -> dict[str, str]:
-        """Create a session of this owner.
+    async def create(self, owner: str, address: str) -> dict[str, str]:
+        """Create a session of this owner, who comes from this address.
 
         Raises:
-            TooMany: this owner has the maximum number of sessions.
+            TooMany: this owner has the maximum number of sessions, or this address of new owners.
         """
-        if len(await self.store.of_owner(owner)) >= self._max_of_one:
-            raise TooMany(f"You have {self._max_of_one} sessions, and that is as many as one may have.")
         deps: DeepAgentDeps[None] = DeepAgentDeps(session_id=uuid.uuid4().hex)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         conversation = ConversationTypeAdapter.dump_json(Conversation()).decode()
-        await self.store.add(Row(deps.session_id, owner, "", created, deps.dump(), conversation))
+        row = Row(deps.session_id, owner, "", created, deps.dump(), conversation)
+        if not await self.store.add(row, address=address, most=self._max_of_one):
+            most = self._max_of_one
+            raise TooMany(f"One user may have {most} sessions, and {most} new users a day may come from one address.")
         return {"id": deps.session_id, "title": "", "created": created}
 
     @contextlib.asynccontextmanager

@@ -21,7 +21,8 @@ class Settings:
         hosts: the host names that the server accepts; a page of another name cannot reach it.
         max_upload_bytes: maximum bytes of one upload.
         max_file_bytes: maximum bytes of a workspace file that is sent to the browser.
-        max_sessions_of_one: maximum sessions of one user.
+        max_sessions_of_one: maximum sessions of one user, and maximum new users of one address in a day: a client
+            without its cookie is a new user.
         max_workspaces: maximum sessions at work at one time.
     """
 

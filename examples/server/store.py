@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +25,10 @@ CREATE TABLE IF NOT EXISTS sessions (
     items TEXT NOT NULL,         -- what the page shows
     approval TEXT NOT NULL,      -- what the page asks, or null
     running INTEGER NOT NULL     -- 1 while a run is under way: found at a start, the server was stopped in it
+);
+CREATE TABLE IF NOT EXISTS newcomers (  -- who made a first session within the last day
+    address TEXT NOT NULL,
+    created TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS sessions_of_owner ON sessions (owner, created);
 """
@@ -58,11 +63,26 @@ class Store:
         """Close the database."""
         self._db.close()
 
-    async def add(self, row: Row) -> None:
-        """Store a new session."""
+    async def add(self, row: Row, *, address: str, most: int) -> bool:
+        """Store a new session, unless its owner has `most`, or that many new owners of this address came in a day."""
         columns = "id, owner, title, created, deps, conversation, items, approval, running"
         values = ":id, :owner, :title, :created, :deps, :conversation, :items, :approval, :running"
-        await self._do(lambda db: db.execute(f"INSERT INTO sessions ({columns}) VALUES ({values})", vars(row)))
+        a_day_ago = (datetime.fromisoformat(row.created) - timedelta(days=1)).isoformat(timespec="seconds")
+
+        def work(db: sqlite3.Connection) -> bool:
+            # One transaction: of many requests at once, none is counted late.
+            count = "SELECT count(*) FROM"
+            db.execute("DELETE FROM newcomers WHERE created < ?", [a_day_ago])
+            [own] = db.execute(f"{count} sessions WHERE owner = ?", [row.owner]).fetchone()
+            [new] = db.execute(f"{count} newcomers WHERE address = ?", [address]).fetchone()
+            if own >= most or (not own and new >= most):
+                return False
+            if not own:
+                db.execute("INSERT INTO newcomers (address, created) VALUES (?, ?)", [address, row.created])
+            db.execute(f"INSERT INTO sessions ({columns}) VALUES ({values})", vars(row))
+            return True
+
+        return await self._do(work)
 
     async def get(self, session_id: str) -> Row | None:
         """One session, or None."""

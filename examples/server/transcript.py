@@ -18,6 +18,8 @@ from pydantic_ai.messages import (
 
 from deep_core import RunEvent, ToolEvent
 
+from .incidents import record
+
 __all__ = ["Item", "Transcript"]
 
 RESULT_CHARS = 4_000
@@ -68,7 +70,7 @@ class Transcript:
             case FunctionToolCallEvent(part=call):
                 self._call(call.tool_call_id, call.tool_name, call.args_as_dict(), 0)
             case FunctionToolResultEvent(part=part):
-                self._result(part.tool_call_id, part.outcome, part.model_response_str())
+                self._result(part.tool_call_id, part.outcome, part.model_response_str(wrap_if_error=False))
             case _:
                 pass
 
@@ -125,6 +127,9 @@ class Transcript:
     def _result(self, call_id: str, outcome: State, text: str) -> None:
         index = self._index(call_id)
         if index is not None:
+            # A failure's text is an exception's; only a denial's reason was written for people.
+            if outcome == "failed" and not text.startswith("Denied: "):
+                text = record(f"the call {call_id} of {self.items[index].get('tool')} failed", text)
             self.items[index]["state"] = outcome
             self.items[index]["text"] = _clipped(text)
             self._changed(index)
