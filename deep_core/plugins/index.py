@@ -21,6 +21,9 @@ from . import cache
 GROUP = "deep"
 """The entry-point group of plugins."""
 
+ASIDE = {"conftest", "docs", "examples", "setup", "test", "tests"}
+"""Modules that distributions install by mistake and that every project has: no plugin imports them."""
+
 Status = Literal["active", "disabled", "blocked", "incompatible", "needs-plugin", "needs-extra", "failed"]
 
 
@@ -210,26 +213,31 @@ def _read(path: str, entry: cache.Entry, group: str, installed: Mapping[str, str
 
 
 def origin_problem(candidate: Candidate) -> str | None:
-    """Return why the candidate's module must not be imported; None if it comes from its own distribution.
+    """Return why the plugin must not be imported; None if its modules come from its own distribution.
 
     Asks the finders level by level, as `import` would, and imports nothing.
     """
-    for name, spec in _specs(candidate):
-        if spec is None:
-            return f"its module {name!r} does not exist; {_again(candidate)}"
-        if spec.origin and spec.has_location and (problem := _outside(candidate, name, os.path.realpath(spec.origin))):
-            return problem
+    files = _installed(candidate)
+    for module in (candidate.module, *_outermost(files or ())):
+        for name, spec in _specs(module):
+            if spec is None and module == candidate.module:
+                return f"its module {name!r} does not exist; {_again(candidate)}"
+            origin = os.path.realpath(spec.origin) if spec and spec.origin and spec.has_location else None
+            if origin and (problem := _outside(candidate, name, origin, files)):
+                return problem
     return None
 
 
 def module_file(candidate: Candidate) -> str | None:
     """Return the file of the candidate's module, or of its outermost package with a file; import nothing."""
-    return next((spec.origin for _, spec in _specs(candidate) if spec and spec.has_location and spec.origin), None)
+    return next(
+        (spec.origin for _, spec in _specs(candidate.module) if spec and spec.has_location and spec.origin), None
+    )
 
 
-def _specs(candidate: Candidate) -> Iterator[tuple[str, Any]]:
-    """Yield (name, spec) for each level of the candidate's module, outermost first; the spec is None if none exists."""
-    parts, search = candidate.module.split("."), None
+def _specs(module: str) -> Iterator[tuple[str, Any]]:
+    """Yield (name, spec) for each level of the module, outermost first; the spec is None if none exists."""
+    parts, search = module.split("."), None
     for depth, part in enumerate(parts):
         name = ".".join(parts[: depth + 1])
         spec = _find_spec(name, search) if depth == 0 or search is not None else None
@@ -248,17 +256,15 @@ def _again(candidate: Candidate) -> str:
 
 def _locations(spec: Any, part: str, search: list[str] | None) -> list[str] | None:
     """Return the search path of a package's modules. A namespace package's own list would import its parent."""
-    if spec.submodule_search_locations is None:
-        return None
-    if spec.origin is not None:
-        return list(spec.submodule_search_locations)
+    found = spec.submodule_search_locations
+    if found is None or spec.origin is not None:
+        return found and list(found)
     folders = (os.path.join(folder or os.getcwd(), part) for folder in (sys.path if search is None else search))
     return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def _find_spec(name: str, path: list[str] | None) -> Any:
-    loaded = sys.modules.get(name)
-    spec = getattr(loaded, "__spec__", None)
+    spec = getattr(sys.modules.get(name), "__spec__", None)
     if spec is not None:
         return spec
     for finder in sys.meta_path:
@@ -272,22 +278,30 @@ def _find_spec(name: str, path: list[str] | None) -> Any:
     return None
 
 
-def _outside(candidate: Candidate, name: str, origin: str) -> str | None:
+def _installed(candidate: Candidate) -> set[str] | None:
+    """Return the distribution's files; None if a system package manager left RECORD out."""
+    try:
+        record = (candidate.dist_info / "RECORD").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return {line.rsplit(",", 2)[0].strip('"') for line in record.splitlines()}
+
+
+def _outermost(files: Iterable[str]) -> list[str]:
+    """List the modules that are in no package: Python looks for others in their package's folder alone."""
+    modules = {file.removesuffix(".py").removesuffix("/__init__") for file in files if file.endswith(".py")}
+    tops = {module: module.partition("/")[0] for module in modules - ASIDE if module.replace("/", "").isidentifier()}
+    return [module.replace("/", ".") for module, top in tops.items() if module == top or top not in modules]
+
+
+def _outside(candidate: Candidate, name: str, origin: str, files: set[str] | None) -> str | None:
     for root in (candidate.record.path, os.path.realpath(candidate.dist_info.parent)):
         below = origin.startswith(root.rstrip(os.sep) + os.sep)
-        if below and (candidate.record.editable or _in_record(candidate, os.path.relpath(origin, root))):
+        inside = files is None or os.path.relpath(origin, root).replace(os.sep, "/") in files
+        if below and (candidate.record.editable or inside):
             return None
     return (
         f"module {name!r} would come from {origin}, which {candidate.record.distribution} did not install; "
         "rename that file, or start Python with -P so that the working directory is not searched, or "
         f"plugins.disable = [{candidate.record.name!r}]"
     )
-
-
-def _in_record(candidate: Candidate, relative: str) -> bool:
-    try:
-        record = (candidate.dist_info / "RECORD").read_text(encoding="utf-8")
-    except OSError:
-        return True  # a system package manager may ship no RECORD; the folder still belongs to the interpreter
-    wanted = relative.replace(os.sep, "/")
-    return any(line.startswith((wanted + ",", f'"{wanted}",')) for line in record.splitlines())

@@ -41,20 +41,12 @@ def load(
         on_error: called with the record of each plugin that fails; may raise (strict, or a plugin that code named).
         tracer: traces every import.
     """
-    imported: list[Loaded] = []
-    for candidate in candidates:
-        if candidate.record.status != "active":
-            continue
-        loaded = _contained(candidate.record, lambda c=candidate: _import(c, given, tracer), on_error)
-        if loaded is not None:
-            imported.append(loaded)
+    active = [candidate for candidate in candidates if candidate.record.status == "active"]
+    found = (_contained(c.record, lambda c=c: _import(c, given, tracer), on_error) for c in active)
+    imported: list[Loaded] = [plugin for plugin in found if plugin is not None]
     # Specs first, so that implementations are checked against all hooks.
     with_specs = [p for p in imported if _contained(p.record, lambda p=p: _add_specs(p, registry), on_error)]
-    out: list[Loaded] = []
-    for plugin in with_specs:
-        if _contained(plugin.record, lambda p=plugin: _register(p, registry), on_error):
-            out.append(plugin)
-    return out
+    return [p for p in with_specs if _contained(p.record, lambda p=p: _register(p, registry), on_error)]
 
 
 def _contained(record: PluginRecord, step: Callable[[], Any], on_error: Callable[[PluginRecord], None]) -> Any:

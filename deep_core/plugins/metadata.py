@@ -18,6 +18,9 @@ from packaging.specifiers import SpecifierSet
 from .. import __version__
 from ..names import canonical
 
+MOST_POINTS = 1_000
+"""Maximum plugins and commands of a distribution: each of them costs a check at every start."""
+
 
 class Metadata(TypedDict):
     """What the index needs of one distribution, as JSON keeps it.
@@ -54,13 +57,16 @@ def read_entry_points(folder: str) -> list[list[str]]:
         folder: the distribution's dist-info or egg-info folder.
 
     Raises:
-        ValueError: a line of entry_points.txt is not an entry, or the file is not UTF-8.
+        ValueError: a line of entry_points.txt is not an entry, there are too many, or the file is not UTF-8.
     """
     try:
         points: list[EntryPoint] = list(_Distribution(Path(folder)).entry_points)
     except TypeError as error:
         raise ValueError("entry_points.txt has a line that is not name = value") from error
-    return [[point.group, point.name, point.value] for point in points if point.group.partition(".")[0] == "deep"]
+    ours = [[point.group, point.name, point.value] for point in points if point.group.partition(".")[0] == "deep"]
+    if len(ours) > MOST_POINTS:
+        raise ValueError(f"entry_points.txt has {len(ours):,} plugins and commands, more than {MOST_POINTS:,}")
+    return ours
 
 
 def read_metadata(folder: str, points: list[list[str]]) -> Metadata:

@@ -156,8 +156,7 @@ def _check_lists(candidates: Sequence[Candidate], lists: Lists, config: Config) 
                 warnings.append(message)
     for name, source in config.plugin_names().items():
         if name not in names:
-            text = f"{source}: [plugins.{name}] is for a plugin that is not installed."
-            warnings.append(text + suggest(name, names))
+            warnings.append(f"{source}: [plugins.{name}] is for a plugin that is not installed.{suggest(name, names)}")
     return warnings
 
 

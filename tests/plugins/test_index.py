@@ -232,19 +232,39 @@ def test_an_egg_info_folder_is_a_distribution(installed: Environment) -> None:
     assert installed.loaded().statuses == {"rain": "active", "sun": "active"}
 
 
-@pytest.mark.parametrize("group", ["deep", "console_scripts"])
-def test_a_distribution_with_ten_thousand_entry_points_is_read_in_one_go(installed: Environment, group: str) -> None:
-    """Whatever is done for each of them is done once: the square of their number would take minutes."""
-    many = "".join(f"p{number} = acme_many:p{number}\n" for number in range(10_000))
+MANY = "".join(f"p{number} = acme_many:p{number}\n" for number in range(50_000))
+LIMITED = """
+import resource
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))  # of the processor: a busy machine changes nothing
+from deep_core import Kernel
+answer({record.name: [record.status, record.reason] for record in Kernel().records})
+"""
+
+
+def test_fifty_thousand_commands_of_others_beside_a_plugin_are_read_in_one_go(installed: Environment) -> None:
     folder = Distribution("acme-many").write(installed.site)
-    (folder / "entry_points.txt").write_text(f"[{group}]\n{many}\n[deep]\nmany = acme_many\nmany = acme_many\n")
-    code = (
-        "from deep_core.plugins.status import find_plugins; answer({r.name: r.status for r in find_plugins().records})"
-    )
+    (folder / "entry_points.txt").write_text(f"[console_scripts]\n{MANY}\n[deep]\nmany = acme_many\nmany = acme_many\n")
     for _ in range(2):
-        statuses = installed.ask(code)
-        assert len(statuses) == (10_003 if group == "deep" else 3)
-        assert (statuses["sun"], statuses["many"]) == ("active", "failed")
+        statuses = installed.ask(LIMITED)
+        assert {name: status for name, (status, _) in statuses.items()} == {
+            "sun": "active",
+            "rain": "active",
+            "many": "failed",
+        }
+
+
+def test_a_distribution_with_too_many_plugins_fails_as_one(installed: Environment) -> None:
+    """Each would cost a check, and two of them a comparison: a minute at every start."""
+    code = "from deep_core import hookimpl\\nclass P:\\n    @hookimpl\\n    def deep_prompt_sections(self, context):\\n"
+    code += "        return []\\nfor number in range(50_000): globals()[f'p{number}'] = P()\\n"
+    folder = Distribution("acme-many", files={"acme_many.py": code}).write(installed.site)
+    (folder / "entry_points.txt").write_text(f"[deep]\n{MANY}")
+    for _ in range(2):
+        statuses = installed.ask(LIMITED)
+        assert statuses.keys() == {"sun", "rain", "acme_many"}
+        status, reason = statuses["acme_many"]
+        assert (status, statuses["sun"][0]) == ("failed", "active")
+        assert "50,000 plugins and commands, more than 1,000" in reason
 
 
 def test_a_distribution_with_a_huge_description_is_read(installed: Environment) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.environments import REPOSITORY, Distribution, Environment, plugin
+from tests.environments import REPOSITORY, SECTION_PLUGIN, Distribution, Environment, plugin
 
 SUN = plugin("sun")
 CLI = Distribution.of_project(REPOSITORY / "plugins" / "cli")
@@ -116,3 +117,41 @@ def test_the_command_line_lists_and_runs_none_of_it(hostile: Environment, comman
     assert "forged" not in done.out
     assert not ran(hostile)
     assert json.loads(done.out)["schema"] == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "files"),
+    [
+        ("moon_helper", ("moon_helper.py",)),
+        ("moon_helper", ("moon_helper/__init__.py", "moon_helper/more.py")),
+        ("luna.helper", ("luna/helper.py",)),
+    ],
+    ids=["module", "package", "namespace"],
+)
+@pytest.mark.parametrize("start", ["-c", "-m", "script"])
+def test_no_other_module_of_a_plugin_is_shadowed(
+    environment: Environment, start: str, module: str, files: Sequence[str]
+) -> None:
+    text = SECTION_PLUGIN.format(name="moon") + f"import {module}\n"
+    moon = Distribution("acme-moon", {"moon": "acme_moon"}, {"acme_moon.py": text, **dict.fromkeys(files, "")})
+    environment.install(moon)
+    (environment.work / "program.py").write_text(PROGRAM, encoding="utf-8")
+    _, loaded, _ = json.loads(environment.run(environment.python, *STARTS[start]).ok().out)
+    assert loaded["moon"] == ["active", ""]
+    shadow = environment.work / f"{module.replace('.', '/')}.py"
+    shadow.parent.mkdir(exist_ok=True)
+    shadow.write_text(RAN, encoding="utf-8")
+    _, loaded, _ = json.loads(environment.run(environment.python, *STARTS[start]).ok().out)
+    assert loaded["moon"][0] == "failed"
+    assert f"module {module!r} would come from" in loaded["moon"][1]
+    assert not any(environment.work.rglob("RAN"))
+
+
+def test_tests_that_a_distribution_installs_by_mistake_do_not_stop_it(environment: Environment) -> None:
+    moon = plugin("moon")
+    environment.install(replace(moon, files={**moon.files, "tests/__init__.py": "", "setup.py": ""}))
+    (environment.work / "tests").mkdir()
+    (environment.work / "tests" / "__init__.py").touch()
+    (environment.work / "setup.py").touch()
+    _, loaded, _ = json.loads(environment.run(environment.python, "-c", PROGRAM).ok().out)
+    assert loaded["moon"] == ["active", ""]

@@ -61,6 +61,33 @@ def test_all_is_well_with_a_model_and_its_key(deep: Any) -> None:
     assert str(deep.work) in found["backend"]["message"]
 
 
+FAILING = "#!/bin/sh\necho no namespaces >&2\nexit 1\n"
+
+
+@pytest.mark.parametrize(
+    ("profile", "options", "bwrap", "ok"),
+    [
+        ("local", "", None, True),
+        ("sandbox", "", None, False),
+        ("composite", 'routes = { "notes/" = "sandbox" }', FAILING, False),
+    ],
+)
+def test_a_sandbox_that_cannot_be_made_is_a_problem_where_it_is_configured(
+    deep: Any, tmp_path: Path, profile: str, options: str, bwrap: str | None, ok: bool
+) -> None:
+    programs, config = tmp_path / "programs", tmp_path / "chosen.toml"
+    programs.mkdir()
+    if bwrap is not None:
+        (programs / "bwrap").write_text(bwrap)
+        (programs / "bwrap").chmod(0o755)
+    config.write_text(f'[agent.runtime_policy]\nprofile = "{profile}"\n[plugins.backends.options]\n{options}\n')
+    env = {"PATH": str(programs), "DEEP_MODEL": "openai-chat:x", "OPENAI_API_KEY": "k"}
+    code, found = checks(deep, "--config", str(config), env=env)
+    assert found["bubblewrap"]["ok"] is ok
+    assert found["bubblewrap"]["fix"]
+    assert (code == 0) is ok
+
+
 def section(name: str, value: str = '"A word."') -> str:
     """The code of a plugin with a section named after it."""
     return HOOK.replace('"word"', repr(name)).replace('"A word."', value)

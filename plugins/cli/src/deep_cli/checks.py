@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from deep_core import ConfigError
 from deep_core.plugin_api import Candidate, FoundPlugins, canonical, find_plugins, find_program, scan, suggest
@@ -28,6 +28,7 @@ from .target import Target, detect, write_problem
 __all__ = ["Check", "examine"]
 
 PYDANTIC_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
+NEEDS_IT = "the configured backend `sandbox` needs it"
 SEE_PLUGINS = "fix or disable the plugins above, then run deep doctor again"
 
 
@@ -85,10 +86,10 @@ def _examine(config: Path | None, seconds: float, target: Target) -> Iterator[Ch
     except ConfigError as error:
         yield Check("config", False, str(error), "fix that key; `deep config schema` shows what is accepted")
     yield _ripgrep()
-    yield _bubblewrap()
-    if found is None:
+    agent = _agent_section(found) if found is not None else None
+    yield _bubblewrap(needed=found is not None and _uses_sandbox(found, agent))
+    if found is None or agent is None:
         return  # without a configuration, which plugins may load is unknown
-    agent = _agent_section(found)
     yield from _config(found, agent)
     yield from _trust(found)
     loadable = [candidate for candidate in found.candidates if candidate.record.status == "active"]
@@ -214,15 +215,27 @@ def _ripgrep() -> Check:
     )
 
 
-def _bubblewrap() -> Check:
+def _uses_sandbox(found: FoundPlugins, agent: object) -> bool:
+    """Whether the configuration chooses the backend `sandbox`, by itself or as a part of `composite`."""
+    backend = cast("tuple[object, object]", agent)[1] if isinstance(agent, tuple) else None
+    options = found.config.plugin("backends").options
+    routes = options.get("routes")
+    parts = [
+        options.get("composite_default"),
+        *(cast("dict[str, object]", routes).values() if isinstance(routes, dict) else ()),
+    ]
+    return backend == "sandbox" or (backend == "composite" and "sandbox" in parts)
+
+
+def _bubblewrap(*, needed: bool) -> Check:
     """Whether commands of the backend `sandbox` can be confined: bubblewrap is there, and may make namespaces."""
     path = find_program("bwrap")
     if path is None:
         return Check(
             "bubblewrap",
-            True,
-            "bubblewrap is not installed; the backend `sandbox` needs it",
-            "install bubblewrap (optional, Linux)",
+            not needed,
+            f"bubblewrap is not installed; {NEEDS_IT if needed else 'the backend `sandbox` needs it'}",
+            f"apt-get install bubblewrap (or dnf, pacman){'' if needed else '; optional, Linux only'}",
         )
     command = [path, "--unshare-user", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
     try:
@@ -234,8 +247,8 @@ def _bubblewrap() -> Check:
         return Check("bubblewrap", True, f"bubblewrap: {path}")
     return Check(
         "bubblewrap",
-        True,
-        f"{path} cannot make a sandbox ({problem[:200]}); the backend `sandbox` fails",
+        not needed,
+        f"{path} cannot make a sandbox ({problem[:200]}); {NEEDS_IT if needed else 'the backend `sandbox` fails'}",
         "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1, or the container's seccomp rules",
     )
 
