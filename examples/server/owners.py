@@ -32,7 +32,7 @@ class Owners:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError), path.open("xb", opener=_private) as file:
+        with contextlib.suppress(FileExistsError), open(path, "xb", opener=_private) as file:
             file.write(secrets.token_bytes(32))
         self._key = path.read_bytes()
         if len(self._key) != 32:
