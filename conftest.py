@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ load_profile()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test speaks TLS, and every HTTP client reads all authorities that there are, for 30 ms. This file has one.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "tests" / "fixtures" / "no_authority.pem")
+# Programs that tests start call `python3`. Where that is a script of pyenv, it takes longer than what it starts.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.base_prefix, "bin")), os.environ.get("PATH", os.defpath)])
 gc.set_threshold(50_000, 20, 20)
 
 

@@ -30,6 +30,8 @@ from typing import Any
 
 import pytest
 
+from tests.forked import nursery
+
 __all__ = [
     "FIXTURES",
     "REPOSITORY",
@@ -352,39 +354,53 @@ class Environment:
         )
         return Finished(done.returncode, done.stdout, done.stderr)
 
+    def fork(self, *arguments: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Finished:
+        """`run` its interpreter with these arguments, in a fork that has made the third-party imports (tests.forked).
+
+        Only `run` shows what an interpreter loads when it starts, and what can go wrong there.
+        """
+        command = [str(self.python), *map(str, arguments)]
+        return Finished(*nursery().run(self.root, command, cwd or self.work, self.variables(**(env or {}))))
+
     def ask(
         self,
         code: str,
         *,
+        start: bool = True,
         flags: Sequence[str] = (),
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Any:
-        """Run code that calls `answer(value)` once, and return the value (through JSON)."""
-        return self.run(self.python, *flags, "-c", PRELUDE + code, cwd=cwd, env=env).ok().value
+        """Run code that calls `answer(value)` once, and return the value (through JSON); not `start`: in a fork."""
+        arguments = [*flags, "-c", PRELUDE + code]
+        done = self.run(self.python, *arguments, cwd=cwd, env=env) if start else self.fork(*arguments, cwd=cwd, env=env)
+        return done.ok().value
 
-    def listed(self, *, cwd: Path | None = None, env: Mapping[str, str] | None = None, **asked: Any) -> Outcome:
-        """What `deep_core.plugins.status.find_plugins` (what a list shows) says, in a fresh process."""
-        return Outcome(**self.ask(KERNEL.format(what="find_plugins", arguments=asked, then=""), cwd=cwd, env=env))
+    def listed(
+        self, *, start: bool = False, cwd: Path | None = None, env: Mapping[str, str] | None = None, **asked: Any
+    ) -> Outcome:
+        """What `deep_core.plugins.status.find_plugins` (what a list shows) says, in a process of its own."""
+        code = KERNEL.format(what="find_plugins", arguments=asked, then="")
+        return Outcome(**self.ask(code, start=start, cwd=cwd, env=env))
 
     def loaded(
         self,
         *,
         agent: bool = False,
+        start: bool = False,
         flags: Sequence[str] = (),
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
         **kernel: Any,
     ) -> Outcome:
-        """What `deep_core.Kernel` says, in a fresh process; with `agent`, after it has made an agent too."""
+        """What `deep_core.Kernel` says, in a process of its own; with `agent`, after it has made an agent too."""
         then = "found.create_agent('test')" if agent else ""
         code = KERNEL.format(what="Kernel", arguments=kernel, then=then)
-        return Outcome(**self.ask(code, flags=flags, cwd=cwd, env=env))
+        return Outcome(**self.ask(code, start=start or bool(flags), flags=flags, cwd=cwd, env=env))
 
     def application(self, *calls: tuple[str, Mapping[str, Any]], env: Mapping[str, str] | None = None) -> Any:
         """Run `tests/fixtures/application.py`, its model making these tool calls; returns its report."""
-        done = self.run(self.python, FIXTURES / "application.py", json.dumps(calls), env=env).ok()
-        return json.loads(done.out)
+        return json.loads(self.fork(FIXTURES / "application.py", json.dumps(calls), env=env).ok().out)
 
 
 class Here:

@@ -47,11 +47,14 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
+SLOW = {"console": ["testing-plugins.md"], "python": ["command-line.md", "testing-plugins.md"], "toml": []}
+"""Language -> pages that start pytest in pytest, or every command: each takes as long as all other pages together."""
+
+
 def with_blocks(*languages: str) -> list[Any]:
     """The pages that have blocks in these languages. Hook pages are run by tests/plugins/test_hookspecs.py."""
     return [
-        # The page on testing runs pytest in pytest, which takes as long as all other pages together.
-        pytest.param(page, id=name_of(page), marks=[pytest.mark.exhaustive] * (page.name == "testing-plugins.md"))
+        pytest.param(page, id=name_of(page), marks=[pytest.mark.exhaustive] * (page.name in SLOW[languages[0]]))
         for page in pages()
         if page.parent.name != "hooks" and any(block.language in languages for block in blocks(page))
     ]

@@ -24,6 +24,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.browser import browser
 from tests.docs_pages import readers_environment
+from tests.drawn import sample
 from tests.environments import REPOSITORY
 
 pytestmark = pytest.mark.needs("Chromium")
@@ -330,15 +331,19 @@ def test_two_tabs_of_one_session_show_the_same(server: Server, tab: Tab) -> None
 
 @pytest.mark.parametrize(
     "text",
-    [
-        f"say {IMAGE} <b>bold</b>",
-        f"say ```{IMAGE}```",
+    sample(
+        [
+            f"say {IMAGE} <b>bold</b>",
+            f"say ```{IMAGE}```",
+            f"say `{IMAGE}` **{IMAGE}**",
+            f"plan {IMAGE}",
+            f"write {IMAGE.replace(' ', '/')}.txt: {IMAGE}",
+            f"helper: write a.txt: {IMAGE}",
+            f"run echo '{IMAGE}'",
+        ],
         f"say `{IMAGE}` **{IMAGE}**",
-        f"plan {IMAGE}",
-        f"write {IMAGE.replace(' ', '/')}.txt: {IMAGE}",
         f"helper: write a.txt: {IMAGE}",
-        f"run echo '{IMAGE}'",
-    ],
+    ),
 )
 def test_what_models_and_users_say_is_never_html(tab: Tab, text: str) -> None:
     tab.say(text)

@@ -229,9 +229,16 @@ def hook(given_answers: Mapping[str, str | bool]) -> dict[str, Any]:
     return names
 
 
-def test_cookiecutter_renders_the_same_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([(), KINDS], id="none and all"),
+        pytest.param([*each_alone(), *every_pair()], id="each alone and every pair", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_cookiecutter_renders_the_same_files(tmp_path: Path, rows: Sequence[Kinds]) -> None:
     cookiecutter = pytest.importorskip("cookiecutter.main", reason="pip install -r requirements/dev.txt")
-    for number, kinds in enumerate([*each_alone(), *every_pair()]):
+    for number, kinds in enumerate(rows):
         asked = answers("weather", kinds, author="Ann Lee", license="BSD-3-Clause")
         made = Path(
             cookiecutter.cookiecutter(

@@ -30,11 +30,13 @@ def reported() -> dict[str, dict[int, str]]:
     return found
 
 
+@pytest.mark.exhaustive  # `make lint` checks the right program too
 @pytest.mark.needs("pyright")
 def test_a_strict_program_with_every_overload_type_checks(reported: dict[str, dict[int, str]]) -> None:
     assert reported["embedding.py"] == {}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.needs("pyright")
 def test_pyright_reports_every_mistake_of_the_wrong_program_and_nothing_else(
     reported: dict[str, dict[int, str]],

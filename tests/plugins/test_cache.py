@@ -227,16 +227,16 @@ for number in range(60):
 @pytest.mark.parametrize("start", ["list", "load"])
 def test_only_the_first_start_imports_the_libraries_that_read_metadata(environment: Environment, start: str) -> None:
     environment.install(SUN, RAIN)
-    first = environment.listed()
+    first = environment.listed(start=True)
     assert {"importlib_metadata", "packaging"} <= set(first.imported)
     warm: Callable[[], Any] = environment.listed if start == "list" else environment.loaded
-    roots = {module.partition(".")[0] for module in warm().imported}
+    roots = {module.partition(".")[0] for module in warm(start=True).imported}
     assert not roots & {"importlib_metadata", "packaging"}
     environment.install(plugin("snow"))
-    assert set(environment.listed().imported) >= {"importlib_metadata", "packaging"}
+    assert set(environment.listed(start=True).imported) >= {"importlib_metadata", "packaging"}
 
 
 def test_an_environment_without_plugins_imports_no_library(environment: Environment) -> None:
     environment.install(Distribution("acme-library"))
     (environment.site / "acme_library-1.0.dist-info" / "entry_points.txt").write_text("[console_scripts]\na = b:c\n")
-    assert not {"importlib_metadata", "packaging"} & set(environment.listed().imported)
+    assert not {"importlib_metadata", "packaging"} & set(environment.listed(start=True).imported)

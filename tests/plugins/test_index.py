@@ -38,7 +38,7 @@ def test_a_record_tells_distribution_version_path_and_hooks(installed: Environme
 
 
 def test_a_survey_imports_no_plugin_and_neither_pydantic_nor_pydantic_ai(installed: Environment) -> None:
-    found = installed.listed()
+    found = installed.listed(start=True)
     assert found.statuses == {"rain": "active", "sun": "active"}
     roots = {module.partition(".")[0] for module in found.imported}
     assert not roots & {"acme_sun", "acme_rain", "pydantic", "pydantic_ai", "pydantic_core"}
@@ -324,11 +324,14 @@ def test_strict_leaves_alone_what_was_left_out_on_purpose(installed: Environment
 
 
 def test_two_kernels_with_different_plugins_live_in_one_process(installed: Environment) -> None:
-    active = installed.ask("""
+    active = installed.ask(
+        """
 from deep_core import Kernel
 one, two = Kernel(disable=["sun"]), Kernel(disable=["rain"])
 answer([one.active, two.active, Kernel().active])
-""")
+""",
+        start=False,
+    )
     assert active == [["rain"], ["sun"], ["rain", "sun"]]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.drawn import sample
 from tests.environments import REPOSITORY, SECTION_PLUGIN, Distribution, Environment, plugin
 
 SUN = plugin("sun")
@@ -110,7 +111,10 @@ def test_a_stray_package_in_the_site_directory_shadows_nothing(hostile: Environm
     assert not (stray / "RAN").exists()
 
 
-@pytest.mark.parametrize("command", [["plugins", "list", "--json"], ["explain", "--json"], ["doctor", "--json"]])
+@pytest.mark.parametrize(
+    "command",
+    sample([["plugins", "list", "--json"], ["explain", "--json"], ["doctor", "--json"]], ["explain", "--json"]),
+)
 def test_the_command_line_lists_and_runs_none_of_it(hostile: Environment, command: list[str]) -> None:
     hostile.install(CLI)
     done = hostile.run(hostile.python, "-m", "deep_cli", *command)

@@ -380,7 +380,7 @@ CLI = Distribution.of_project(REPOSITORY / "plugins" / "cli")
 
 def deep(environment: Environment, *arguments: str, code: int = 0) -> Any:
     """The JSON that a command prints."""
-    done = environment.run(environment.python, "-m", "deep_cli", *arguments)
+    done = environment.fork("-m", "deep_cli", *arguments)
     assert done.code == code, done.err
     return json.loads(done.out)
 

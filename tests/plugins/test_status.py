@@ -29,7 +29,7 @@ def write(path: Path, text: str) -> Path:
 
 def user_config(environment: Environment, text: str) -> None:
     """Write the user's configuration file where the environment's own interpreter looks for it."""
-    path = environment.ask("from deep_core.plugins.config import user_file; answer(str(user_file()))")
+    path = environment.ask("from deep_core.plugins.config import user_file; answer(str(user_file()))", start=False)
     write(Path(path), text)
 
 
@@ -162,7 +162,8 @@ def test_a_required_plugin_that_fails_to_contribute_leaves_no_agent_however_ofte
 ) -> None:
     body = "from deep_core import hookimpl\n@hookimpl\ndef deep_toolsets(context): raise RuntimeError('no')\n"
     environment.install(Distribution("acme-guard", {"guard": "acme_guard"}, {"acme_guard.py": body}))
-    raised = environment.ask("""
+    raised = environment.ask(
+        """
 from deep_core import Kernel, PluginError
 kernel = Kernel(require=["acme-guard"])
 raised = []
@@ -172,13 +173,16 @@ for attempt in range(2):
     except PluginError as error:
         raised.append(error.plugin)
 answer(raised)
-""")
+""",
+        start=False,
+    )
     assert raised == ["guard", "guard"]
 
 
 def test_a_required_plugin_cannot_be_left_out_of_an_agent(environment: Environment) -> None:
     environment.install(plugin("guard"))
-    raised = environment.ask("""
+    raised = environment.ask(
+        """
 from deep_core import Kernel, PluginError, Without
 kernel = Kernel(require=["guard"])
 raised = []
@@ -188,7 +192,9 @@ for how in ({"plugins": [Without("guard")]}, {"guard": False}, {"include_guard":
     except PluginError as error:
         raised.append(str(error))
 answer(raised)
-""")
+""",
+        start=False,
+    )
     assert len(raised) == 3
     assert all("required" in text for text in raised)
 

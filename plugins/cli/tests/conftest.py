@@ -9,15 +9,16 @@ import pty
 import select
 import subprocess
 import termios
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from plugins.cli.tests.forked import Forked, Nursery
+from tests import forked
 from tests.environments import REPOSITORY, Distribution, Environment, Finished
+from tests.forked import Forked, Nursery
 
 NUMBERS = itertools.count()
 
@@ -154,13 +155,9 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 @pytest.fixture(scope="session")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+def nursery() -> Nursery:
     """The process that forks the commands. Test files about starting define None under this name."""
-    root = tmp_path_factory.mktemp("nursery")
-    environment = Environment.create(root)
-    found = Nursery(environment.python, root, environment.variables())
-    yield found
-    found.close()
+    return forked.nursery()
 
 
 def made(root: Path, nursery: Nursery | None, *names: str, others: tuple[Distribution, ...] = ()) -> Deep:
@@ -168,6 +165,11 @@ def made(root: Path, nursery: Nursery | None, *names: str, others: tuple[Distrib
     environment = Environment.create(root)
     environment.install(ours("cli"), *(ours(name) for name in names), *others)
     return Deep(environment, nursery)
+
+
+def started(deep: Deep) -> Deep:
+    """Start the command instead of a fork: only then does a broken installation fail."""
+    return replace(deep, nursery=None)
 
 
 @pytest.fixture

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from plugins.cli.tests.conftest import made
-from plugins.cli.tests.forked import Nursery
+from plugins.cli.tests.conftest import made, started
 from tests.drawn import sample
 from tests.environments import Distribution
+from tests.forked import Nursery
 from tests.local_wheels import write_wheel
 
 HOOK = """
@@ -36,11 +35,6 @@ def checks(deep: Any, *arguments: str, env: dict[str, str] | None = None) -> tup
     assert found["schema"] == 1
     assert all(set(check) == {"name", "ok", "message", "fix", "plugin"} for check in found["checks"])
     return done.code, {check["name"]: check for check in found["checks"]}
-
-
-def started(deep: Any) -> Any:
-    """Start the command instead of a fork: only then does a broken installation fail."""
-    return replace(deep, nursery=None)
 
 
 def test_all_is_well_with_a_model_and_its_key(deep: Any) -> None:

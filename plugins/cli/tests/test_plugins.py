@@ -12,6 +12,7 @@ import pytest
 from deep_cli.installer import rewrite_pip
 from deep_cli.target import Target
 
+from plugins.cli.tests.conftest import started
 from tests.environments import Distribution
 
 HOOK = """
@@ -41,11 +42,6 @@ WEATHER = Distribution(
 def failing(name: str, code: str, value: str = "") -> Distribution:
     module = f"acme_{name}"
     return Distribution(f"acme-{name}", {}, {f"{module}.py": code}, commands={name: value or f"{module}:command"})
-
-
-@pytest.fixture
-def nursery() -> None:
-    """Start processes instead of forks: these tests are about imports."""
 
 
 # -- deep plugins list -------------------------------------------------------------------------------------------------
@@ -309,7 +305,7 @@ def test_stdout_has_what_a_command_says_and_not_what_a_plugin_prints(make_deep: 
 def test_a_distribution_that_nobody_can_read_stops_no_command(
     make_deep: Any, arguments: tuple[str, ...], said: str
 ) -> None:
-    deep = make_deep("backends", "filesystem", "demo")
+    deep = started(make_deep("backends", "filesystem", "demo"))  # the import of pydantic would end there
     dist_info = Distribution("acme-garbage").write(deep.environment.site)
     (dist_info / "entry_points.txt").write_text("[deep]\nnot an entry point\n", encoding="utf-8")
     done = deep(*arguments)
@@ -320,7 +316,7 @@ def test_a_distribution_that_nobody_can_read_stops_no_command(
 @pytest.mark.exhaustive
 def test_metadata_that_end_pydantic_are_told_with_who_knows_which(make_deep: Any) -> None:
     # Without a plugin of ours it is only read when pydantic asks everybody, and then it ends every agent.
-    deep = make_deep("backends", "demo")
+    deep = started(make_deep("backends", "demo"))
     dist_info = Distribution("some-thing").write(deep.environment.site)
     (dist_info / "entry_points.txt").write_bytes(b"\xff\xfe")
     done = deep("run", "hello", "--model", "demo:echo")

@@ -54,8 +54,10 @@ def check(environment: Environment, text: str, *arguments: str) -> Finished:
     readme = "Acme's types of subagents: an auditor that checks numbers, and whatever else Acme needs."
     (metadata,) = environment.site.glob("acme_types-*/METADATA")
     metadata.write_text(f"{metadata.read_text('utf-8')}Summary: Types.\n\n{readme}\n", encoding="utf-8")
-    command = [environment.python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:asyncio"]
-    return environment.run(*command, *arguments)
+    command = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments]
+    if "-W" in arguments:  # in a fork, pytest warns of plugins that were imported before it could rewrite them
+        return environment.run(environment.python, *command)
+    return environment.fork(*command)
 
 
 def test_beside_its_installed_owner_every_check_runs(environment: Environment) -> None:

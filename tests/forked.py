@@ -1,12 +1,13 @@
-"""`deep` without the wait for third-party imports: each command is a fork of one process that has made them.
+"""Programs of an environment without the wait for third-party imports: forks of one process that has made them.
 
-A command has its own process, arguments, folder, variables, streams, terminal and exit code, and it imports what is
+A program has its own process, arguments, folder, variables, streams, terminal and exit code, and it imports what is
 ours anew, from its environment's site directory. What only a start can show is for `Environment.run`: which modules a
-command loads, and what a broken installation does to it.
+program loads, and what a broken installation does to it.
 """
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import gc
 import io
@@ -21,14 +22,16 @@ import subprocess
 import sys
 import tempfile
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tests.another_process import end_after
 
-__all__ = ["Forked", "Nursery"]
+__all__ = ["Forked", "Nursery", "nursery"]
 
 PRELOADED = (
     "anyio._backends._asyncio", "asyncio", "click", "concurrent.futures.thread", "encodings.idna", "genai_prices.data",
@@ -37,11 +40,11 @@ PRELOADED = (
     "prompt_toolkit", "prompt_toolkit.shortcuts", "pydantic_ai", "pydantic_ai.models.openai", "pydantic_ai.models.test",
     "pydantic_ai.providers.openai", "pydantic_ai.workspaces", "rich.console", "rich.markdown",
 )  # fmt: skip
-"""Modules that commands import."""
+"""Modules that programs import."""
 
 
 class Forked:
-    """A running command: the parts of `subprocess.Popen` that tests use.
+    """A running program: the parts of `subprocess.Popen` that tests use.
 
     Args:
         pid: its process.
@@ -81,11 +84,11 @@ class Forked:
 
 
 class Nursery:
-    """The process whose forks the commands are.
+    """The process whose forks the programs are.
 
     Args:
         python: the interpreter of an environment without plugins.
-        root: the folder of that environment, for which a command gets that of its own.
+        root: the folder of that environment, for which a program gets that of its own.
         env: the variables that the imports see.
     """
 
@@ -113,7 +116,10 @@ class Nursery:
     def start(
         self, root: Path, command: list[str], cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int]
     ) -> Forked:
-        """Start `PYTHON -P -m MODULE …` of the environment in `root`; on a terminal, where stdin is one."""
+        """Start `PYTHON …` of the environment in `root`; on a terminal, where stdin is one.
+
+        Of the interpreter's options it knows `-P`, `-m MODULE` and `-c CODE`.
+        """
         ended, alive = os.pipe()
         job = {"root": str(root), "command": command, "cwd": str(cwd), "env": dict(env)}
         try:
@@ -122,7 +128,7 @@ class Nursery:
             os.close(alive)
 
     def run(
-        self, root: Path, command: list[str], cwd: Path, env: Mapping[str, str], text: str = ""
+        self, root: Path, command: list[str], cwd: Path, env: Mapping[str, str], text: str = "", timeout: float = 120
     ) -> tuple[int, str, str]:
         """Run one to its end, with a text on stdin; returns its exit code, stdout and stderr."""
         stdin, typed = os.pipe()
@@ -134,7 +140,7 @@ class Nursery:
             finally:
                 os.close(stdin)
             try:
-                code = process.wait(120)
+                code = process.wait(timeout)
             finally:
                 process.kill()
             for file in (out, err):
@@ -142,7 +148,20 @@ class Nursery:
             return code, out.read().decode(), err.read().decode()
 
 
-# -- in the process whose forks the commands are -----------------------------------------------------------------------
+@cache
+def nursery() -> Nursery:
+    """The one of this process, started when it is first needed."""
+    from tests.environments import Environment
+
+    folder = tempfile.TemporaryDirectory(prefix="nursery-")
+    environment = Environment.create(Path(folder.name))
+    found = Nursery(environment.python, environment.root, environment.variables())
+    atexit.register(folder.cleanup)
+    atexit.register(found.close)
+    return found
+
+
+# -- in the process whose forks the programs are -----------------------------------------------------------------------
 
 
 def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -188,16 +207,38 @@ def _become(job: dict[str, Any], descriptors: list[int], root: str) -> None:
     os.environ.clear()
     os.environ.update(job["env"])
     sys.orig_argv = job["command"]
-    sys.argv = job["command"][3:]
     sys.executable = job["command"][0]
+    # What this environment's site directory brought goes: its own brings it again, or has a kernel of its own.
+    sites = [Path(folder) for folder in site.getsitepackages()]
+    brought = {line for folder in sites for file in folder.glob("*.pth") for line in file.read_text().splitlines()}
+    sys.path[:] = [path for path in sys.path if path not in brought and Path(path) not in sites]
     sys.prefix = sys.prefix.replace(root, job["root"])
     sys.exec_prefix = sys.exec_prefix.replace(root, job["root"])
     site.PREFIXES = [sys.prefix, sys.exec_prefix]
-    sys.path[:] = [path.replace(root, job["root"]) for path in sys.path]
     sys.path_importer_cache.clear()
     sys.modules.pop("sysconfig", None)  # it has read the prefix
     for folder in site.getsitepackages():
         site.addsitedir(folder)
+
+
+def _program(arguments: list[str]) -> Callable[[], object]:
+    """What `python ARGUMENTS…` runs, with its `sys.argv` and the first entry of its `sys.path`."""
+    safe = arguments[0] == "-P"
+    what, *rest = arguments[safe:]
+    if what == "-m":
+        module, sys.argv = rest[0], rest
+        first, program = os.getcwd(), lambda: runpy.run_module(module, run_name="__main__", alter_sys=True)
+    elif what == "-c":
+        code = compile(rest[0], "<string>", "exec", dont_inherit=True)
+        sys.argv = ["-c", *rest[1:]]
+        main = sys.modules["__main__"] = ModuleType("__main__")
+        first, program = "", lambda: exec(code, vars(main))
+    else:
+        sys.argv = [what, *rest]
+        first, program = os.path.dirname(what), lambda: runpy.run_path(what, run_name="__main__")
+    if not safe:
+        sys.path.insert(0, first)
+    return program
 
 
 def _main() -> None:
@@ -217,7 +258,7 @@ def _main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as control:
         job, descriptors = _serve(control)
     _become(job, descriptors, sys.argv[2])
-    end_after(lambda: runpy.run_module(job["command"][3], run_name="__main__", alter_sys=True))
+    end_after(_program(job["command"][1:]))
 
 
 if __name__ == "__main__":
