@@ -25,7 +25,7 @@ from .context import AgentContext
 from .policy.gates import NativeTools, PolicyCapability, approves, kinds_in, leaves_of
 from .policy.rules import InterruptOn, Policy
 from .policy.vetting import vet
-from .run.capability import AgentParts, DeepCapability
+from .run.capability import AgentParts, AttemptCapability, DeepCapability
 from .run.emitter import Emitter
 from .run.hosting import hostable
 from .run.session import DeepAgentDeps
@@ -220,7 +220,12 @@ class Assembly:
         owners = {cap.id or "": plugin for plugin, cap in plugin_capabilities}
         if self.caller.plugins("deep_run_event", self._kept()):
             policy.emit = Emitter(self._emit)
-        deep = DeepCapability(
+        contributed = [capability for _, capability in plugin_capabilities]
+        # Only the leading ones, so that the order stays the same.
+        hosted = tuple(takewhile(hostable, contributed))
+        processors = self._all_processors()
+        alone = len(hosted) == len(contributed) and not own and not any(c.value.phase == "redact" for c in processors)
+        deep = (DeepCapability if alone else AttemptCapability)(
             AgentParts(
                 kernel=self.kernel,
                 policy=policy,
@@ -231,7 +236,7 @@ class Assembly:
                 contexts=self.contexts,
                 static=self._sections(live=False),
                 live=self._sections(live=True),
-                processors=self._all_processors(),
+                processors=processors,
                 emit=policy.emit,
                 resolve_model=self.resolve_model if self.caller.plugins("deep_resolve_model", self._kept()) else None,
                 left_out=self.dropped,
@@ -240,9 +245,6 @@ class Assembly:
                 strict=self.strict,
             )
         )
-        contributed = [capability for _, capability in plugin_capabilities]
-        # Only the leading ones, so that the order stays the same.
-        hosted = tuple(takewhile(hostable, contributed))
         known = [*named, *contributed]
         approvers = tuple(leaf for cap in known for leaf in (cap, *leaves_of(cap)) if approves(leaf))
         gate = PolicyCapability(id="deep.policy", policy=policy, approvers=approvers, hosted=hosted)

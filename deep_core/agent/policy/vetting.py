@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 
 from ...errors import PluginError
-from ..run.capability import DeepCapability
+from ..run.capability import AttemptCapability
 from .gates import PolicyCapability, approves, leaves_of
 
 
@@ -40,7 +40,7 @@ def vet(
         ordering = leaf.get_ordering() or CapabilityOrdering()
         if any(isinstance(ref, type) and issubclass(PolicyCapability, ref) for ref in ordering.wraps):
             raise PluginError(f"{label}: capability {name} asks for a place outside the policy; none is allowed there")
-        behind = any(isinstance(ref, type) and issubclass(DeepCapability, ref) for ref in ordering.wrapped_by)
+        behind = any(isinstance(ref, type) and issubclass(AttemptCapability, ref) for ref in ordering.wrapped_by)
         if (behind or ordering.position == "innermost") and not innermost:
             raise PluginError(
                 f"{label}: capability {name} asks for a place behind the kernel's last check. To allow it, name the "

@@ -204,15 +204,6 @@ class DeepCapability(AbstractCapability[Any]):
                 parts.append(part if content == part.content else replace(part, content=content))
         request.model_request_parameters = replace(parameters, instruction_parts=parts)
 
-    async def prepare_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        """Filter and redact again before each attempt: other capabilities may have added tools and messages since."""
-        self.parts.native_tools.filter(request_context)
-        if self._history.redactors:
-            await self._history.redact(ctx, request_context)
-        return request_context
-
     async def wrap_tool_execute(
         self,
         ctx: RunContext[Any],
@@ -264,6 +255,21 @@ class DeepCapability(AbstractCapability[Any]):
         self.parts.incidents.record(plugin, f"tool {tool_def.name}", error, "the model was told that the call failed")
         text = describe_error(error)
         raise ToolFailed(f"{text} (plugin {plugin})") from error
+
+
+class AttemptCapability(DeepCapability):
+    """Filter and redact again before each attempt: other capabilities may have added tools and messages since.
+
+    A class of its own, because Pydantic AI copies all tool definitions for each attempt where there is such a hook.
+    """
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Filter native tools and redact."""
+        self.parts.native_tools.filter(request_context)
+        await self._history.redact(ctx, request_context)
+        return request_context
 
 
 def agent_context(agent: Agent[Any, Any], plugin: str) -> AgentContext:

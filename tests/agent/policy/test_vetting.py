@@ -9,7 +9,7 @@ from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 
 from deep_core import PluginError
 from deep_core.agent.explain import explain
-from deep_core.agent.run.capability import DeepCapability
+from deep_core.agent.run.capability import AttemptCapability, DeepCapability
 from tests.plugins_by_hand import agent_of, kernel_of, plugin, run
 
 
@@ -32,7 +32,12 @@ class Behind(AbstractCapability[Any]):
         return CapabilityOrdering(wrapped_by=[DeepCapability])
 
 
-@pytest.mark.parametrize("kind", [Durable, Behind])
+class BehindAttempts(AbstractCapability[Any]):
+    def get_ordering(self) -> CapabilityOrdering:
+        return CapabilityOrdering(wrapped_by=[AttemptCapability])
+
+
+@pytest.mark.parametrize("kind", [Durable, Behind, BehindAttempts])
 def test_a_place_behind_the_last_check_is_given_to_named_plugins_only(kind: type[AbstractCapability[Any]]) -> None:
     with pytest.raises(PluginError, match=r"asks for a place behind.*innermost=\[…\]\) or innermost in \[agent\]"):
         agent_of(plugin("dbos", capabilities=[kind()]))
