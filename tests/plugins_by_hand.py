@@ -21,6 +21,7 @@ from tests.environments import Distribution
 from tests.stubs import Script, ScriptedModel, function_model
 
 __all__ = [
+    "TRAVEL",
     "Site",
     "Tools",
     "agent_of",
@@ -43,6 +44,24 @@ CONTRIBUTED = {
     "skill_loaders": "deep_skill_loaders",
 }
 """Builder keyword -> the hook that takes `context`."""
+TRAVEL = """
+import sys
+from deep_core import PromptSection, hookimpl, hookspec
+
+@hookspec(policy="collect")
+def deep_cities(context):
+    "Cities to forecast for."
+
+@hookimpl
+def deep_hookspecs():
+    return [sys.modules[__name__]]
+
+@hookimpl(tryfirst=True)
+def deep_prompt_sections(context):
+    found = [f"{item.plugin} {item.value}" for item in context.collect("deep_cities")]
+    return [PromptSection.static("cities", "Cities: " + ", ".join(found))]
+"""
+"""A plugin with a hook of its own, for a site directory."""
 OTHERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "state": ("deep_state", ()),
     "options": ("deep_options", ()),

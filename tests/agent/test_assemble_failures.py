@@ -13,7 +13,7 @@ import pytest
 from pydantic_ai import FunctionToolset
 
 from deep_core import AgentConfig, Kernel, PluginError, PluginWarning, Without, create_default_deps, hookimpl
-from tests.plugins_by_hand import Site, Tools, plugin, returns, run, scripted, site
+from tests.plugins_by_hand import TRAVEL, Site, Tools, plugin, returns, run, scripted, site
 from tests.stubs import Call
 
 __all__ = ["site"]
@@ -178,24 +178,7 @@ def test_failures_of_two_kinds_are_both_said(moody: Any) -> None:
 
 # -- owned hooks -------------------------------------------------------------------------------------------------------
 
-OWNER = """
-import sys
-from deep_core import PromptSection, hookimpl, hookspec
-
-@hookspec(policy="collect")
-def deep_cities(context):
-    "Cities to forecast for."
-
-@hookimpl
-def deep_hookspecs():
-    return [sys.modules[__name__]]
-
-@hookimpl
-def deep_prompt_sections(context):
-    found = [f"{item.plugin} {item.value}" for item in context.collect("deep_cities")]
-    return [PromptSection.static("cities", "Cities: " + ", ".join(found))]
-"""
-CAREFUL = OWNER.replace(
+CAREFUL = TRAVEL.replace(
     """    found =""",
     """    try:
         context.collect("deep_cities")
@@ -228,7 +211,7 @@ def prompt_of(kernel: Kernel) -> str:
 
 
 def test_a_contributor_that_fails_is_left_out_and_the_owner_of_the_hook_stays(site: Site) -> None:
-    site.install("travel", OWNER)
+    site.install("travel", TRAVEL)
     site.install("norway", CONTRIBUTOR.format(city="1 / 0"))
     site.install("italy", CONTRIBUTOR.format(city="'Rome'"))
     kernel = Kernel()
@@ -241,7 +224,7 @@ def test_a_contributor_that_fails_is_left_out_and_the_owner_of_the_hook_stays(si
     assert [incident.plugin for incident in kernel.incidents] == ["norway"]
 
 
-@pytest.mark.parametrize("owner", [OWNER, CAREFUL], ids=["the owner lets it through", "the owner catches it"])
+@pytest.mark.parametrize("owner", [TRAVEL, CAREFUL], ids=["the owner lets it through", "the owner catches it"])
 @pytest.mark.parametrize("by_hand", [False, True], ids=["required", "by hand"])
 def test_a_contributor_that_must_work_raises_in_its_own_name(site: Site, owner: str, by_hand: bool) -> None:
     site.install("travel", owner)

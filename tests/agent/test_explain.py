@@ -9,7 +9,7 @@ import pytest
 from deep_core import Kernel, PluginWarning, PromptSection, hookspec
 from tests.plugins.test_config import Project, project
 from tests.plugins.test_registry_owned_hooks import kernel_of, norway, travel
-from tests.plugins_by_hand import Site, scripted, site
+from tests.plugins_by_hand import TRAVEL, Site, scripted, site
 
 __all__ = ["project", "site"]
 
@@ -31,7 +31,7 @@ def test_explain_names_the_items_of_a_mapping_by_their_keys() -> None:
 
 
 def test_explain_shows_no_contribution_of_a_plugin_that_was_left_out(site: Site) -> None:
-    site.install("travel", OWNER)
+    site.install("travel", TRAVEL)
     site.install("norway", CONTRIBUTOR)
     kernel = Kernel()
     with pytest.warns(PluginWarning, match="norway .* was left out"):
@@ -46,25 +46,6 @@ def test_explain_says_that_a_call_which_no_person_can_approve_is_denied(project:
     agent = kernel.create_agent(scripted(), interrupt_on=False)
     shown = {tool.name: tool.approval for tool in kernel.explain(agent).tools}
     assert shown == {"forecast": "denied", "launch": "never", "report": "never"}
-
-
-OWNER = """
-import sys
-from deep_core import PromptSection, hookimpl, hookspec
-
-@hookspec(policy="collect")
-def deep_cities(context):
-    "Cities to forecast for."
-
-@hookimpl
-def deep_hookspecs():
-    return [sys.modules[__name__]]
-
-@hookimpl(tryfirst=True)
-def deep_prompt_sections(context):
-    found = [item.value for item in context.collect("deep_cities")]
-    return [PromptSection.static("cities", "Cities: " + ", ".join(found))]
-"""
 
 
 CONTRIBUTOR = """
