@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 pytest.importorskip("selenium", reason="pip install selenium")
 
+from deep_cli.screen import plain
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
@@ -166,6 +168,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     with browser(tmp_path_factory.mktemp("profile")) as driver:
+        keep = "window.sockets = []; const Real = WebSocket; window.WebSocket = class extends Real {"
+        keep += " constructor(...args) { super(...args); sockets.push(this); } };"
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": keep})  # for `hear`
         yield driver
 
 
@@ -384,6 +389,82 @@ def test_what_is_approved_is_what_is_read(tab: Tab) -> None:
     tab.approve()
     tab.say("write notes.txt: one\u2028\u202etwo")
     assert tab.texts("#approval .diff .add") == ["+one\\u2028\\u202etwo"]
+    assert tab.all("#approval .args") == []  # the diff shows every argument
+
+
+def test_a_question_shows_what_its_diff_does_not(tab: Tab) -> None:
+    args = {
+        "path": "f",
+        "content": "x",
+        "command": "rm -rf ~",
+        "sudo": True,
+        "to": [{"host": "prod"}],
+        "long": "y" * 3000,
+    }
+    question = {"path": "c1", "tool": "deploy", "args": args, "reason": "", "diff": "+x", "subagent": None}
+    for pictured in (["path", "content"], None):  # None: asked by an older server
+        asked = {"id": "a", "questions": [question | ({"pictured": pictured} if pictured else {})]}
+        hear(tab, snapshot(approval=asked))
+        names = ["command", "sudo", "to", "long (3000 characters: scroll to its end)"]
+        assert tab.texts("#approval .args dt") == (names if pictured else ["path", "content", *names])
+        assert tab.texts("#approval .args pre")[-4:-1] == ["rm -rf ~", "true", '[\n  {\n    "host": "prod"\n  }\n]']
+        assert tab.texts("#approval .diff .add") == ["+x"]
+
+
+SURROGATES = "\udfff\udc00\udbff\ud800"  # those of bytes that are not UTF-8; in this order they are no pair
+HIDING = SURROGATES + "".join(c for c in map(chr, range(0x110000)) if plain(c) != c and not "\ud800" <= c <= "\udfff")
+"""Every character that hides or moves text."""
+
+
+def test_no_place_of_the_page_shows_a_hiding_character(tab: Tab) -> None:
+    """Each place gets all of them, and shows them as the terminal does; lone surrogates too."""
+    todo = {"content": HIDING, "status": "pending"}
+    call = {"kind": "tool", "id": "c1", "tool": HIDING, "state": "failed", "depth": 1, "text": HIDING}
+    items = [{**call, "args": HIDING}, {**call, "args": json.dumps({"path": HIDING})}]
+    items += [{"kind": kind, "text": HIDING} for kind in ("user", "note", "error")]
+    items += [{"kind": "assistant", "text": f"{HIDING} `{HIDING}` **{HIDING}**\n# {HIDING}\n```\n{HIDING}\n```"}]
+    question = {"path": "c1", "tool": HIDING, "args": {HIDING: HIDING, "path": HIDING, "more": [{HIDING: HIDING}]}}
+    question |= {"reason": HIDING, "diff": f"-{HIDING}\n+{HIDING}", "pictured": [], "subagent": HIDING}
+    name = HIDING.removeprefix(SURROGATES)  # the server lists no other
+    answers = {
+        "/files": {"files": [{"path": name, "size": 1}], "more": False},
+        "/api/sessions": [{"id": "x", "title": HIDING, "created": ""}],
+    }
+    tab.driver.execute_script(
+        """
+        const answers = JSON.parse(arguments[0]);
+        window.fetch = async (address) =>
+          new Response(JSON.stringify(Object.entries(answers).find(([end]) => address.endsWith(end))[1]));
+        """,
+        json.dumps(answers),
+    )
+    approval = {"id": "a", "questions": [question]}
+    hear(tab, snapshot(title=HIDING, todos=[todo], items=items, approval=approval))
+    hear(tab, {"type": "state", "title": HIDING, "todos": [todo], "running": False, "approval": approval})
+    hear(tab, {"type": "refused", "code": "malformed", "text": HIDING})
+    tab.until(lambda: tab.all("#files a") and "\\x1b" in tab.find("#session-list").text)
+    everything = tab.driver.execute_script(
+        """
+        const attributes = [...document.querySelectorAll("body *")].flatMap((node) =>
+          [...node.attributes].filter(({name}) => name !== "href").map(({value}) => value));
+        return JSON.stringify([document.title, document.body.textContent, ...attributes]);
+        """
+    )
+    title, *shown = json.loads(everything)
+    assert title == f"{plain(HIDING)} · deep"
+    assert not {char for text in shown for char in text if plain(char) != char}
+    assert sum(text.count(plain(HIDING)) for text in shown) == 27  # so each place was reached
+    assert tab.texts("#files a") == [plain(name)]
+
+
+def hear(tab: Tab, event: dict[str, Any]) -> None:
+    """Let the page receive this event, as from the server; in ASCII, since no WebDriver sends a lone surrogate."""
+    tab.driver.execute_script("sockets.at(-1).onmessage({data: arguments[0]})", json.dumps(event))
+
+
+def snapshot(**facts: Any) -> dict[str, Any]:
+    empty = {"id": "x", "title": "", "items": [], "approval": None, "running": False, "todos": []}
+    return {"type": "snapshot", **empty, **facts}
 
 
 @pytest.mark.exhaustive

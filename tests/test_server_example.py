@@ -299,6 +299,34 @@ async def test_a_diff_hides_no_change_and_makes_none_up(tmp_path: Path, now: str
     assert (asked["questions"][0]["diff"] or "").split("\n")[3:] == told
 
 
+EDIT = ("old_string", "new_string", "replace_all")
+
+
+@pytest.mark.parametrize(
+    ("args", "pictured"),
+    [
+        ({"content": "b\n"}, {"path", "content"}),
+        (
+            {"old_string": "a", "new_string": "b", "replace_all": True},
+            {"path", "old_string", "new_string", "replace_all"},
+        ),
+        ({"content": "b\n", "command": "id", "sudo": True, "replace_all": True}, {"path", "content"}),
+        ({"content": "b\r\n"}, {"path"}),
+        ({"content": "\ufeffb\n"}, {"path"}),
+        ({"old_string": "a", "new_string": "b", "replace_all": "no"}, {"path", *EDIT} - {"replace_all"}),
+        ({"content": "a\n"}, set[str]()),  # no line differs
+        ({"command": "id"}, set[str]()),
+    ],
+)
+async def test_a_diff_claims_only_the_arguments_that_it_shows(
+    tmp_path: Path, args: dict[str, Any], pictured: set[str]
+) -> None:
+    (tmp_path / "f").write_text("a\n")
+    requests = DeferredToolRequests(approvals=[ToolCallPart("deploy", {"path": "f", **args}, "c1")])
+    (question,) = (await approval_of(requests, local_backend(tmp_path)))["questions"]
+    assert set(question["pictured"]) == pictured
+
+
 async def test_a_subagents_call_asks_too_and_can_be_decided_on_its_own(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         user = await running.user()

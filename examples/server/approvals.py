@@ -29,6 +29,7 @@ class Question(TypedDict):
     """One call that waits, with all that the user needs to decide.
 
     `path` names it: the call's id; for a subagent's, the ids of the calls above it and its own, with slashes.
+    `pictured` are the arguments that the diff shows completely: the page shows every other one as well.
     `subagent` is the type of the subagent that makes it, or None for the agent itself.
     """
 
@@ -37,6 +38,7 @@ class Question(TypedDict):
     args: Mapping[str, Any]
     reason: str
     diff: str | None
+    pictured: list[str]
     subagent: str | None
 
 
@@ -71,12 +73,14 @@ async def _questions(
             async for question in _questions(call["calls"], call["subagent"], workspace):
                 yield question
         else:
+            diff, pictured = await _picture(call["args"], workspace)
             yield {
                 "path": call["path"],
                 "tool": call["tool"],
                 "args": call["args"],
                 "reason": call.get("reason", ""),
-                "diff": await _diff(call["args"], workspace),
+                "diff": diff,
+                "pictured": pictured,
                 "subagent": subagent,
             }
 
@@ -104,29 +108,40 @@ def _refusal(reason: str) -> str:
     return f"The user refused this call{said}"
 
 
-async def _diff(args: Mapping[str, Any], workspace: Workspace) -> str | None:
+async def _picture(args: Mapping[str, Any], workspace: Workspace) -> tuple[str | None, list[str]]:
     """Compute what a call would change from the shape of its arguments, for every plugin's file tool.
 
     Compares like file tools, which keep a file's line endings and byte order mark.
+
+    Returns:
+        The diff, and the arguments that it shows completely: another tool may use a `host` or a `command` besides.
     """
     path = args.get("path")
     content, old, new = (_folded(args.get(name)) for name in ("content", "old_string", "new_string"))
     if not isinstance(path, str):
-        return None
+        return None, []
     if content is not None:
         before, after = await _text(path, workspace), content
+        used = ["content"]
     elif old is not None and new is not None:
         before = await _text(path, workspace)
         found = before.count(old) if before is not None and old else 0
         if before is None or not found or (found > 1 and not args.get("replace_all")):
-            return None  # the edit would fail: its arguments say more than a diff
+            return None, []  # the edit would fail: its arguments say more than a diff
         after = before.replace(old, new)
+        used = ["old_string", "new_string"]
     else:
-        return None
+        return None, []
     if before is None or len(before) + len(after) > DIFF_CHARS:
-        return None
-    lines = difflib.unified_diff(_lines(before), _lines(after), f"{path} (now)", f"{path} (after)")
-    return "\n".join(line[:-1] if line.endswith("\n") else f"{line}\n\\ no newline at the end" for line in lines)
+        return None, []
+    name = path.replace("\n", "\\n")  # it must not make up lines of the diff
+    lines = difflib.unified_diff(_lines(before), _lines(after), f"{name} (now)", f"{name} (after)")
+    diff = "\n".join(line[:-1] if line.endswith("\n") else f"{line}\n\\ no newline at the end" for line in lines)
+    # Not what was folded: the diff does not show a byte order mark or CRLF.
+    pictured = ["path", *(key for key in used if args[key] == _folded(args[key]))]
+    if isinstance(args.get("replace_all"), bool) and used != ["content"]:
+        pictured.append("replace_all")
+    return diff, pictured if diff else []
 
 
 def _folded(value: object) -> str | None:

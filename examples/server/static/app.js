@@ -5,12 +5,35 @@ const state = { id: null, items: [], nodes: [], approval: null, running: false, 
 
 // -- elements ---------------------------------------------------------------------------------------------------
 
+/** The only way of text onto the page, with nothing in it that hides or reorders: what is approved is what is read. */
+const put = (node, ...children) => node.append(...children
+  .filter((child) => child !== null && child !== undefined)
+  .map((child) => child instanceof Node ? child : visible(String(child))));
+
 function element(tag, className, ...children) {
   const node = document.createElement(tag);
   if (className) node.className = className;
-  node.append(...children.filter((child) => child !== null && child !== undefined));
+  put(node, ...children);
   return node;
 }
+
+// An emoji's joiner and selector stay, where they follow one.
+const EMOJI = "\\u00a9\\u00ae\\u2190-\\u2bff\\u3030\\u303d\\u3297\\u3299\\u{1f000}-\\u{1faff}";
+const HIDDEN = new RegExp(
+  "(?![\\t\\n\\u200d\\ufe0f])[\\p{Cc}\\p{Cs}\\p{Default_Ignorable_Code_Point}\\p{Bidi_Control}\\u2028\\u2029\\u2800\\ufff9-\\ufffb]" +
+  `|(?<![${EMOJI}])\\ufe0f|(?<![${EMOJI}\\ufe0f])\\u200d`,
+  "gu",
+);
+
+/** Control and invisible characters as codes, as in the terminal: `\\x1b`, `\\u200b`. */
+const visible = (text) => text.replace(HIDDEN, (char) => {
+  const code = char.codePointAt(0).toString(16);
+  if (code.length < 3) return `\\x${code.padStart(2, "0")}`;
+  return code.length < 5 ? `\\u${code.padStart(4, "0")}` : `\\U${code.padStart(8, "0")}`;
+});
+
+/** A name stays on its line. */
+const oneLine = (text) => visible(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
 
 /** Fenced blocks, headings, `code` and **bold** of a text, as nodes. Everything else stays as it was written. */
 function formatted(text) {
@@ -41,16 +64,10 @@ function paragraph(text) {
     if (/^`+[^`]+`+$/.test(part)) block.append(element("code", "", part.replace(/^`+|`+$/g, "")));
     else if (/^\*\*[^*]+\*\*$/.test(part)) block.append(element("strong", "", part.slice(2, -2)));
     else if (/^#{1,6} ./.test(part)) block.append(element("strong", "heading", part.replace(/^#+ /, "")));
-    else if (part) block.append(part);
+    else if (part) put(block, part);
   }
   return block;
 }
-
-/** What would hide or reorder a text, made visible: what is approved must be what is read. */
-const visible = (text) => text.replace(
-  /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g,
-  (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
-);
 
 const STATES = {
   running: "running", waiting: "waits for you", success: "done", failed: "failed", retried: "tried again",
@@ -70,12 +87,12 @@ function itemNode(item) {
   if (item.kind === "tool") {
     const head = element(
       "summary", "",
-      element("span", "tool", item.tool),
-      element("span", "what", visible(summary(item))),
+      element("span", "tool", oneLine(item.tool)),
+      element("span", "what", oneLine(summary(item))),
       element("span", `state ${item.state}`, STATES[item.state] ?? item.state),
     );
-    const node = element("details", "call", head, element("pre", "", visible(item.args)));
-    if (item.text) node.append(element("pre", "result", visible(item.text)));
+    const node = element("details", "call", head, element("pre", "", item.args));
+    if (item.text) node.append(element("pre", "result", item.text));
     if (item.depth) node.classList.add("child");
     return node;
   }
@@ -133,27 +150,31 @@ function diffNode(diff) {
   for (const line of diff.split("\n")) {
     const head = line.startsWith("---") || line.startsWith("+++") || line.startsWith("@@");
     const kind = head ? "head" : line.startsWith("+") ? "add" : line.startsWith("-") ? "remove" : "";
-    pre.append(element("span", kind, `${visible(line)}\n`));
+    pre.append(element("span", kind, `${line}\n`));
   }
   return pre;
 }
 
-function argsNode(args) {
+const LONG = 2000;
+
+/** Every argument that the diff does not show. A long one scrolls, and says how long it is. */
+function argsNode(args, pictured) {
   const list = element("dl", "args");
   for (const [name, value] of Object.entries(args)) {
+    if (pictured.includes(name)) continue;
     const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
-    list.append(element("dt", "", visible(name)), element("dd", "", element("pre", "", visible(text))));
+    const size = text.length > LONG ? ` (${text.length} characters: scroll to its end)` : "";
+    list.append(element("dt", "", oneLine(name), size), element("dd", "", element("pre", "", text)));
   }
-  return list;
+  return list.hasChildNodes() ? list : null;
 }
 
 function questionNode(question, verdicts, done) {
-  const who = question.subagent ? `The subagent ${question.subagent} wants to use` : "The agent wants to use";
-  const head = element("p", "ask", `${who} `, element("code", "", question.tool));
-  if (question.args.path) head.append(" on ", element("code", "", visible(String(question.args.path))));
-  const shown = question.diff !== null
-    ? diffNode(question.diff || "(no line would change)")
-    : argsNode(question.args);
+  const who = question.subagent ? `The subagent ${oneLine(question.subagent)} wants to use` : "The agent wants to use";
+  const head = element("p", "ask", `${who} `, element("code", "", oneLine(question.tool)));
+  if (question.args.path) head.append(" on ", element("code", "", oneLine(String(question.args.path))));
+  const diff = question.diff === null ? null : diffNode(question.diff || "(no line would change)");
+  const args = argsNode(question.args, question.pictured ?? []);
   const reason = element("input", "reason");
   reason.placeholder = "Why not? (the agent is told)";
   reason.setAttribute("aria-label", "Reason for denying");
@@ -162,7 +183,7 @@ function questionNode(question, verdicts, done) {
   const deny = element("button", "danger deny", "Deny");
   approve.title = "A";
   deny.title = "D";
-  const card = element("div", "card", head, shown, element("div", "answer", reason, deny, approve));
+  const card = element("div", "card", head, args, diff, element("div", "answer", reason, deny, approve));
   card.tabIndex = -1;
   const say = (verdict) => {
     verdicts[question.path] = verdict;
@@ -170,7 +191,7 @@ function questionNode(question, verdicts, done) {
     (verdict.approve ? approve : deny).classList.add("chosen");
     done();
   };
-  if (question.reason) head.after(element("p", "why", visible(question.reason)));
+  if (question.reason) head.after(element("p", "why", question.reason));
   approve.onclick = () => say({ approve: true });
   deny.onclick = () => say({ approve: false, reason: reason.value.trim() });
   reason.onkeydown = (event) => {
@@ -237,7 +258,7 @@ async function showFiles() {
   const { files, more } = await response.json();
   $("no-files").hidden = files.length > 0;
   $("files").replaceChildren(...files.map((file) => {
-    const link = element("a", "", file.path);
+    const link = element("a", "", oneLine(file.path));
     link.href = `/api/sessions/${id}/files/${file.path.split("/").map(encodeURIComponent).join("/")}`;
     link.onclick = (event) => {
       event.preventDefault();
@@ -267,8 +288,8 @@ async function refusal(response) {
 }
 
 function showTitle(title) {
-  $("title").textContent = title || "New session";
-  document.title = title ? `${title} · deep` : "deep";
+  $("title").textContent = oneLine(title || "New session");
+  document.title = title ? `${oneLine(title)} · deep` : "deep";
 }
 
 function showRunning(running) {
@@ -285,7 +306,7 @@ let noticeTimer = 0;
 
 function notice(text) {
   clearTimeout(noticeTimer);
-  $("notice").textContent = text;
+  $("notice").textContent = visible(text);
   $("notice").hidden = !text;
   if (text) noticeTimer = setTimeout(() => notice(""), 12000);
 }
@@ -300,7 +321,7 @@ async function showSessions() {
   if (!response?.ok) return notice(await refusal(response));
   const sessions = await response.json();
   $("session-list").replaceChildren(...sessions.map((session) => {
-    const link = element("a", session.id === state.id ? "current" : "", session.title || "New session");
+    const link = element("a", session.id === state.id ? "current" : "", oneLine(session.title || "New session"));
     link.href = `#${session.id}`;
     return element("li", "", link);
   }));
@@ -411,13 +432,13 @@ async function open() {
 
 async function upload(files) {
   await Promise.all([...files].map(async (file) => {
-    const line = element("li", "uploading", element("span", "", file.name), element("span", "size", "uploading …"));
+    const line = element("li", "uploading", element("span", "", oneLine(file.name)), element("span", "size", "uploading …"));
     $("uploads").append(line);
     const where = `/api/sessions/${state.id}/uploads?name=${encodeURIComponent(file.name)}`;
     const response = await fetch(where, { method: "POST", body: file }).catch(() => null);
     if (response?.ok) return line.remove();
     const dismiss = element("button", "quiet", "×");
-    dismiss.setAttribute("aria-label", `Dismiss: ${file.name}`);
+    dismiss.setAttribute("aria-label", `Dismiss: ${oneLine(file.name)}`);
     dismiss.onclick = () => line.remove();
     const why = response ? await refusal(response) : `${file.name}: the upload broke off.`;
     line.className = "failed";

@@ -258,6 +258,74 @@ def test_brackets_in_what_a_tool_wrote_are_no_markup(tmp_path: Path) -> None:
     assert "[red]*[/red].[bold]" in stream.getvalue()
 
 
+def question_text(call: ToolCallPart, files: dict[str, bytes] | None = None) -> str:
+    """What a person sees of this call, as the terminal asks about it."""
+    (question,) = asyncio.run(questions(DeferredToolRequests(approvals=[call]), memory_backend(files or {})))
+    shown = io.StringIO()
+    reporter = TerminalReporter(stream=shown, replies=Typed("y\n"))
+    assert reporter.ask is not None
+    reporter.ask(question)
+    return shown.getvalue()
+
+
+HIDDEN_BESIDE_A_DIFF = [
+    ("command", "rm -rf /", "command: rm -rf /"),
+    ("sudo", True, "sudo: True"),
+    ("host", "prod.example", "host: prod.example"),
+    ("file_path", "/etc/passwd", "file_path: /etc/passwd"),
+    ("old_string", "x", "old_string: x"),
+    ("replace_all", True, "replace_all: True"),  # the picture of `content` does not use it
+    ("options", {"then": [{"run": "id"}]}, '"run": "id"'),
+    ("empty", "", "empty: "),
+    ("none", None, "none: None"),
+    ("a\nsudo", "no", "a\\nsudo: no"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "seen"), HIDDEN_BESIDE_A_DIFF)
+def test_a_question_with_a_diff_shows_every_argument_that_the_diff_does_not(
+    name: str, value: object, seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deep_cli.terminal.forget_typed", Typed.isatty)  # which asks a real terminal
+    args = {"path": "f", "content": "new\n", name: value}
+    text = question_text(ToolCallPart("deploy", args, tool_call_id="c1"))
+    assert "+new" in text
+    assert seen in text
+    assert text.count("new") == 1  # the diff shows it
+
+
+@pytest.mark.parametrize(
+    ("args", "seen"),
+    [
+        ({"path": "f", "content": "#!/bin/sh\r\nid\r\n"}, "content: #!/bin/sh\\x0d"),
+        ({"path": "f", "content": "\ufeffa\n"}, "content: \\ufeffa"),
+        ({"path": "f", "old_string": "old", "new_string": "x", "replace_all": "no"}, "replace_all: no"),
+        ({"path": "f", "content": "old\n", "mode": "777"}, "content: old"),  # no line differs
+        ({"path": "f\n+safe", "content": "x\n"}, "+++ f\\n+safe (after)"),
+    ],
+)
+def test_an_argument_that_the_diff_changed_is_shown_as_it_is(
+    args: dict[str, Any], seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deep_cli.terminal.forget_typed", Typed.isatty)
+    text = question_text(ToolCallPart("write_file", args, tool_call_id="c1"), {"f": b"old\n"})
+    assert f"    {seen}" in text
+
+
+def test_a_question_hides_no_end_and_no_argument_in_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deep_cli.terminal.forget_typed", Typed.isatty)
+    long = "a" * 5_000 + " && rm -rf ~"
+    text = question_text(ToolCallPart("execute", {"command": long}, tool_call_id="c1"))
+    assert "4,021 characters hidden: v shows them" in text
+    assert "&& rm -rf ~" in text
+    text = question_text(ToolCallPart("execute", {"command": "ls\nsudo: False", "sudo": True}, tool_call_id="c1"))
+    assert [line for line in text.splitlines() if line.startswith("    sudo")] == ["    sudo: True"]
+    twice = '{"command": "ls", "command": "rm -rf ~"}'  # the last one runs
+    assert "command: rm -rf ~" in question_text(ToolCallPart("execute", twice, tool_call_id="c1"))
+    broken = '{"command": "rm -rf ~'
+    assert "rm -rf ~" in question_text(ToolCallPart("execute", broken, tool_call_id="c1"))
+
+
 NOW_AND_AFTER = "--- f (now)\n+++ f (after)\n"
 
 

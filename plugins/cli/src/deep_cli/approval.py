@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from .report import DecidedBy, Decision
+from .screen import label
 
 if TYPE_CHECKING:
     from pydantic_ai import DeferredToolRequests, DeferredToolResults
@@ -51,6 +52,7 @@ class Question:
         reason: why it asks, "" if the tool always asks.
         about: other facts from the plugin.
         diff: the change as a unified diff, for a call that writes a file; None for other calls.
+        pictured: names of arguments that the diff shows completely; the question shows every other one as well.
         child: the type of the subagent that makes the call, outermost first (`reviewer > explorer`); "" for the
             agent itself.
     """
@@ -62,6 +64,7 @@ class Question:
     reason: str = ""
     about: Mapping[str, Any] | None = None
     diff: str | None = None
+    pictured: frozenset[str] = frozenset()
     child: str = ""
 
 
@@ -84,6 +87,7 @@ async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | 
         waiting.update(path=call.tool_call_id, tool=call.tool_name)
         for child, facts in _list_calls(waiting):
             about = {key: value for key, value in facts.items() if key not in FIELDS}
+            diff, pictured = await _picture(facts["args"], backend)
             out.append(
                 Question(
                     call_id=facts["path"],
@@ -92,7 +96,8 @@ async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | 
                     args=facts["args"],
                     reason=str(facts.get("reason", "")),
                     about=about or None,
-                    diff=await _diff(facts["args"], backend),
+                    diff=diff,
+                    pictured=pictured,
                     child=child,
                 )
             )
@@ -113,27 +118,43 @@ def _args(call: ToolCallPart) -> Mapping[str, Any]:
     return call.args_as_dict()
 
 
-async def _diff(args: Mapping[str, Any], backend: WorkspaceBackend | None) -> str | None:
-    """Compute what a call would change from the shape of its arguments, for any plugin's file tool."""
-    path = args.get("path", args.get("file_path"))
+async def _picture(args: Mapping[str, Any], backend: WorkspaceBackend | None) -> tuple[str | None, frozenset[str]]:
+    """Compute what a call would change from the shape of its arguments, for any plugin's file tool.
+
+    Returns:
+        The diff, and the arguments that it shows completely: another tool may use a `host` or a `command` besides.
+    """
+    nothing = (None, frozenset[str]())
+    target = "path" if "path" in args else "file_path"
+    path = args.get(target)
     content, old, new = args.get("content"), args.get("old_string"), args.get("new_string")
     writes, edits = isinstance(content, str), isinstance(old, str) and isinstance(new, str)
     if not isinstance(path, str) or not (writes or edits) or backend is None:
-        return None
+        return nothing
     before = await _read(path, backend)
     if before is None or len(before) + len(content if isinstance(content, str) else "") > DIFF_CHARS:
-        return None
+        return nothing
     before = _normalize(before)
     if isinstance(content, str):
         after = _normalize(content)
+        used = {"content"}
     else:
         old, new = _normalize(cast("str", old)), _normalize(cast("str", new))
         count = before.count(old) if old else 0
         if not count or (count > 1 and not args.get("replace_all")):
-            return None  # the edit would fail: its arguments say more than a diff
+            return nothing  # the edit would fail: its arguments say more than a diff
         after = before.replace(old, new)
-    lines = difflib.unified_diff(_lines(before), _lines(after), f"{path} (now)", f"{path} (after)")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ no newline at the end\n" for line in lines)
+        used = {"old_string", "new_string", "replace_all"}
+    name = label(path)  # a line break in it would make up lines of the diff
+    lines = difflib.unified_diff(_lines(before), _lines(after), f"{name} (now)", f"{name} (after)")
+    # An argument that was normalized is not in the picture as it is: a byte order mark, CRLF, a text for a switch.
+    exact = {key for key in used if (isinstance(args.get(key), bool) if key == "replace_all" else _is_exact(args[key]))}
+    diff = "".join(line if line.endswith("\n") else f"{line}\n\\ no newline at the end\n" for line in lines)
+    return diff, frozenset({target, *exact}) if diff else frozenset()
+
+
+def _is_exact(value: object) -> bool:
+    return isinstance(value, str) and value == _normalize(value)
 
 
 def _normalize(text: str) -> str:

@@ -15,7 +15,9 @@ from typing import Any, TextIO, cast
 __all__ = [
     "MASK",
     "is_text",
+    "label",
     "looks_secret",
+    "middle",
     "one_line",
     "open_streams",
     "plain",
@@ -32,9 +34,10 @@ MASK = "***"
 _CONTROL = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800"
-    "\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
     # Emoji need the joiner and the selector: after any other character they are hidden text.
-    "|(?<![\u00a9\u00ae\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff\ufe0f])[\u200d\ufe0f]"
+    "|(?<![\u00a9\u00ae\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])\ufe0f"
+    "|(?<![\u00a9\u00ae\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff\ufe0f])\u200d"
 )
 # Compiled on first use, which `re` caches: most commands hide nothing.
 _TELLTALE = (
@@ -61,6 +64,26 @@ def is_text(text: str) -> bool:
 def _visible(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def label(text: str) -> str:
+    """Make a name visible, line breaks and tabs too, so that it stays on its line."""
+    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def middle(text: str, width: int, hint: str = "") -> str:
+    """Truncate in the middle and say how much is hidden: what matters may be at the end.
+
+    Args:
+        text: on one line.
+        width: characters to show, in two parts.
+        hint: how to see the rest.
+    """
+    hidden = len(text) - width
+    if hidden <= 0:
+        return text
+    head = width * 2 // 3
+    return f"{text[:head]} … {hidden:,} characters hidden{hint} … {text[head + hidden :]}"
 
 
 def one_line(text: str, width: int = 100) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias, cast
 
 import click
 from rich.console import Console
@@ -20,7 +21,7 @@ from .failure import INTERRUPTED, Failure
 from .interrupts import defer_interrupts
 from .report import Decision, RunReport
 from .reporter import Reporter
-from .screen import one_line, plain, redact
+from .screen import label, middle, one_line, plain, redact
 from .waiting import interruptible
 
 if TYPE_CHECKING:
@@ -28,8 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CallScreen", "TerminalReporter"]
 
-DIFF_LINES = 60
-"""Lines of a diff or an argument that a question shows first; `v` shows the rest."""
+LINES = 60
+"""Lines of a question that it shows first, a third of them the last ones; `v` shows all."""
+WIDTH = 1_000
+"""Characters of a line that a question shows first."""
+DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+Line: TypeAlias = tuple[str, str]
+"""A line of a question, and its style."""
 TARGETS = ("command", "pattern", "path", "file_path", "url", "name", "description", "query")
 """Arguments that identify a call, best first."""
 ANSWERS: Mapping[str, Answer] = {"y": "yes", "yes": "yes", "n": "no", "no": "no", "a": "always", "always": "always"}
@@ -196,31 +202,34 @@ class TerminalReporter(Reporter):
             self._show_question(question, body)
         return self._reply(question, body)
 
-    def _show_question(self, question: Question, body: list[str]) -> None:
+    def _show_question(self, question: Question, body: Sequence[Line]) -> None:
         self._quiet()
         forget_typed(self._in)
         self._line(
             (f"  {self._marks['ask']} ", "yellow"),
-            (question.tool, "bold"),
+            (label(question.tool), "bold"),
             " wants to run",
-            (f"  [{question.plugin}{_of_child(question)}]", "dim"),
-            (f"  {one_line(question.reason, 200)}" if question.reason else "", "dim"),
+            (f"  [{label(question.plugin)}{_of_child(question)}]", "dim"),
+            (f"  {middle(label(question.reason), 400)}" if question.reason else "", "dim"),
         )
         for key, value in (question.about or {}).items():
-            self._line((f"    {plain(key)}: {one_line(str(value), 200)}", "dim"))
-        self._block(body[:DIFF_LINES])
-        hidden = len(body) - DIFF_LINES
+            self._line((f"    {label(key)}: {middle(label(str(value)), 400)}", "dim"))
+        hidden = len(body) - LINES
+        last = LINES // 3
+        self._block([(middle(line, WIDTH, ": v shows them"), style) for line, style in body[: LINES - last]])
         if hidden > 0:
-            self._line((f"    … {hidden} more {_plural('line', hidden)}: v shows them", "yellow"))
+            self._line((f"    … {hidden} {_plural('line', hidden)} hidden: v shows them", "yellow"))
+        rest = body[max(LINES - last, len(body) - last) :]
+        self._block([(middle(line, WIDTH, ": v shows them"), style) for line, style in rest])
 
-    def _reply(self, question: Question, body: list[str]) -> Answer:
+    def _reply(self, question: Question, body: Sequence[Line]) -> Answer:
         while True:
             try:
                 with defer_interrupts():
                     self._out.print(
                         Text.assemble(
                             *("    run it? ", ("y", "bold"), "es, ", ("n", "bold"), "o, ", ("a", "bold"), "lways "),
-                            (f"({question.tool}, {self.always_for})", "dim"),
+                            (f"({label(question.tool)}, {self.always_for})", "dim"),
                             ", or say why not: ",
                         ),
                         end="",
@@ -238,9 +247,8 @@ class TerminalReporter(Reporter):
             if line.strip().lower() in ("v", "view"):
                 self._block(body)
 
-    def _block(self, lines: list[str]) -> None:
-        for line in lines:
-            style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+    def _block(self, lines: Iterable[Line]) -> None:
+        for line, style in lines:
             self._line((f"    {line}", style))
 
     # -- the screen ----------------------------------------------------------------------------------------------------
@@ -317,14 +325,14 @@ def forget_typed(stream: TextIO) -> None:
 
 
 def _of_child(question: Question) -> str:
-    return f", subagent {plain(question.child)}" if question.child else ""
+    return f", subagent {label(question.child)}" if question.child else ""
 
 
 def target(args: Mapping[str, Any]) -> str:
     """What a call is about, in a few words: its path, its command."""
     for key in TARGETS:
         if isinstance(args.get(key), str):
-            text = one_line(args[key], 80)
+            text = middle(" ".join(plain(args[key]).split()), 80)
             return f"$ {text}" if key == "command" else text
     return one_line(", ".join(f"{key}={_short(value)}" for key, value in args.items()), 60)
 
@@ -336,18 +344,24 @@ def _short(value: object) -> str:
     return repr(value)
 
 
-def _body(question: Question) -> list[str]:
-    """The whole call, line by line: the diff, or every argument."""
-    if question.diff is not None:
-        lines = question.diff.removesuffix("\n").split("\n")
-        return [plain(line) for line in lines] if question.diff else ["(nothing would change)"]
-    lines: list[str] = []
+def _body(question: Question) -> list[Line]:
+    """The whole call, line by line: every argument that the diff does not show, then the diff."""
+    lines: list[Line] = []
     for key, value in question.args.items():
-        text = value if isinstance(value, str) else repr(value)
-        first, *rest = plain(text).split("\n")
-        lines.append(f"{plain(key)}: {first}")
-        lines.extend(f"  {line}" for line in rest)
-    return lines or ["(no arguments)"]
+        if key not in question.pictured:
+            first, *rest = plain(_value(value)).split("\n")
+            # A mark at each further line: text must not look like another argument.
+            lines += [(f"{label(key)}: {first}", ""), *((f"  | {line}", "") for line in rest)]
+    if question.diff is not None:
+        diff = question.diff.removesuffix("\n") or "(nothing would change)"
+        lines += [(line, DIFF_STYLES.get(line[:1], "")) for line in plain(diff).split("\n")]
+    return lines or [("(no arguments)", "")]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list | dict):
+        return json.dumps(value, indent=2, ensure_ascii=False, default=repr)
+    return value if isinstance(value, str) else repr(value)
 
 
 def _plural(word: str, count: int) -> str:
