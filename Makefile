@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Every process of the tests writes byte code for the next one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-wheels lint format docs bench bench-peers clean
+.PHONY: demo test test-all test-nightly test-wheels lint format docs bench bench-peers clean
 
 demo: $(VENV)/.run
 	@$(BIN)/deep demo
@@ -27,6 +27,10 @@ test: $(VENV)/.dev
 # With every combination, and with new random examples each time.
 test-all: $(VENV)/.dev
 	DEEP_TEST_PROFILE=ci $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels"
+
+# Draws 10,000 sequences where `make test` draws 300. It takes half an hour.
+test-nightly: $(VENV)/.dev
+	DEEP_TEST_PROFILE=nightly $(BIN)/python -m pytest -q -n auto --dist worksteal $$(grep -rl 'sequences(' --include='test_*.py' tests plugins)
 
 # Builds every wheel and installs it into fresh environments; .ci/run does this too.
 test-wheels: $(VENV)/.dev

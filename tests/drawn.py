@@ -2,6 +2,7 @@
 
 - `same` (the default, so `make test`): each test draws the same few examples every time.
 - `ci` (`make test-all` and `.ci/run`): new examples each time, as many as the test asks for.
+- `nightly` (`make test-nightly`): new examples, and 10,000 of each test that draws sequences.
 - `few` (the matrix of versions in `.ci/run`): the first five of `same`.
 """
 
@@ -14,10 +15,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-__all__ = ["examples", "load_profile", "many", "sample"]
+__all__ = ["examples", "load_profile", "many", "sample", "sequences"]
 
 PROFILE = os.environ.get("DEEP_TEST_PROFILE", "same")
-MOST = {"same": 25, "ci": None, "few": 5}
+MOST = {"same": 25, "ci": None, "nightly": None, "few": 5}
 """Profile -> the most examples that a test draws."""
 NO_FAULT = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 """These say that a draw was slow or thrown away: on a busy machine, or by chance, of any strategy."""
@@ -29,9 +30,14 @@ def examples(wanted: int) -> int:
     return wanted if most is None else min(wanted, most)
 
 
+def sequences(wanted: int) -> int:
+    """`max_examples` of a test that draws sequences: `make test` draws all of them, `make test-nightly` 10,000."""
+    return {"few": 5, "nightly": 10_000}.get(PROFILE, wanted)
+
+
 def load_profile() -> None:
     """Make the profile the default of every test in this process."""
-    random = PROFILE == "ci"
+    random = PROFILE in ("ci", "nightly")
     settings.register_profile(
         PROFILE,
         max_examples=examples(100),

@@ -307,8 +307,10 @@ class Policy:
         if not ctx.tool_call_approved or call_id not in calls.answers or args_in_history(ctx) is None:
             return frozenset()
         instead = calls.answers.pop(call_id)
-        asked = take_question(ctx, tool, digest if instead is None else None)
-        if asked and instead is not None:
+        # Of two calls with this id, the person wrote over the one that the history shows.
+        wanted = digest if instead is None else self._validated(ctx, definition, args_in_history(ctx))
+        asked = take_question(ctx, tool, wanted)
+        if instead is not None and (asked or take_question(ctx, tool, None)):
             asked = frozenset(filter(None, [self._validated(ctx, definition, instead)]))
         return asked if digest in asked else frozenset()
 

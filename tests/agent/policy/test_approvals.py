@@ -38,6 +38,15 @@ def gated() -> Tools:
     return Tools("wipe", tags=["destructive"], requires_approval=True, id="disk")
 
 
+def wiping_agent(tools: Tools, *calls: Any) -> Any:
+    return kernel_of(plugin("disk", toolsets=[tools.toolset])).create_agent(scripted(*calls))
+
+
+def approve_all(agent: Any, asked: Any, deps: Any) -> Any:
+    answers = pending(asked).build_results(approve_all=True)
+    return run(agent, None, deps, message_history=asked.all_messages(), deferred_tool_results=answers)
+
+
 @dataclass
 class Swaps(Any_):
     """Gives the gated tool another path, from the moment that `active` says so."""
@@ -459,6 +468,20 @@ def test_a_denied_call_is_not_approved_later() -> None:
     assert tools.ran == []
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_override_answers_the_question_that_its_conversation_shows(first: int) -> None:
+    """Two conversations of one session wait with the same call id."""
+    tools, deps = gated(), create_default_deps()
+    asked: list[Any] = []
+    for path in ("a.txt", "b.txt"):
+        agent = wiping_agent(tools, Call("wipe", {"path": path}, id="c1"))
+        asked.append(run(agent, deps=deps))
+    answers = DeferredToolResults(approvals={"c1": ToolApproved(override_args={"path": "c.txt"})})
+    run(agent, None, deps, message_history=asked[first].all_messages(), deferred_tool_results=answers)
+    approve_all(agent, asked[1 - first], deps)
+    assert [args["path"] for _, args in tools.ran] == ["c.txt", ["b.txt", "a.txt"][first]]
+
+
 # -- the record is bounded ---------------------------------------------------------------------------------------------
 
 
@@ -471,15 +494,6 @@ class Clock:
 
     def pass_days(self, days: int) -> None:
         self.now += days * 24 * 3600
-
-
-def wiping_agent(tools: Tools, *calls: Any) -> Any:
-    return kernel_of(plugin("disk", toolsets=[tools.toolset])).create_agent(scripted(*calls))
-
-
-def approve_all(agent: Any, asked: Any, deps: Any) -> Any:
-    answers = pending(asked).build_results(approve_all=True)
-    return run(agent, None, deps, message_history=asked.all_messages(), deferred_tool_results=answers)
 
 
 @pytest.mark.parametrize(("days", "runs"), [(0, True), (14, True), (89, True), (91, False)])
