@@ -58,8 +58,13 @@ def many(full: int, few: int) -> int:
 
 
 def sample(values: Iterable[Any], *kept: Any) -> list[Any]:
-    """Parameters of a matrix: `make test` takes only those that are kept, `make test-all` every one."""
+    """Parameters of a matrix: `make test` takes only those that are kept, `make test-all` every one.
+
+    A tuple has the values of several parameters.
+    """
     every = list(values)
     if missing := [value for value in kept if value not in every]:
         raise ValueError(f"not in the matrix: {missing}")
-    return [value if value in kept else pytest.param(value, marks=pytest.mark.exhaustive) for value in every]
+    rows: list[tuple[Any, ...]] = [value if isinstance(value, tuple) else (value,) for value in every]
+    marks = [() if value in kept else pytest.mark.exhaustive for value in every]
+    return [pytest.param(*row, marks=mark) for row, mark in zip(rows, marks, strict=True)]

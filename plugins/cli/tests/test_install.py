@@ -15,6 +15,7 @@ from deep_cli.install_spec import parse
 from deep_cli.installer import conflict, error_lines
 from deep_cli.records import Entry, file, record
 
+from tests.drawn import sample
 from tests.environments import Distribution, Finished, plugin
 from tests.local_wheels import write_wheel
 
@@ -207,11 +208,14 @@ def test_a_distribution_of_distributions_brings_their_plugins(shop: Shop) -> Non
 
 @pytest.mark.parametrize(
     ("requires", "needs"),
-    [
+    sample(
+        [
+            ("deep-core>=2,<3", "needs deep-core<3 and >=2, and deep-core 0.1.0 is installed"),
+            ("deep-core<0.1", "needs deep-core<0.1, and deep-core 0.1.0 is installed"),
+            ("pydantic-ai-slim<2", "needs pydantic-ai-slim<2, and pydantic-ai-slim 2."),
+        ],
         ("deep-core>=2,<3", "needs deep-core<3 and >=2, and deep-core 0.1.0 is installed"),
-        ("deep-core<0.1", "needs deep-core<0.1, and deep-core 0.1.0 is installed"),
-        ("pydantic-ai-slim<2", "needs pydantic-ai-slim<2, and pydantic-ai-slim 2."),
-    ],
+    ),
 )
 def test_a_plugin_that_needs_another_kernel_is_a_conflict_that_says_which(
     shop: Shop, requires: str, needs: str

@@ -13,6 +13,7 @@ from deep_cli.installer import rewrite_pip
 from deep_cli.target import Target
 
 from plugins.cli.tests.conftest import started
+from tests.drawn import sample
 from tests.environments import Distribution
 
 HOOK = """
@@ -294,13 +295,17 @@ def test_stdout_has_what_a_command_says_and_not_what_a_plugin_prints(make_deep: 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
+    sample(
+        [
+            (("run", "hello", "--model", "demo:echo"), "acme-garbage"),
+            (("explain",), "acme-garbage"),
+            (("config", "schema"), "acme-garbage"),
+            (("chat", "--resume"), "no chat"),
+            (("demo", "--help"), ""),
+        ],
         (("run", "hello", "--model", "demo:echo"), "acme-garbage"),
-        (("explain",), "acme-garbage"),
-        (("config", "schema"), "acme-garbage"),
         (("chat", "--resume"), "no chat"),
-        (("demo", "--help"), ""),
-    ],
+    ),
 )
 def test_a_distribution_that_nobody_can_read_stops_no_command(
     make_deep: Any, arguments: tuple[str, ...], said: str
