@@ -468,7 +468,7 @@ class User:
         files = self.files()
         assert files[f"uploads/{self.word}.txt"] == f"line of {self.word}\n".encode()
         assert canaries(" ".join(files)) | canaries(repr([*files.values()])) == own
-        assert any(name.startswith(".deep/history/") for name in files) == sums_up(self.number)
+        assert any("-messages-" in name for name in files) == sums_up(self.number)
 
     def files(self) -> dict[str, bytes]:
         """Everything in the session's workspace."""

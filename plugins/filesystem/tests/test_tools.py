@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import deep_summarization
 import pytest
 from deep_backends import local_backend, memory_backend
 from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace, WorkspaceUnavailableError
+
+from deep_core import Kernel
 
 pytestmark = pytest.mark.anyio
 
@@ -195,6 +198,7 @@ async def test_grep_shows_part_of_a_wide_line(session: Any) -> None:
 
 async def test_execute(root: Path, new_session: Any) -> None:
     session = new_session(Workspace(LocalWorkspaceBackend(root)), execute_chars=200, execute_seconds=5)
+    session.deps.state.bind(Kernel(plugins=[deep_summarization], discover=False))
     assert await session.ok("execute", "printf 'a b\\n'") == "a b"
     assert await session.ok("execute", "true") == "Exit code 0, no output"
     assert await session.ok("execute", "exit 3") == "Exit code 3, no output"
@@ -206,7 +210,7 @@ async def test_execute(root: Path, new_session: Any) -> None:
     assert shown.endswith("1000\n[stderr]\nthe error")
     assert len(long) < 350
     whole = "".join(f"{n}\n" for n in range(1, 1001)) + "\n[stderr]\nthe error\n"
-    stored = re.fullmatch(r"\[all 3,913 characters: (\.deep/results/execute-[0-9a-f]{12}\.txt)\]", pointer)
+    stored = re.fullmatch(r"\[all 3,913 characters: (\.deep/sessions/\w+/\w+-execute-\w{8}\.txt)\]", pointer)
     assert stored is not None
     assert (root / stored[1]).read_text() == whole
     message = await session.failed("execute", "echo begun; sleep 30", timeout=3)
@@ -218,10 +222,19 @@ async def test_execute(root: Path, new_session: Any) -> None:
 async def test_long_output_is_shown_where_it_cannot_be_kept(root: Path, new_session: Any) -> None:
     (root / ".deep").write_text("in the way")
     session = new_session(Workspace(LocalWorkspaceBackend(root)), execute_chars=1_000)
-    long = await session.ok("execute", "seq 1 1000")
+    session.deps.state.bind(Kernel(plugins=[deep_summarization], discover=False))
+    pointer, _, long = (await session.ok("execute", "seq 1 1000")).partition("\n")
+    assert pointer == "[all 3,893 characters: not stored; redirect the output to a file]"
     assert long.startswith("1\n2\n")
     assert long.endswith("\n1000")
     assert len(long) <= 1_000
+
+
+async def test_without_a_store_the_output_says_that_its_middle_is_lost(root: Path, new_session: Any) -> None:
+    session = new_session(Workspace(LocalWorkspaceBackend(root)), execute_chars=1_000)
+    long = await session.ok("execute", "seq 1 1000")
+    assert long.startswith("[all 3,893 characters: not stored; redirect the output to a file]\n1\n")
+    assert not (root / ".deep").exists()
 
 
 async def test_execute_without_commands(new_session: Any) -> None:
@@ -260,3 +273,35 @@ async def test_the_agents_own_files_are_searched_only_where_it_asks(
     for path, found in ((".deep", ".deep/results/b.txt"), (".deep/results/b.txt",) * 2, ("sub/.deep/history",) * 2):
         assert found in await session.ok("grep", "needle", path)
     assert await session.ok("glob", ".deep/**/*.txt") == ".deep/results/b.txt"
+
+
+@pytest.mark.parametrize("ripgrep", [True, False])
+@pytest.mark.parametrize("plugins", [[deep_summarization], []], ids=["stores", "does not"])
+async def test_what_another_session_stored_is_neither_listed_nor_searched(
+    root: Path, new_session: Any, ripgrep: bool, plugins: list[Any]
+) -> None:
+    session = new_session(Workspace(local_backend(root)), ripgrep=ripgrep)
+    session.deps.state.bind(Kernel(plugins=plugins, discover=False))
+    own = session.deps.session_id
+    for name in (own, "another"):
+        (root / ".deep/sessions" / name).mkdir(parents=True)
+        (root / ".deep/sessions" / name / "b.txt").write_text("needle\n")
+    found = {f".deep/sessions/{own}/b.txt"} if plugins else set[str]()
+    assert await session.ok("ls", ".deep/sessions") == (f"{own}/" if plugins else ".deep/sessions is empty.")
+    assert await session.ok("ls", ".deep/sessions/another") == ".deep/sessions/another is empty."
+    for path in (".", ".deep", ".deep/sessions", f".deep/sessions/{own}", ".deep/sessions/another"):
+        shown = await session.ok("grep", "needle", path)
+        assert "another/b.txt" not in shown
+        listed = await session.ok("glob", "**/*.txt", path)
+        assert "another/b.txt" not in listed
+        if path in (".deep", ".deep/sessions", f".deep/sessions/{own}"):
+            assert not found or (shown, listed) == (*found, *found)
+    assert "No matches" in await session.ok("grep", "needle", ".deep/sessions/another/b.txt")
+    assert await session.ok("glob", ".deep/**/*.txt") == (*found, "No files match .deep/**/*.txt in .deep.")[0]
+
+
+async def test_a_stored_file_that_is_gone_is_told_as_such(root: Path, new_session: Any) -> None:
+    session = new_session(Workspace(local_backend(root)))
+    for folder in (".deep/sessions/", f"{root}/.deep/sessions/", "./.deep/sessions/"):
+        assert "run what made it again" in await session.failed("read_file", f"{folder}x/y.txt")
+    assert "made it again" not in await session.failed("read_file", ".deep/skills/y.txt")

@@ -41,7 +41,7 @@ def returns(messages: list[ModelMessage]) -> list[ToolReturnPart]:
 
 
 def stored_path(text: str) -> str:
-    found = re.search(r"\.deep/results/\S+\.txt", text)
+    found = re.search(r"\.deep/sessions/\S+\.txt", text)
     assert found, text[:500]
     return found[0]
 
@@ -73,12 +73,14 @@ async def test_five_megabytes_cost_two_thousand_characters_and_nothing_is_lost(
 
 async def test_the_model_can_read_all_of_it_with_read_file(make_agent: MakeAgent, backend: WorkspaceBackend) -> None:
     text = LINES[:120_000]
-    path = f".deep/results/call_0_0-{hashlib.sha256(text.encode()).hexdigest()[:8]}.txt"
-    pages = [Call("read_file", {"path": path, "offset": offset}) for offset in range(0, 3_000, 750)]
-    parts = await call(make_agent, backend, text, *pages)
+
+    def page(offset: int) -> Any:
+        return lambda view: Call("read_file", {"path": stored_path(str(view.messages)), "offset": offset})
+
+    parts = await call(make_agent, backend, text, *map(page, range(0, 3_000, 750)))
     read = "".join(str(part.content) for part in parts[1:])
     assert all(line in read for line in text.splitlines()), "no page was itself stored"
-    assert len(list(filter(lambda part: ".deep/results" in str(part.content)[:300], parts))) >= 1
+    assert len(list(filter(lambda part: ".deep/sessions" in str(part.content)[:300], parts))) >= 1
     assert max(len(str(part.content)) for part in parts) > 20_000, "and pages are larger than what is stored"
 
 
@@ -92,7 +94,7 @@ async def test_what_a_command_says_is_kept_whole_and_once(make_agent: MakeAgent,
     assert "0000000 some output" in text
     assert text.endswith("0139999 some output of a long command")
     assert (tmp_path / stored_path(text)).read_text() == LINES
-    assert len(list((tmp_path / ".deep/results").glob("*.txt"))) == 1
+    assert len(list((tmp_path / ".deep/sessions").glob("*/*.txt"))) == 1
 
 
 class Row(BaseModel):
@@ -178,7 +180,7 @@ async def test_a_hostile_call_id_cannot_name_a_path(make_agent: MakeAgent, tmp_p
     agent = make_agent(function_model(script), tools=[Tool(lambda: "x" * 30_000, name="big")])
     await agent.run("go", deps=create_default_deps(local_backend(root)))
     assert [path.name for path in tmp_path.iterdir()] == ["root"]
-    assert len(list((root / ".deep" / "results").glob("*.txt"))) == 1
+    assert len(list((root / ".deep" / "sessions").glob("*/*.txt"))) == 1
 
 
 async def test_where_nothing_can_be_stored_the_model_and_the_log_are_told(

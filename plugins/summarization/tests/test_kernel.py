@@ -79,11 +79,11 @@ async def test_120_turns_of_900_tokens_in_60k_take_at_most_four_summaries(make_a
     assert "0 qqq" in str(history[0]), "the first request is there word for word"
     files = sorted(path for path in backend.snapshot() if path.endswith(".json"))
     assert len(files) == len(model.summaries)
-    assert [path[-8:] for path in files] == [f"{n:03}.json" for n in range(1, len(files) + 1)]
+    assert [path.split("-")[-2] for path in files] == [f"{n:03}" for n in range(1, len(files) + 1)]
     kept = [m for path in files for m in ModelMessagesTypeAdapter.validate_json(backend.snapshot()[path])]
     said = {str(part.content) for message in [*kept, *history] for part in message.parts}
     assert all(any(text.startswith(f"{n} qqq") for text in said) for n in range(120)), "nothing is lost"
-    assert re.search(r"are in \.deep/history/\S+/00\d\.json \(JSON\)", str(history[0]))
+    assert re.search(r"are in \.deep/sessions/\S+-messages-00\d-\S+\.json \(JSON\)", str(history[0]))
 
 
 async def test_todos_are_said_again_and_the_slot_is_not_shared(make_agent: MakeAgent) -> None:

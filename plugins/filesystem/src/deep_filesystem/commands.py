@@ -1,32 +1,33 @@
-"""Limit the output of a command; store all of it in a file."""
+"""Limit the output of a command; store all of it in a file if deep-summarization is in use."""
 
 from __future__ import annotations
 
-import hashlib
+from typing import Any
 
-from pydantic_ai.workspaces import CommandResult, Workspace, WorkspaceError
+from pydantic_ai import RunContext
+from pydantic_ai.workspaces import CommandResult, WorkspaceError
+
+from .stored import stored_files
 
 __all__ = ["render_output", "render_result"]
 
-RESULTS = ".deep/results"
-"""The folder in which deep-summarization keeps large results of other tools. Not part of a project: ignored by git."""
 ROOM = 300
 """Characters for the exit code, the pointer and the separators."""
 
 
-async def render_result(workspace: Workspace, result: CommandResult, limit: int) -> str:
+async def render_result(ctx: RunContext[Any], result: CommandResult, limit: int) -> str:
     """Render the exit code unless it is 0, standard output and standard error; see `render_output`."""
-    output = await render_output(workspace, result.stdout, result.stderr, limit)
+    output = await render_output(ctx, result.stdout, result.stderr, limit)
     if result.exit_code:
         return f"Exit code {result.exit_code}\n{output}" if output else f"Exit code {result.exit_code}, no output"
     return output or "Exit code 0, no output"
 
 
-async def render_output(workspace: Workspace, stdout: str, stderr: str, limit: int) -> str:
+async def render_output(ctx: RunContext[Any], stdout: str, stderr: str, limit: int) -> str:
     """Render both streams.
 
     Above `limit` characters together, cut each in the middle to fit (a limit below 600 is slightly exceeded); the
-    first line then has the path of the full output.
+    first line then has the path of the full output, or says that it is not stored.
     """
     if len(stdout) + len(stderr) <= limit:
         return "\n".join(_parts(stdout, stderr))
@@ -35,9 +36,8 @@ async def render_output(workspace: Workspace, stdout: str, stderr: str, limit: i
     # Errors are seldom long: standard error gets half, standard output the rest.
     for_stderr = min(len(stderr), max(limit // 2, limit - len(stdout)))
     parts = _parts(_cut(stdout, limit - for_stderr), _cut(stderr, for_stderr))
-    path = await _store(workspace, whole)
-    if path is not None:
-        parts.insert(0, f"[all {len(whole):,} characters: {path}]")
+    path = await _store(ctx, whole) or "not stored; redirect the output to a file"
+    parts.insert(0, f"[all {len(whole):,} characters: {path}]")
     return "\n".join(parts)
 
 
@@ -55,14 +55,12 @@ def _cut(text: str, limit: int) -> str:
     return f"{text[:half]}\n[... {left_out:,} characters omitted; the end follows ...]\n{tail}"
 
 
-async def _store(workspace: Workspace, text: str) -> str | None:
-    """Store a text and return its path; None if the workspace does not accept it."""
-    data = text.encode("utf-8", "backslashreplace")
-    path = f"{RESULTS}/execute-{hashlib.sha256(data).hexdigest()[:12]}.txt"
-    try:
-        if not await workspace.exists(f"{RESULTS}/.gitignore"):
-            await workspace.write_bytes(f"{RESULTS}/.gitignore", b"*\n")
-        await workspace.write_bytes(path, data)
-    except (OSError, WorkspaceError):  # read-only, full, or without files: keep the command's output
+async def _store(ctx: RunContext[Any], text: str) -> str | None:
+    """Store a text and return its path; None if nothing stores it, or the workspace does not accept it."""
+    files = stored_files(ctx.deps)
+    if files is None:
         return None
-    return path
+    try:
+        return await files.store(ctx.workspace, "execute", text.encode("utf-8", "backslashreplace"))
+    except (OSError, ValueError, WorkspaceError):  # read-only, full, or without files: keep the command's output
+        return None

@@ -14,8 +14,14 @@ from .access import TooLarge
 from .codec import NotText, Unencodable
 from .edit import Refused
 from .quoting import escape, quoted, unescape
+from .stored import is_stored
 
 __all__ = ["tool_failures"]
+
+GONE = (
+    " A session's stored files are limited: it was removed for newer ones, or with its session. "
+    "If you need it, run what made it again."
+)
 
 
 @asynccontextmanager
@@ -38,7 +44,8 @@ async def tool_failures(workspace: Workspace, path: str) -> AsyncGenerator[None]
     except NotText as error:
         raise ToolFailed(f"{path}: {error}; it is not text. Use a command for its format, or another file.") from error
     except FileNotFoundError as error:
-        raise ToolFailed(f"{path}: no such file or directory.{await _similar(workspace, given)}") from error
+        hint = GONE if is_stored(unescape(given)) else await _similar(workspace, given)
+        raise ToolFailed(f"{path}: no such file or directory.{hint}") from error
     except IsADirectoryError as error:
         raise ToolFailed(f"{path} is a directory, not a file. Use ls.") from error
     except NotADirectoryError as error:

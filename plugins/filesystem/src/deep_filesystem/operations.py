@@ -31,6 +31,7 @@ from .run_later import ask_before_writing
 from .search import FileMatches, SearchRequest, search_by_walk
 from .seen import Seen
 from .slot import FILES
+from .stored import of_other_sessions
 from .walk import TooMany, walk
 from .writing import edit_in_place, write_in_place
 
@@ -58,7 +59,9 @@ class Operations:
                 found = await workspace.list_dir(place.absolute)
             except NotADirectoryError as error:
                 raise ToolFailed(f"{place.shown} is a file, or a part of it is. Use read_file.") from error
-            entries = sorted(found, key=lambda entry: (not entry.is_dir, entry.name))
+            hidden = of_other_sessions(ctx.deps)
+            shown = (entry for entry in found if not hidden(posixpath.join(place.real, entry.name)))
+            entries = sorted(shown, key=lambda entry: (not entry.is_dir, entry.name))
         limit = self.options.list_limit
         lines = [
             f"{escape(entry.name)}/" if entry.is_dir else f"{escape(entry.name)} ({_size(entry.size)})"
@@ -127,6 +130,8 @@ class Operations:
                 raise self._too_slow() from error
             except TooMany as error:
                 raise ToolFailed(f"{error}: search in a smaller directory.") from error
+        hidden = of_other_sessions(ctx.deps)
+        found = [path for path in found if not hidden(posixpath.join(place.real, path))]
         if not found:
             named = quoted(pattern)
             hint = f" For all directories below: **/{named}" if "/" not in pattern and "**" not in pattern else ""
@@ -166,7 +171,8 @@ class Operations:
             )
             if request.is_file and entry.size is not None and entry.size > request.max_bytes:
                 raise ToolFailed(f"{place.shown} has {entry.size:,} bytes; grep searches up to {request.max_bytes:,}.")
-            found = await self._search(workspace, request)
+            hidden = of_other_sessions(ctx.deps)
+            found = [each for each in await self._search(workspace, request) if not hidden(each.path)]
             if request.is_file and not found:
                 await _searchable(workspace, place, self.options.max_bytes)
         total = sum(matches.count for matches in found)
@@ -218,7 +224,7 @@ class Operations:
             try:
                 result = await workspace.run(command, shell=True, timeout=seconds)  # noqa: S604
             except WorkspaceTimeoutError as error:
-                output = await render_output(workspace, error.stdout, error.stderr, limit)
+                output = await render_output(ctx, error.stdout, error.stderr, limit)
                 raise ToolFailed(
                     f"Stopped after {seconds} s (the maximum is {self.options.execute_seconds}). "
                     f"{f'Output so far:{chr(10)}{output}' if output else 'No output so far.'}"
@@ -226,9 +232,9 @@ class Operations:
             except WorkspaceOutputLimitError as error:
                 raise ToolFailed(
                     f"Stopped: more than {error.limit:,} bytes of output. Redirect it to a file and read that. Start:\n"
-                    f"{await render_output(workspace, error.stdout, error.stderr, limit)}"
+                    f"{await render_output(ctx, error.stdout, error.stderr, limit)}"
                 ) from error
-        return await render_result(workspace, result, limit)
+        return await render_result(ctx, result, limit)
 
 
 def _get_seen_files(ctx: RunContext[Any]) -> dict[str, Seen]:

@@ -5,6 +5,7 @@ Importing this module loads neither pydantic nor Pydantic AI: names load on firs
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from deep_core import hookimpl, lazy_exports
@@ -12,24 +13,27 @@ from deep_core import hookimpl, lazy_exports
 if TYPE_CHECKING:
     from pydantic_ai.capabilities import AbstractCapability
 
-    from deep_core import AgentContext, Processor, StateSlot
+    from deep_core import AgentContext, DeepAgentDeps, Processor, StateSlot
 
     from .counting import TokenCounter, count_tokens_approximately
     from .eviction import StoreLargeResults
     from .failed import SummaryFailed
     from .frames import is_summary
-    from .options import SummarizationOptions
+    from .options import StoredLimits, SummarizationOptions
     from .pinning import pin
     from .processor import SummarizationProcessor, create_summarization_processor
     from .prompt import DEFAULT_SUMMARY_PROMPT
     from .sizes import ContextSize
     from .slot import LAST_FAILURE
+    from .stored_files import StoredFiles
 
 __all__ = [
     "DEFAULT_SUMMARY_PROMPT",
     "LAST_FAILURE",
     "ContextSize",
     "StoreLargeResults",
+    "StoredFiles",
+    "StoredLimits",
     "SummarizationOptions",
     "SummarizationProcessor",
     "SummaryFailed",
@@ -46,13 +50,14 @@ __getattr__, __dir__ = lazy_exports(
         "counting": ["TokenCounter", "count_tokens_approximately"],
         "eviction": ["StoreLargeResults"],
         "frames": ["is_summary"],
-        "options": ["SummarizationOptions"],
+        "options": ["StoredLimits", "SummarizationOptions"],
         "pinning": ["pin"],
         "processor": ["SummarizationProcessor", "create_summarization_processor"],
         "prompt": ["DEFAULT_SUMMARY_PROMPT"],
         "sizes": ["ContextSize"],
         "slot": ["LAST_FAILURE"],
         "failed": ["SummaryFailed"],
+        "stored_files": ["StoredFiles"],
     },
 )
 
@@ -67,10 +72,29 @@ def deep_options() -> type[SummarizationOptions]:
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """Add the slot that remembers a failed summary."""
-    from .slot import LAST_FAILURE
+    """Add the slots that remember a failed summary and the stored files."""
+    from .slot import LAST_FAILURE, STORED_FILES
 
-    return [LAST_FAILURE]
+    return [LAST_FAILURE, STORED_FILES]
+
+
+@hookimpl
+def deep_session_methods() -> dict[str, Callable[..., Any]]:
+    """Add `deps.stored_files()` for tools that store, and `await deps.remove_stored_files()` for the session's end."""
+    return {"stored_files": _stored_files, "remove_stored_files": _remove_stored_files}
+
+
+# Hooks are called when a kernel loads, without Pydantic AI; these need it.
+def _stored_files(deps: DeepAgentDeps[Any]) -> StoredFiles:
+    from .stored_files import files_of
+
+    return files_of(deps)
+
+
+async def _remove_stored_files(deps: DeepAgentDeps[Any]) -> None:
+    from .stored_files import remove_stored_files
+
+    await remove_stored_files(deps)
 
 
 @hookimpl
@@ -99,6 +123,7 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
             options.large_result_chars,
             shown_chars=options.shown_result_chars,
             except_tools=options.whole_results_of,
+            stored_limits=options.stored_limits,
             logger=context.logger,
         )
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +25,8 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from deep_core import tool_facts
 
+from .options import StoredLimits
+
 __all__ = ["StoreLargeResults"]
 
 WHOLE = "whole_result"
@@ -33,11 +34,11 @@ WHOLE = "whole_result"
 HEAD_SHARE = 0.6
 """The share of the beginning in the shown part of a result."""
 POINTER_CHARS = 420
-"""Room for the note: two paths of at most 110 characters, two numbers and the sentence."""
+"""Room for the note: a path of at most 125 characters, a tool's name, two numbers and the sentence."""
 
 
 class StoreLargeResults(AbstractCapability[Any]):
-    """Store tool results that are too large for the conversation as `.deep/results/<call>.txt`.
+    """Store tool results that are too large for the conversation as `.deep/sessions/<session>/<time>-<call>-….txt`.
 
     Works for tools of all plugins and of the application, for text, structured results (as JSON) and
     messages of failed calls. Files and images are unchanged. If the session has no workspace that can
@@ -47,6 +48,7 @@ class StoreLargeResults(AbstractCapability[Any]):
         limit: maximum characters of a result that is not stored.
         shown_chars: characters that the model sees of a stored result, with the note.
         except_tools: tools whose results are never stored, by original or final name.
+        stored_limits: how much a session may store, and how long; None means the defaults.
         id: the capability's id, for agents that deep-core did not create.
         logger: logs losses.
     """
@@ -57,6 +59,7 @@ class StoreLargeResults(AbstractCapability[Any]):
         *,
         shown_chars: int = 2_000,
         except_tools: Sequence[str] = ("read_file", "load_skill"),
+        stored_limits: StoredLimits | None = None,
         id: str | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
@@ -69,6 +72,7 @@ class StoreLargeResults(AbstractCapability[Any]):
         self._limit = limit
         self._shown = shown_chars
         self._except = frozenset(except_tools)
+        self._stored_limits = stored_limits
         self._logger = logger or logging.getLogger("deep.summarization")
 
     async def wrap_tool_execute(
@@ -136,17 +140,12 @@ class StoreLargeResults(AbstractCapability[Any]):
         return items if all(a is b for a, b in zip(items, fitted, strict=True)) else fitted
 
     async def _stored(self, ctx: RunContext[Any], call: ToolCallPart, text: str) -> str:
-        from .workspace_files import RESULTS, safe_name, store  # most sessions never need it
+        from .stored_files import stored_files  # most sessions never need it
 
-        data = _encoded(text)
-        digest = hashlib.sha256(data).hexdigest()
-        # The digest in the name: calls of other turns, children and sessions may have the same id and workspace, but
-        # must not overwrite a file of another conversation.
-        name = f"{safe_name(call.tool_call_id)}-{digest[:8]}.txt"
         lines = text.count("\n") + (not text.endswith("\n"))
         size = f"{len(text):,} characters in {lines:,} line{'s' * (lines != 1)}"
         try:
-            path = await store(ctx.workspace, RESULTS, name, data)
+            path = await stored_files(ctx, self._stored_limits).store(ctx.workspace, call.tool_call_id, _encoded(text))
         except Exception as error:  # noqa: BLE001 - a backend may raise anything; the model and the log get it
             self._logger.warning(
                 "the result of %s (%s) could not be stored, so its middle is lost: %s", call.tool_name, size, error

@@ -1,7 +1,7 @@
 """The options for summaries and for large tool results."""
 
 # No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationInfo, field_validator
 
@@ -9,7 +9,7 @@ from deep_core import PluginOptions
 
 from .sizes import DEFAULT_KEEP, DEFAULT_TRIGGER, checked_size, checked_triggers
 
-__all__ = ["SummarizationOptions"]
+__all__ = ["StoredLimits", "SummarizationOptions"]
 
 # A project's file, which the model may have written, cannot raise the user's limits.
 _LOWER: dict[str, JsonValue] = {"project": "lower"}
@@ -25,6 +25,18 @@ def _triggers(value: Any) -> object:
 
 
 Size = tuple[Literal["messages", "tokens", "fraction"], int | float]
+
+
+class StoredLimits(NamedTuple):
+    """Limits of what a session stores in its workspace.
+
+    Attributes:
+        bytes: maximum of all files together.
+        days: another session removes the folder of one that stored nothing for so long.
+    """
+
+    bytes: int = 64 * 1024 * 1024
+    days: int = 30
 
 
 class SummarizationOptions(PluginOptions):
@@ -47,7 +59,11 @@ class SummarizationOptions(PluginOptions):
     trim_tokens_to_summarize: int | None = Field(default=None, ge=100, json_schema_extra=_LOWER)
     """Maximum tokens of the conversation for the summary's model; None means three quarters of its window."""
     store_history: bool = Field(default=True, json_schema_extra={"project": "off"})
-    """Store the replaced messages as `.deep/history/<conversation>/NNN.json` in the workspace."""
+    """Store the replaced messages as `.deep/sessions/<session>/<time>-messages-….json` in the workspace."""
+    stored_bytes: int = Field(default=StoredLimits().bytes, ge=1, json_schema_extra=_LOWER)
+    """Maximum bytes that a session stores in the workspace; the oldest files go first."""
+    stored_days: int = Field(default=StoredLimits().days, ge=1, json_schema_extra=_LOWER)
+    """Days after its last stored file when another session removes a session's files."""
     large_result_chars: int | None = Field(default=20_000, ge=2_000, json_schema_extra=_LOWER)
     """Maximum characters of a tool result that is not stored in the workspace; None means no limit."""
     shown_result_chars: int = Field(default=2_000, ge=500, le=20_000, json_schema_extra=_LOWER)
@@ -63,3 +79,8 @@ class SummarizationOptions(PluginOptions):
         if large is not None and shown > large:
             raise ValueError(f"at most large_result_chars, which is {large}")
         return shown
+
+    @property
+    def stored_limits(self) -> StoredLimits:
+        """The limits of what a session stores."""
+        return StoredLimits(self.stored_bytes, self.stored_days)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, cast, overload
 
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse
 from pydantic_ai.models import AbstractModel, Model, infer_model_profile
 from pydantic_ai.tools import RunContext
 
@@ -19,7 +19,7 @@ from deep_core import DeepAgentDeps
 from .counting import Tally, TokenCounter, count_tokens_approximately, responses
 from .earlier import Earlier
 from .failed import SummaryFailed
-from .options import SummarizationOptions
+from .options import StoredLimits, SummarizationOptions
 from .prompt import DEFAULT_SUMMARY_PROMPT, filled
 from .sizes import DEFAULT_KEEP, DEFAULT_WINDOW, ContextSize, checked_size, checked_triggers, in_tokens
 from .slot import LAST_FAILURE, LastFailure
@@ -65,6 +65,7 @@ class SummarizationProcessor:
             quarters of its window.
         seconds: time limit of a summary.
         store_history: store the replaced messages in the run's workspace.
+        stored_limits: how much a session may store, and how long; None means the defaults.
         fallback_window: window of a model without a known one; None means 128,000, except that a fraction
             of a `model` without a known window is an error.
         log: logs failures.
@@ -82,6 +83,7 @@ class SummarizationProcessor:
     trim_tokens_to_summarize: int | None = None
     seconds: float = 120
     store_history: bool = True
+    stored_limits: StoredLimits | None = None
     fallback_window: int | None = None
     log: logging.Logger = field(default=logger, repr=False)
     _tally: Tally = field(init=False, repr=False, compare=False)
@@ -285,11 +287,12 @@ class SummarizationProcessor:
         The conversation continues anyway: without the cut it would end."""
         if ctx is None or not self.store_history:
             return None, None
-        from .archive import keep_cut
+        from .stored_files import stored_files
 
         try:
-            name = ctx.conversation_id or ctx.run_id or "conversation"
-            return await keep_cut(ctx.workspace, name, earlier.number + 1, gone), None
+            data = ModelMessagesTypeAdapter.dump_json([*gone])
+            what = f"messages-{earlier.number + 1:03}"
+            return await stored_files(ctx, self.stored_limits).store(ctx.workspace, what, data, "json"), None
         except Exception as error:  # noqa: BLE001 - a backend may raise anything; the model and the log get it
             self.log.warning("%d summarized messages could not be stored: %s", len(gone), error)
             return None, f"the workspace could not store them ({type(error).__name__})"
@@ -329,6 +332,7 @@ def from_options(options: SummarizationOptions, log: logging.Logger) -> Summariz
         trim_tokens_to_summarize=options.trim_tokens_to_summarize,
         seconds=options.summary_seconds,
         store_history=options.store_history,
+        stored_limits=options.stored_limits,
         fallback_window=DEFAULT_WINDOW,
         log=log,
     )

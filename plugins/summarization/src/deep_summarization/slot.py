@@ -1,12 +1,15 @@
-"""The session's record of a failed summary, so that the next request does not retry at once."""
+"""What a session remembers: the last summary that failed, and the files that it stored."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deep_core import StateSlot
 
-__all__ = ["LAST_FAILURE", "LastFailure"]
+if TYPE_CHECKING:
+    from .stored_files import StoredFiles
+
+__all__ = ["LAST_FAILURE", "STORED_FILES", "LastFailure"]
 
 
 class LastFailure(NamedTuple):
@@ -27,3 +30,13 @@ class LastFailure(NamedTuple):
 
 LAST_FAILURE: StateSlot[LastFailure] = StateSlot("summarization", LastFailure, LastFailure, persist=False)
 """Empty in a subagent, and not stored: another process may succeed."""
+
+
+def _by_session() -> dict[str, StoredFiles]:
+    return {}
+
+
+STORED_FILES: StateSlot[dict[str, StoredFiles]] = StateSlot(
+    "session_folder", dict[str, Any], _by_session, child="share", persist=False
+)
+"""Session id -> its stored files. Subagents share them; the files themselves are the record."""
