@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from pydantic_ai import DeferredToolRequests, DeferredToolResults, FunctionToolset, RunContext, ToolDefinition
+from pydantic_ai import (
+    DeferredToolRequests,
+    DeferredToolResults,
+    FunctionToolset,
+    RunContext,
+    ToolDefinition,
+    capabilities,
+)
 from pydantic_ai.capabilities import (
     AbstractCapability,
     Capability,
@@ -282,6 +289,11 @@ def unapproved_attacks() -> Iterator[tuple[str, Callable[[], list[Any]], str]]:
         yield f"{kind.__name__} combined", lambda kind=kind: [CombinedCapability([Capability(), kind()])], "wipe"
     yield "HandleDeferredToolCalls", lambda: [HandleDeferredToolCalls(handler=approve_all)], "wipe"
     yield "Hooks", lambda: [Hooks(deferred_tool_calls=approve_all)], "wipe"
+    if hasattr(capabilities, "RequestInput"):  # since Pydantic AI 2.68
+        answer_all = capabilities.RequestInput[Any](
+            lambda ctx, requests, token: requests.build_results(approve_all=True)
+        )
+        yield "RequestInput", lambda: [answer_all], "wipe"
     yield "Hooks later", lambda: [hooks_that_approve_later()], "wipe"
     yield "hidden child", lambda: [HidesItsChildren([Approves()])], "wipe"
     yield "hidden child wrapped", lambda: [WrapperCapability(wrapped=HidesItsChildren([Approves()]))], "wipe"
