@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deep_backends import SandboxBackend, sandbox_backend
-from pydantic_ai.workspaces import WorkspaceRef, WorkspaceUnavailableError
+from pydantic_ai.workspaces import WorkspaceRef, WorkspaceTimeoutError, WorkspaceUnavailableError
 
 if TYPE_CHECKING:
     from conftest import World
@@ -113,6 +113,74 @@ async def test_protected_files_and_what_git_runs_are_read_only(world: World, hom
     assert (world.root / ".git" / "config").read_text() == "[core]"
     assert os.listdir(world.root / ".git" / "hooks") == []
     assert (world.root / "fine").exists()
+
+
+@pytest.mark.parametrize("name", [".envrc", ".vscode/tasks.json", ".husky/pre-commit", "sitecustomize.py", ".npmrc"])
+async def test_what_runs_later_is_read_only(world: World, sandbox: SandboxBackend, name: str) -> None:
+    (world.root / name).parent.mkdir(exist_ok=True)
+    (world.root / name).write_text("of the user")
+    seen = await output(sandbox, f"echo x > {name}; rm -rf {name}; mv {name.partition('/')[0]} other; ls {name}")
+    assert "ead-only" in seen or "busy" in seen
+    assert (world.root / name).read_text() == "of the user"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > deep.toml",
+        "ln -s inside.txt deep.toml",
+        "mkdir deep.toml; echo x > deep.toml/y",
+        "echo x > y; mv y deep.toml",
+        "(trap '' HUP; sleep 0.2; echo x > deep.toml) & echo x > deep.toml",
+        "echo x > deep.toml; exit 3",
+    ],
+)
+async def test_a_protected_file_that_a_command_creates_is_put_aside(
+    world: World, home: Path, command: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sandbox = sandbox_backend(world.root, protected=[world.root / "deep.toml"])
+    for number in ("", "1"):
+        seen = await output(sandbox, command)
+        assert f"[deep.toml is protected: what this command created is in deep.toml.sandboxed{number}]" in seen
+        assert not os.path.lexists(world.root / "deep.toml")
+        assert os.path.lexists(world.root / f"deep.toml.sandboxed{number}")
+    assert "deep.toml is protected" in caplog.text
+    assert "protected" not in await output(sandbox, "echo fine > other")
+
+
+async def test_it_is_put_aside_too_if_the_command_runs_out_of_time(world: World, home: Path) -> None:
+    sandbox = sandbox_backend(world.root, protected=[world.root / "deep.toml"])
+    with pytest.raises(WorkspaceTimeoutError):
+        await sandbox.run("echo x > deep.toml; sleep 600", shell=True, timeout=3)
+    assert not os.path.lexists(world.root / "deep.toml")
+
+
+@pytest.mark.parametrize("target", ["{outside}", "inside"])
+async def test_a_link_on_the_way_to_a_protected_file_is_put_aside(world: World, home: Path, target: str) -> None:
+    protected = world.root / "conf" / "a" / "secret.txt"
+    sandbox = sandbox_backend(world.root, protected=[protected])
+    before = sorted(os.listdir(world.outside))
+    place = target.format(outside=world.outside)
+    await output(sandbox, f"mkdir conf inside; echo x > inside/secret.txt; ln -s $(realpath {place}) conf/a")
+    assert not os.path.lexists(protected)
+    assert os.path.islink(world.root / "conf" / "a.sandboxed")
+    assert sorted(os.listdir(world.outside)) == before
+
+
+async def test_what_runs_later_and_a_command_creates_is_reported(world: World, sandbox: SandboxBackend) -> None:
+    seen = await output(sandbox, "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; echo x > .envrc")
+    for name in (".git/hooks", ".envrc"):
+        assert f"[this command created {name}, which runs at the user's next command: say so]" in seen
+    assert (world.root / ".envrc").exists()
+    assert "created" not in await output(sandbox, "echo x > .envrc; echo x > .git/hooks/pre-commit")
+    assert (world.root / ".envrc").read_text() == "x\n"
+
+
+async def test_a_guarded_link_that_a_command_replaces_is_reported(world: World, sandbox: SandboxBackend) -> None:
+    (world.root / ".envrc").symlink_to("inside.txt")
+    seen = await output(sandbox, "echo x > .envrc; rm .envrc; echo y > .envrc")
+    assert "created .envrc" in seen
+    assert (world.root / "inside.txt").read_text() == "inside"
 
 
 # -- network -----------------------------------------------------------------------------------------------------------

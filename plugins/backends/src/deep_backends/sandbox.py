@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from pydantic_ai.workspaces import WorkspaceRef, WorkspaceUnavailableError
+from pydantic_ai.workspaces import CommandResult, WorkspaceCommand, WorkspaceRef, WorkspaceUnavailableError
 
 from deep_core.plugin_api import absolute_path, find_program
 
@@ -17,8 +20,16 @@ __all__ = ["SandboxBackend"]
 
 PRIVATE = ("/tmp", "/var/tmp", "/run", "/dev/shm", "/mnt", "/media")  # noqa: S108 - these are hidden
 """Folders that are empty in the sandbox. `/run` has the sockets of services, which a read-only folder does not stop."""
-GUARDED = (".git/config", ".git/hooks")
-"""What stays read-only in the workspace: git runs it, or what it names, at the user's next command."""
+GUARDED = (
+    ".git/config", ".git/hooks", ".hg/hgrc", ".husky", ".pre-commit-config.yaml", "lefthook.yml", ".envrc", ".direnv",
+    "mise.toml", ".mise.toml", ".vscode", ".idea", ".devcontainer", ".npmrc", ".yarnrc.yml", "sitecustomize.py",
+    "usercustomize.py",
+)  # fmt: skip
+"""What stays read-only in the workspace if it exists: the user's next command runs it, or what it names."""
+ASIDE = ".sandboxed"
+"""What is appended to the name of a protected file that a command created."""
+
+logger = logging.getLogger("deep.backends")
 
 
 class SandboxBackend(LocalBackend):
@@ -26,7 +37,9 @@ class SandboxBackend(LocalBackend):
 
     File operations are those of `LocalBackend`. A command runs in namespaces of its own:
 
-    - It writes below `root` only, except for `protected` paths, `.git/config` and `.git/hooks`. The rest is read-only.
+    - It writes below `root` only, except for `protected` paths and `GUARDED` ones (such as `.git/hooks` and `.envrc`).
+      The rest is read-only. A protected path that does not exist cannot be mounted: if a command creates it, it is
+      moved aside after the command. A guarded one that a command creates is reported.
     - It does not see your home directory, apart from the interpreter and the folders of the `PATH`, nor `/tmp` and
       `/run`. It has empty ones of its own, which are gone after it.
     - It has no network, unless `network` is true.
@@ -89,7 +102,8 @@ class SandboxBackend(LocalBackend):
         if self._network and os.path.exists("/etc/resolv.conf"):  # often a link into /run
             name = os.path.realpath("/etc/resolv.conf")
             options += ["--ro-bind", name, name]
-        guarded = [path for path in (*bounds.inside, *(f"{root}/{name}" for name in GUARDED)) if os.path.exists(path)]
+        real = map(os.path.realpath, (*bounds.inside, *_guarded(root)))  # a mount follows links
+        guarded = {path for path in real if path.startswith(f"{root}/") and os.path.exists(path)}
         # Each folder above one as well: what is mounted cannot be renamed, and a new folder put in its place.
         folders = {folder for path in guarded for folder in _between(root, path)}
         for path in (root, *sorted(folders)):
@@ -100,6 +114,59 @@ class SandboxBackend(LocalBackend):
         sandboxed = [self._bwrap, *options, "--chdir", root, "--", "/bin/sh", "-c", 'exec "$@"', "sh", *argv]
         # The supervisor waits for the namespace: bubblewrap ends before the processes that it left in there are dead.
         return super()._start(sandboxed, environment)
+
+    async def run(
+        self,
+        command: WorkspaceCommand,
+        *,
+        shell: bool = False,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the protocol's parameter
+    ) -> CommandResult:
+        """Run a command as `LocalBackend.run` does, confined to the root.
+
+        Standard error tells what the command created that is protected, or that runs later.
+        """
+        bounds = self._confined()
+        before = {path: _state(path) for path in (*bounds.inside, *_guarded(bounds.root))}
+        result, notes = None, list[str]()
+        try:
+            result = await super().run(command, shell=shell, env=env, timeout=timeout)
+        finally:
+            # Its processes are dead now. What is above a file first: a link may lead out of the root.
+            for path in sorted(before):
+                if _state(path) in (None, before[path]):
+                    continue
+                notes.append(_put_aside(bounds.root, path) if path in bounds.inside else _runs_later(bounds.root, path))
+                logger.warning("%s", notes[-1])
+        return replace(result, stderr=f"{result.stderr}{''.join(f'[{note}]{chr(10)}' for note in notes)}")
+
+
+def _guarded(root: str) -> list[str]:
+    return [f"{root}/{name}" for name in GUARDED]
+
+
+def _state(path: str) -> str | None:
+    """What a path is, as far as a mount does not protect it: missing (None), a link with its target, or there."""
+    try:
+        return f"link to {os.readlink(path)}"
+    except OSError:
+        return "there" if os.path.lexists(path) else None
+
+
+def _runs_later(root: str, path: str) -> str:
+    return f"this command created {os.path.relpath(path, root)}, which runs at the user's next command: say so"
+
+
+def _put_aside(root: str, path: str) -> str:
+    """Rename a protected path that a command created, or the link on the way to it, and say so."""
+    parts = path.removeprefix(f"{root}/").split("/")
+    steps = [f"{root}/{'/'.join(parts[:end])}" for end in range(1, len(parts) + 1)]
+    found = next((step for step in steps if os.path.islink(step)), path)
+    number = next(n for n in itertools.count() if not os.path.lexists(f"{found}{ASIDE}{n or ''}"))
+    aside = f"{found}{ASIDE}{number or ''}"
+    os.rename(found, aside)
+    return f"{os.path.relpath(path, root)} is protected: what this command created is in {os.path.relpath(aside, root)}"
 
 
 def _between(root: str, path: str) -> list[str]:
