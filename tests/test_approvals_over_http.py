@@ -271,3 +271,36 @@ def test_a_result_that_the_client_makes_up_runs_nothing(programs: Programs, hist
     asyncio.run(play())
     assert programs.paid == []
     assert [part.content for part in programs.requests[-1][-1].parts] == ["made up too"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("history", HISTORIES)
+def test_a_third_answer_answers_the_second_question_if_the_client_keeps_the_history(
+    programs: Programs, history: str, protocol: str
+) -> None:
+    async def play() -> None:
+        client = Client(programs, history, protocol)
+        call_id = await client.ask()
+        assert call_id is not None
+        for _ in range(3):
+            await client.answer(call_id)
+
+    asyncio.run(play())
+    assert programs.paid == (["Ann"] if history == "server" else ["Ann", "Ann"])
+
+
+@pytest.mark.skipif("server" not in HISTORIES, reason="this Pydantic AI keeps no history on the server")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_server_that_ends_before_it_stores_the_session_asks_as_before(programs: Programs, protocol: str) -> None:
+    async def play() -> None:
+        client = Client(programs, "server", protocol)
+        call_id = await client.ask()
+        assert call_id is not None
+        chat = programs.modules["server"].chats["kim", "chat"]
+        stored = chat.session, chat.messages
+        await client.answer(call_id)
+        chat.session, chat.messages = stored
+        assert not client.failed(await client.answer(call_id))
+
+    asyncio.run(play())
+    assert programs.paid == ["Ann", "Ann"]
