@@ -537,7 +537,7 @@ def test_its_wheel_in_a_fresh_environment_is_seen_by_an_agent(
 
     code = AGENT.format(arguments=json.dumps([plugin, kinds, slug]))
     slow = {f"DEEP_PLUGINS__{plugin.upper()}__OPTIONS__SLOW_SECONDS": "0"} if "capability" in kinds else {}
-    report = environment.ask(code, env=slow)
+    report = environment.ask(code, env=slow, start=False)
     assert report["output"] == "done"
     assert report["incidents"] == []
     instructions, first = report["first"]
@@ -573,7 +573,7 @@ def test_the_default_plugin_from_the_command_to_the_agent(
     build([environment.work / "deep-weather"], tmp_path)
     environment.pip("install", wheels_in(tmp_path)["deep-weather"])
     code = AGENT.format(arguments=json.dumps(["weather", ["toolset"], "weather"]))
-    assert "This is an example." in environment.ask(code)["last"]
+    assert "This is an example." in environment.ask(code, start=False)["last"]
     with capsys.disabled():
         print(f"\nfrom a fresh environment to an agent with the new plugin: {time.monotonic() - began:.1f} s")
 
