@@ -184,3 +184,17 @@ def test_the_eight_bit_encoding_is_chosen_by_counting(parts: list[bytes]) -> Non
     else:
         expected = "cp1252" if any(0x80 <= byte <= 0x9F for byte in data) else "latin-1"
     assert detect(data).name == expected
+
+
+def test_a_missing_file_among_many_long_names_is_told_at_once() -> None:
+    # Comparing the name with each of them takes minutes and holds the event loop.
+    run_within_20_seconds_of_the_processor("""
+import asyncio, random
+from deep_backends import memory_backend
+from deep_filesystem.failures import _similar
+from pydantic_ai.workspaces import Workspace
+names = ["".join(random.choice("ab") for _ in range(length)) for length in (99, 199) for _ in range(20_000)]
+workspace = Workspace(memory_backend({f"/workspace/{name}": b"" for name in [*names, "report.txt"]}))
+for name in ("ab" * 49, "ab" * 99, "x" * 1_000_000):
+    asyncio.run(_similar(workspace, name))
+""")

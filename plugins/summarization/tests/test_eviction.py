@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -237,3 +239,18 @@ def test_options_that_contradict_each_other_are_an_error_of_the_configuration() 
     kernel = Kernel(plugins=[deep_summarization], discover=False, config=config)
     with kernel, pytest.raises(ConfigError, match=said):
         kernel.create_agent("test")
+
+
+def test_a_deeply_nested_result_with_a_file_takes_linear_time() -> None:
+    # Of the processor, not of the clock. Looking for the file at every depth again takes minutes.
+    script = """
+import asyncio, resource
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+from deep_summarization import StoreLargeResults
+from pydantic_ai import BinaryContent
+value = BinaryContent(b"x", media_type="image/png")
+for _ in range(300):
+    value = [{"a": 1}] * 300 + [value]
+assert asyncio.run(StoreLargeResults()._fitted(None, None, value)) is value
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

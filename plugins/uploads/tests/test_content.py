@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
+import subprocess
+import sys
 import tarfile
 import zipfile
 
 import pytest
 from deep_uploads.encodings import SAMPLE
-from deep_uploads.kinds import judge
+from deep_uploads.kinds import judge, recognize
 from deep_uploads.measure import Measured, Meter
 from hypothesis import given
 from hypothesis import strategies as st
@@ -160,3 +162,23 @@ def test_nothing_makes_the_judgement_fail(data: bytes, name: str) -> None:
     verdict = judge(name, found.head, text=found.encoding is not None, size=found.size)
     assert "/" in verdict.mime_type
     assert found.size == len(data)
+
+
+@pytest.mark.parametrize("text", [b"<!-- -->", b"<!---->", b"<!-- ", b"<!-- --> ", b" \n", b"<?xml >", b"<?xml ", b"<"])
+def test_markup_is_recognized_in_linear_time(text: bytes) -> None:
+    # Of the processor, not of the clock. A pattern that divides a row of comments in every way never ends.
+    script = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+from deep_uploads.kinds import recognize
+assert recognize(({text!r} * 4096)[:4096], text=True) is None
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_markup_behind_comments_is_recognized() -> None:
+    for head in (b"", b"<?xml version='1.0'?>\n", b"<!-- a -- b -->\n<!---->", b"<?xml x>\n<!-- <b> -->\n"):
+        html, svg = (recognize(head + rest, text=True) for rest in (b"<!DOCTYPE html>", b"<svg "))
+        assert html is not None
+        assert svg is not None
+        assert (html.label, svg.label) == ("an HTML page", "an SVG image")

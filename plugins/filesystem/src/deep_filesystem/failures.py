@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
 
@@ -18,6 +18,10 @@ from .stored import is_stored
 
 __all__ = ["tool_failures"]
 
+LONGEST = 100
+"""Maximum characters of a name that is compared with others."""
+STEPS = 1_000_000
+"""Maximum pairs of characters to compare for one message, about a tenth of a second."""
 GONE = (
     " A session's stored files are limited: it was removed for newer ones, or with its session. "
     "If you need it, run what made it again."
@@ -65,6 +69,18 @@ def _too_large(path: str, error: TooLarge) -> str:
     )
 
 
+def _comparable(name: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield the names that a comparison with `name` has time for: it takes the product of their lengths."""
+    steps = 0
+    for other in names:
+        if len(other) > LONGEST or len(name) > LONGEST:
+            continue
+        steps += len(name) * len(other)
+        if steps > STEPS:
+            return
+        yield other
+
+
 async def _similar(workspace: Workspace, path: str) -> str:
     parent, name = posixpath.split(unescape(path).rstrip("/"))
     try:
@@ -77,5 +93,5 @@ async def _similar(workspace: Workspace, path: str) -> str:
         return ""  # the directory cannot be listed; the message already says that the file is missing
     if any(entry.name == name for entry in entries):
         return " It is a broken link."
-    close = get_close_matches(name, [entry.name for entry in entries[:5000]], n=3)
+    close = get_close_matches(name, list(_comparable(name, (entry.name for entry in entries))), n=3)
     return f" Did you mean {', '.join(escape(posixpath.join(parent, each)) for each in close)}?" if close else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -106,7 +106,10 @@ class StoreLargeResults(AbstractCapability[Any]):
     def _keeps(self, tool_def: ToolDefinition) -> bool:
         return bool((tool_def.metadata or {}).get(WHOLE)) or not self._except.isdisjoint(tool_facts(tool_def).names)
 
-    async def _fitted(self, ctx: RunContext[Any], call: ToolCallPart, result: Any) -> Any:
+    async def _fitted(
+        self, ctx: RunContext[Any], call: ToolCallPart, result: Any, holders: set[int] | None = None
+    ) -> Any:
+        """Return the result with what is too large in it replaced. `holders`: ids of what holds a file."""
         if isinstance(result, ToolReturn):
             whole = cast("ToolReturn[Any]", result)
             value = await self._fitted(ctx, call, whole.return_value)
@@ -122,21 +125,23 @@ class StoreLargeResults(AbstractCapability[Any]):
             return replace(result, content=await self._stored(ctx, call, result.content))
         if result is None or _is_file(result) or isinstance(result, bool | int | float | bytes):
             return result
-        if _holds_file(result):
-            return await self._around_files(ctx, call, result)
+        if holders is None:
+            _holds_file(result, holders := set())
+        if id(result) in holders:
+            return await self._around_files(ctx, call, result, holders)
         text = _as_json(result)
         if text is None or len(text) <= self._limit:
             return result
         return await self._stored(ctx, call, _as_json(result, indent=1) or text)
 
-    async def _around_files(self, ctx: RunContext[Any], call: ToolCallPart, result: Any) -> Any:
+    async def _around_files(self, ctx: RunContext[Any], call: ToolCallPart, result: Any, holders: set[int]) -> Any:
         """Shorten a list or mapping with files: files stay, each other item is shortened separately."""
         if isinstance(result, Mapping):
             entries = cast("Mapping[Any, Any]", result)
-            values = {key: await self._fitted(ctx, call, value) for key, value in entries.items()}
+            values = {key: await self._fitted(ctx, call, value, holders) for key, value in entries.items()}
             return entries if all(values[key] is value for key, value in entries.items()) else values
         items = cast("Sequence[Any]", result)
-        fitted = [await self._fitted(ctx, call, item) for item in items]
+        fitted = [await self._fitted(ctx, call, item, holders) for item in items]
         return items if all(a is b for a, b in zip(items, fitted, strict=True)) else fitted
 
     async def _stored(self, ctx: RunContext[Any], call: ToolCallPart, text: str) -> str:
@@ -177,12 +182,19 @@ def _is_file(value: object) -> bool:
     return isinstance(value, BinaryContent | FileUrl | UploadedFile)
 
 
-def _holds_file(value: object) -> bool:
+def _holds_file(value: object, holders: set[int]) -> bool:
+    """Whether a value is or holds a file; add the ids of what holds one to `holders`. Looks at each value once."""
     if _is_file(value):
         return True
+    items: Iterable[Any] = ()
     if isinstance(value, Mapping):
-        return any(map(_holds_file, cast("Mapping[Any, Any]", value).values()))
-    return isinstance(value, list | tuple) and any(map(_holds_file, cast("Sequence[Any]", value)))
+        items = cast("Mapping[Any, Any]", value).values()
+    elif isinstance(value, list | tuple):
+        items = cast("Sequence[Any]", value)
+    held = [item for item in items if _holds_file(item, holders)]
+    if held:
+        holders.add(id(cast("object", value)))
+    return bool(held)
 
 
 def _as_json(value: Any, indent: int | None = None) -> str | None:

@@ -143,7 +143,8 @@ _TEXTUAL: tuple[tuple[bytes, Kind], ...] = ((b"%PDF-", _PDF), (b"%!PS", _POSTSCR
 _HEIF_BRANDS = frozenset({b"heic", b"heix", b"heis", b"hevc", b"hevx", b"mif1", b"msf1", b"avif", b"avis"})
 _RIFF = {b"WAVE": _WAV, b"AVI ": _AVI, b"WEBP": _WEBP}
 _MARKUP = re.compile(
-    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:(<!doctype\s+html|<html|<script|<body|<head)|(<svg|<!doctype\s+svg))",
+    # Possessive: a row of comments can be divided in more ways than there is time to try.
+    rb"\s*+(?:<\?xml[^>]*+>\s*+)?+(?:<!--.*?-->\s*+)*+(?:(<!doctype\s+html|<html|<script|<body|<head)|(<svg|<!doctype\s+svg))",
     re.IGNORECASE | re.DOTALL,
 )
 _HEAD = 4096
