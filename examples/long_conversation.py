@@ -37,7 +37,7 @@ def main() -> None:
         if isinstance(part, UserPromptPart) and is_summary(part):
             print("it begins with a summary:")
             print("\n".join(text.content for text in part.content if isinstance(text, TextContent)))
-    print("kept:", sorted(path.rpartition("/")[2] for path in backend.snapshot() if path.endswith(".json")))
+    print("kept:", sum(path.endswith(".json") for path in backend.snapshot()), "files")
 
 
 if __name__ == "__main__":

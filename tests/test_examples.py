@@ -67,7 +67,7 @@ SHOWS = {
     "long_conversation.py": [
         "18 messages were sent and received; the history never had more than 10",
         "The user's first request, word for word:\nI plan a trip to Oslo in May, for 900 euros.",
-        "kept: ['001.json', '002.json']",
+        "kept: 2 files",
     ],
     "embed_script.py": ["january,120", "January was best: 120."],
     "embed_server_sessions.py": [
