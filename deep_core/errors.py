@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from .names import canonical
+from .names import canonical, visible
 
 
 class PluginError(Exception):
@@ -19,7 +19,7 @@ class PluginError(Exception):
     """
 
     def __init__(self, message: str, *, plugin: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(visible(message))
         self.plugin = plugin
 
 
@@ -59,7 +59,7 @@ def warn(message: str) -> None:
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # `skip_file_prefixes` comes with Python 3.12
     while frame.f_back is not None and frame.f_code.co_filename.startswith(own):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, PluginWarning, stacklevel=level + 1)
+    warnings.warn(visible(message), PluginWarning, stacklevel=level + 1)
 
 
 def reraise_control(error: BaseException) -> None:

@@ -16,7 +16,7 @@ HOMES = {
     "agent.tools.toolsets": ["RESERVED_TOOL_NAMES", "static_definitions"],
     "errors": ["describe_error", "error_message", "suggest"],
     "parameters": ["RESERVED_NAMES"],
-    "names": ["NAME", "canonical", "folder_name"],
+    "names": ["NAME", "canonical", "folder_name", "visible"],
     "programs": ["absolute_path", "find_program"],
     "plugins.config": ["Config", "ConfigLayer", "restrict"],
     "plugins.config_file": ["ConfigFile", "project_files", "user_file"],

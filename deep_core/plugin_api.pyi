@@ -7,7 +7,7 @@ from .agent.tools.expressions import as_expression
 from .agent.tools.rule_errors import UnmatchedExpression
 from .agent.tools.toolsets import RESERVED_TOOL_NAMES, static_definitions
 from .errors import describe_error, error_message, suggest
-from .names import NAME, canonical, folder_name
+from .names import NAME, canonical, folder_name, visible
 from .parameters import RESERVED_NAMES
 from .plugins.config import Config, ConfigLayer, restrict
 from .plugins.config_file import ConfigFile, project_files, user_file
@@ -67,4 +67,5 @@ __all__ = [
     "suggest",
     "user_file",
     "validate_options",
+    "visible",
 ]

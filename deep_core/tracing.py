@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from .errors import describe_error
+from .names import visible
 
 
 @dataclass(eq=False)
@@ -87,7 +88,7 @@ class _Printed(Trace):
     """Prints each step to stderr and keeps none: a process traced by DEEP_TRACE may run for months."""
 
     def add(self, step: Traced) -> None:
-        print(*step.lines(), sep="\n", file=sys.stderr)
+        print(*map(visible, step.lines()), sep="\n", file=sys.stderr)
 
 
 _PRINTED = _Printed()

@@ -17,13 +17,13 @@ import pytest
 
 pytest.importorskip("selenium", reason="pip install selenium")
 
-from deep_cli.screen import plain
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from deep_core.plugin_api import visible
 from tests.browser import browser
 from tests.docs_pages import readers_environment
 from tests.drawn import sample
@@ -412,7 +412,7 @@ def test_a_question_shows_what_its_diff_does_not(tab: Tab) -> None:
 
 
 SURROGATES = "\udfff\udc00\udbff\ud800"  # those of bytes that are not UTF-8; in this order they are no pair
-HIDING = SURROGATES + "".join(c for c in map(chr, range(0x110000)) if plain(c) != c and not "\ud800" <= c <= "\udfff")
+HIDING = SURROGATES + "".join(c for c in map(chr, range(0x110000)) if visible(c) != c and not "\ud800" <= c <= "\udfff")
 """Every character that hides or moves text."""
 
 
@@ -451,10 +451,10 @@ def test_no_place_of_the_page_shows_a_hiding_character(tab: Tab) -> None:
         """
     )
     title, *shown = json.loads(everything)
-    assert title == f"{plain(HIDING)} · deep"
-    assert not {char for text in shown for char in text if plain(char) != char}
-    assert sum(text.count(plain(HIDING)) for text in shown) == 27  # so each place was reached
-    assert tab.texts("#files a") == [plain(name)]
+    assert title == f"{visible(HIDING)} · deep"
+    assert not {char for text in shown for char in text if visible(char) != char}
+    assert sum(text.count(visible(HIDING)) for text in shown) == 27  # so each place was reached
+    assert tab.texts("#files a") == [visible(name)]
 
 
 def hear(tab: Tab, event: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ..errors import PluginError, describe_error, reraise_control
+from ..names import visible
 from ..tracing import Tracer
 from .contributions import Allow, Ask, Contribution, Deny, Verdict
 from .markers import HookPolicy
@@ -47,7 +48,7 @@ class Incident:
     traceback: str = field(default="", repr=False)
 
     def __str__(self) -> str:
-        return f"plugin {self.plugin}, {self.where}: {self.error} ({self.effect})"
+        return visible(f"plugin {self.plugin}, {self.where}: {self.error} ({self.effect})")
 
 
 @dataclass(eq=False, repr=False)

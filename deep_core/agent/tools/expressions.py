@@ -269,9 +269,7 @@ class ExpressionParseError(ValueError):
     def __str__(self) -> str:
         start = max(0, self.column - 60)  # a window, so that a long line fits a terminal with its caret
         # A model may have written the text: no control character may reach the terminal.
-        shown = "".join(
-            char if char.isprintable() else "\ufffd" for char in self.context.rstrip("\r")[start : start + 76]
-        )
+        shown = "".join(c if c.isprintable() else "\ufffd" for c in self.context.rstrip("\r")[start : start + 76])
         return f"line {self.line}, column {self.column}: {self.message}\n  {shown}\n{'^':>{self.column - start + 2}}"
 
 

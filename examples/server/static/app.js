@@ -21,7 +21,7 @@ function element(tag, className, ...children) {
 const EMOJI = "\\u00a9\\u00ae\\u2190-\\u2bff\\u3030\\u303d\\u3297\\u3299\\u{1f000}-\\u{1faff}";
 const HIDDEN = new RegExp(
   "(?![\\t\\n\\u200d\\ufe0f])[\\p{Cc}\\p{Cs}\\p{Default_Ignorable_Code_Point}\\p{Bidi_Control}\\u2028\\u2029\\u2800\\ufff9-\\ufffb]" +
-  `|(?<![${EMOJI}])\\ufe0f|(?<![${EMOJI}\\ufe0f])\\u200d`,
+  `|(?<![${EMOJI}])\\ufe0f|(?<![${EMOJI}])(?<![${EMOJI}]\\ufe0f)\\u200d`,
   "gu",
 );
 

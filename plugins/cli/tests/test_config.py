@@ -54,6 +54,35 @@ def test_the_text_form_names_values_and_sources(make_deep: Any) -> None:
     assert "disable = vault (environment)" in out
 
 
+def test_secrets_in_commands_and_addresses_are_masked_in_both_forms(make_deep: Any) -> None:
+    deep = make_deep(others=(VAULT,))
+    url = "https://canary@host and PGPASSWORD=canary psql and redis://:canary@host"
+    deep.config(f'[plugins.vault]\noptions = {{ url = "{url}", dsn = "canary", api_key = "canary", pin = "canary" }}\n')
+    for form in ((), ("--json",)):
+        out = deep("config", "show", *form).ok().out
+        assert "canary" not in out
+        assert "https://***@host and PGPASSWORD=*** psql and redis://***@host" in out
+
+
+def test_a_folders_name_moves_no_text(make_deep: Any) -> None:
+    deep = make_deep()
+    folder = deep.work / "a\x1b[2K\nb\u202e"
+    folder.mkdir()
+    (folder / "deep.toml").write_text("[agent]\nmodle = 1\n")
+    shown = "a\\x1b[2K\\nb\\u202e"
+    for text in ("[agent]\nmodle = 1\n", '[agent]\ntool_filter = "read"\n'):  # an error, and a value
+        (folder / "deep.toml").write_text(text)
+        done = deep.piped("", "config", "show", cwd=folder)
+        assert shown.partition("\\n")[0] in done.out + done.err
+        assert "\x1b[2K" not in done.out + done.err
+        assert "\u202e" not in done.out + done.err
+    assert f"{shown}/deep.toml" in done.out
+    assert json.loads(deep.piped("", "config", "show", "--json", cwd=folder).out)["files"][0]["path"] == str(
+        folder.resolve() / "deep.toml"
+    )
+    assert f"Trusted {folder.resolve().parent}/{shown}" in deep.piped("", "config", "trust", cwd=folder).out
+
+
 def test_what_an_untrusted_project_may_not_say_is_not_in_effect(make_deep: Any) -> None:
     deep = make_deep("backends")
     (deep.work / "deep.toml").write_text(

@@ -17,23 +17,24 @@ from deep_cli.approval import Answer, Question, questions
 from deep_cli.changes import FileChange, compare, snapshot
 from deep_cli.errors import explain_error
 from deep_cli.failure import Failure
-from deep_cli.screen import looks_secret, one_line, plain, redact
+from deep_cli.screen import looks_secret, one_line, redact
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic_ai import DeferredToolRequests
 from pydantic_ai.messages import ToolCallPart
 
+from deep_core.plugin_api import visible
 from tests.stubs import Call, Script, function_model
 
 
 @given(st.text(st.characters()))
 @example("gr\udcfc\udcdfe")
 def test_nothing_that_a_terminal_obeys_gets_through(text: str) -> None:
-    shown = plain(text)
+    shown = visible(text)
     assert all(char in "\n\t" or ord(char) >= 32 for char in shown)
     assert not set(shown) & set("\x7f\x9b\u202e\u2066\u2028")
     assert shown.encode().decode() == shown
-    assert plain(shown) == shown
+    assert visible(shown) == shown
 
 
 @given(st.text(), st.integers(10, 200))
@@ -68,13 +69,37 @@ def test_values_of_secret_variables_and_passwords_in_addresses_are_masked() -> N
     assert redact(text, environ) == "*** in /a/folder, x, https://***@h/ and git+https://***@h/x, me@h"
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("PGPASSWORD=canary psql -h db", "PGPASSWORD=*** psql -h db"),
+        ("MYSQL_PWD='can ary' REDIS_PASS=\"canary\" x", "MYSQL_PWD=*** REDIS_PASS=*** x"),
+        ("curl --api-key=canary https://h/?token=canary&page=2", "curl --api-key=*** https://h/?token=***&page=2"),
+        ("https://canary@host and https://u:can@ary@host/a@b", "https://***@host and https://***@host/a@b"),
+        ("GITHUB_PAT=canary; redis://:canary@h:1/0", "GITHUB_PAT=***; redis://***@h:1/0"),
+        ("unit=celsius max_tokens=5 git@github.com:a/b", "unit=celsius max_tokens=5 git@github.com:a/b"),
+    ],
+)
+def test_secrets_in_commands_and_addresses_are_masked(text: str, shown: str) -> None:
+    assert redact(text, {}) == shown
+
+
+def test_a_line_about_a_call_masks_secrets() -> None:
+    stream = io.StringIO()
+    TerminalReporter(stream=stream).decided(
+        Decision("execute", "filesystem", {"command": "PGPASSWORD=canary psql"}, True, "allow")
+    )
+    assert "$ PGPASSWORD=*** psql" in stream.getvalue()
+
+
 def test_masking_takes_time_that_grows_with_the_text() -> None:
     """Limited by CPU time, which a busy machine does not change: in quadratic time one of these takes minutes."""
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"
-        "from deep_cli.screen import plain, redact\n"
+        "from deep_cli.screen import redact\n"
+        "from deep_core.plugin_api import visible\n"
         "for text in ('a', '://', ':', 'a://', '://a', '@', 'x:', '-a', '\\u2764\\ufe0f'):\n"
-        "    redact(text * 300_000, {}), plain(text * 300_000)\n"
+        "    redact(text * 300_000, {}), visible(text * 300_000)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

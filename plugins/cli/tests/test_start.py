@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from deep_cli.main import main
-from deep_cli.screen import plain, redact
+from deep_cli.screen import redact
 
+from deep_core.plugin_api import visible
 from tests.environments import Distribution
 
 OPENED = """
@@ -130,15 +131,15 @@ def test_every_control_and_invisible_character_is_made_visible_and_no_other_is_t
     shown = {*hidden} - {ord("\t"), ord("\n")}
     for code in range(sys.maxunicode + 1):
         text = f"a{chr(code)}b"
-        assert (plain(text) != text) == (code in shown), hex(code)
-        assert plain(text).isascii() or code not in shown
+        assert (visible(text) != text) == (code in shown), hex(code)
+        assert visible(text).isascii() or code not in shown
 
 
 @pytest.mark.parametrize(
     "text", ["\u26a0\ufe0f", "\U0001f469\u200d\U0001f4bb", "\u2764\ufe0f\u200d\U0001f525", "caf\u00e9"]
 )
 def test_emoji_and_letters_stay_as_they_are(text: str) -> None:
-    assert plain(text) == text
+    assert visible(text) == text
 
 
 def test_secrets_are_masked_and_an_empty_text_stays_empty() -> None:

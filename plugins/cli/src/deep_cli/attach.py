@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from deep_core.plugin_api import visible
+
 from .failure import USAGE, Failure
-from .screen import plain
 
 __all__ = ["with_files"]
 
@@ -59,5 +60,5 @@ def _wrap(name: str, text: str) -> str:
     tag = "file"
     while f"</{tag}" in text:
         tag += "_"
-    label = plain(name).replace('"', "'").replace("\n", " ").replace("<", "(").replace(">", ")")
+    label = visible(name).replace('"', "'").replace("\n", " ").replace("<", "(").replace(">", ")")
     return f'<{tag} name="{label}">\n{text}\n</{tag}>'

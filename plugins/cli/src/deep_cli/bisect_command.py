@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
-
-import click
 
 from deep_core.plugin_api import find_plugins
 
 from .bisect import Finding, Run, disable_variable, plugins_to_keep, requirements, row, runner, search
 from .failure import FAILED, INTERRUPTED, Failure
-from .screen import plain, redact
+from .output import say, say_json
+from .screen import redact
 
 __all__ = ["bisect"]
 
@@ -40,7 +38,7 @@ def bisect(command: Sequence[str], *, keep: Sequence[str], seconds: float | None
 
     def tell(run: Run, number: int) -> None:
         runs.append(run)
-        click.echo(plain(f"run {number}: {_line(run, plugins)}"), err=True)
+        say(f"run {number}: {_line(run, plugins)}", err=True)
 
     attempt = runner(_command(command), plugins, seconds, tell)
     try:
@@ -49,9 +47,9 @@ def bisect(command: Sequence[str], *, keep: Sequence[str], seconds: float | None
         left = ", ".join(_left(plugins, runs))
         raise Failure(f"interrupted after {len(runs)} runs; still suspected: {left}", INTERRUPTED) from None
     if as_json:
-        click.echo(json.dumps(_json(finding, always_on, runs), indent=2))
+        say_json(_json(finding, always_on, runs))
     else:
-        click.echo(plain(redact(_result_text(finding, command, always_on, runs))))
+        say(redact(_result_text(finding, command, always_on, runs)))
     return 0 if finding.outcome == "found" else FAILED
 
 

@@ -32,7 +32,6 @@ from .errors import explain_error
 from .failure import Failure, show_traceback
 from .interrupts import ChatLoop, Interrupts
 from .progress import CliProgress
-from .screen import plain
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
@@ -245,7 +244,7 @@ class Chat:
             self.stored.deps = self._deps.dump()
             saved = self._store.save(self.stored)
         except (OSError, ValueError) as error:
-            self._screen.problem(f"this chat could not be stored: {plain(str(error))}", "The chat continues.")
+            self._screen.problem(f"this chat could not be stored: {error}", "The chat continues.")
             return
         self.is_resumable = True
         if saved.id != self.stored.id:

@@ -8,7 +8,8 @@ from typing import TextIO
 from deep_core import RequestEvent, RunEvent
 
 from .approval import Answer, Question
-from .screen import one_line, plain
+from .output import Part, say_text
+from .screen import label, one_line
 from .terminal import TerminalReporter
 
 __all__ = ["ChatScreen"]
@@ -44,9 +45,7 @@ class ChatScreen(TerminalReporter):
         if self._last == "line":
             self._gap()
         self._last = "text"
-        # A file gets the answer unchanged; a terminal would execute its control sequences.
-        self._text_out.write(plain(piece) if self._text_out.isatty() else piece)
-        self._text_out.flush()
+        say_text(piece, self._text_out, end="")
         self._open = not piece.endswith("\n")
 
     def thinking(self) -> None:
@@ -69,7 +68,7 @@ class ChatScreen(TerminalReporter):
 
     def show_title(self, title: str, about: str, hint: str) -> None:
         """Show which chat this is; the hint only on a terminal."""
-        self._line((title, "bold"), (f"  {plain(about)}", "dim"))
+        self._line((title, "bold"), (f"  {label(about)}", "dim"))
         if hint:
             self._line((hint, "dim"))
 
@@ -81,7 +80,7 @@ class ChatScreen(TerminalReporter):
     def problem(self, text: str, hint: str = "") -> None:
         """Show what went wrong and what to type."""
         self._quiet()
-        self._line((f"  {self._marks['bad']} ", "red"), plain(text))
+        self._line((f"  {self._marks['bad']} ", "red"), text)
         if hint:
             self._line((f"    {hint}", "dim"))
 
@@ -100,7 +99,7 @@ class ChatScreen(TerminalReporter):
         self._end_text()
         return super()._question(question)
 
-    def _line(self, *parts: str | tuple[str, str]) -> None:
+    def _line(self, *parts: Part) -> None:
         self._end_text()
         if self._last == "text":
             self._gap()
@@ -113,10 +112,9 @@ class ChatScreen(TerminalReporter):
 
     def _gap(self) -> None:
         if self._out.is_terminal:
-            self._out.print()
+            self._out.line()
 
     def _end_text(self) -> None:
         if self._open:
             self._open = False
-            self._text_out.write("\n")
-            self._text_out.flush()
+            say_text("", self._text_out)

@@ -19,8 +19,9 @@ from pydantic_ai import Conversation, DeferredToolRequests
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.usage import RunUsage
 
+from deep_core.plugin_api import visible
+
 from .failure import FAILED, USAGE, Failure
-from .screen import plain
 
 __all__ = ["ChatStore", "StoredChat"]
 
@@ -111,7 +112,7 @@ class ChatStore:
         document = _Document(
             format=FORMAT,
             id=chat.id,
-            folder=plain(chat.folder),
+            folder=visible(chat.folder),
             model=chat.model,
             backend=chat.backend,
             deps=chat.deps,
@@ -140,7 +141,7 @@ class ChatStore:
         if not paths:
             raise Failure(f"--resume {id}: there is no such chat; deep chat --resume takes this folder's newest", USAGE)
         chat = self._read(paths[0])
-        if chat.folder != plain(folder):
+        if chat.folder != visible(folder):
             raise Failure(f"--resume {id}: it began in {chat.folder}: cd there, then deep chat --resume {id}", USAGE)
         return replace(chat, folder=folder)
 

@@ -6,7 +6,8 @@ from typing import IO, Any
 
 import click
 
-from .screen import plain, redact
+from .output import say
+from .screen import redact
 
 __all__ = ["FAILED", "INTERRUPTED", "REFUSED", "USAGE", "Failure", "show_traceback"]
 
@@ -34,11 +35,11 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line, with control characters made visible: the message may quote anything."""
-        click.echo(f"deep: {plain(self.message)}", file=file, err=True)
+        say(f"deep: {self.message}", file=file, err=True)
 
 
 def show_traceback(error: BaseException) -> None:
     """Print the traceback of an error, for `--verbose`; redact the environment's secrets."""
     import traceback
 
-    click.echo(plain(redact("".join(traceback.format_exception(error)))), err=True, nl=False)
+    say(redact("".join(traceback.format_exception(error))), err=True, end="")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from .failure import Failure, show_traceback
 from .flags import verbose
+from .output import say_json
 
 if TYPE_CHECKING:
     from .report import Report
@@ -25,7 +25,7 @@ def finish(ctx: click.Context, report: Report, *, as_json: bool) -> None:
         as_json: print the whole report on stdout.
     """
     if as_json:
-        click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
+        say_json(report.to_json())
     if report.error is not None:
         if report.exception is not None and verbose(ctx):
             show_traceback(report.exception)

@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO, cast
 
-import click
-
 from deep_core.plugin_api import canonical, scan
 
 from .distributions import version_of
 from .failure import Failure
 from .install_spec import InstallSpec
+from .output import say
 from .receipts import Receipt, injected_names, pipx_backend, read_receipt
-from .screen import one_line, plain, redact
+from .screen import one_line, redact
 from .target import Target, detect
 from .waiting import exit_code, interruptible
 
@@ -232,7 +231,7 @@ def perform(step: Step) -> tuple[int, str]:
         for line in interruptible(cast("TextIO", child.stdout)):
             lines.append(line)
             if show:
-                click.echo(click.style(plain(redact(line.rstrip("\n"))), dim=True), err=True)
+                say((redact(line.rstrip("\n")), "dim"), err=True)
         code = exit_code(child)
     except KeyboardInterrupt:
         child.communicate()

@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from deep_core import PluginWarning
+from deep_core.plugin_api import visible
 
 from .advice import rewrite_advice
-from .screen import open_streams, plain, redact
+from .output import as_json as dump_json
+from .screen import label, open_streams, redact
 
 if TYPE_CHECKING:
     from deep_core import PluginRecord
 
-__all__ = ["as_json", "as_table", "plugin_list"]
+__all__ = ["as_json", "as_table", "plugin_list", "show"]
 
 COLORS = {"active": 32, "disabled": 33, "blocked": 33}
 """Status -> ANSI color: green, yellow; red (31) for the others."""
@@ -45,6 +47,13 @@ def plugin_list(*, json: bool) -> str | None:
     return None if caught or found.warnings else text
 
 
+def show(records: Sequence[PluginRecord], *, json: bool) -> None:
+    """Print the list."""
+    import click
+
+    click.echo(as_json(records) if json else as_table(records, colors=True))
+
+
 def as_table(records: Sequence[PluginRecord], *, colors: bool) -> str:
     """One line for each plugin, or more if its reason has several."""
     if not records:
@@ -52,25 +61,23 @@ def as_table(records: Sequence[PluginRecord], *, colors: bool) -> str:
     rows = [
         (r.name, r.version or "-", r.distribution or "-", r.status, redact(rewrite_advice(r.reason))) for r in records
     ]
-    widths = [max(len(row[i]) for row in (COLUMNS, *rows)) for i in range(4)]
+    widths = [max(len(label(row[i])) for row in (COLUMNS, *rows)) for i in range(4)]
     lines = [_row(COLUMNS, widths), *(_row(row, widths, COLORS.get(row[3], 31) if colors else 0) for row in rows)]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def _row(row: tuple[str, ...], widths: list[int], color: int = 0) -> str:
-    cells = [plain(cell).ljust(width) for cell, width in zip(row[:4], widths, strict=True)]
+    cells = [label(cell).ljust(width) for cell, width in zip(row[:4], widths, strict=True)]
     if color:
         cells[3] = cells[3].replace(row[3], f"\x1b[{color}m{row[3]}\x1b[0m", 1)
     # A reason may have several lines (all plugins of a clash); indent the others below the first.
     indent = "\n" + " " * (sum(widths) + 2 * len(widths))
-    return "  ".join([*cells, plain(row[4]).replace("\n", indent)])
+    return "  ".join([*cells, visible(row[4]).replace("\n", indent)])
 
 
 def as_json(records: Sequence[PluginRecord]) -> str:
     """The list as JSON."""
-    import json
-
-    return json.dumps({"schema": 1, "plugins": [_json(record) for record in records]}, indent=2)
+    return dump_json({"schema": 1, "plugins": [_json(record) for record in records]})
 
 
 def _json(record: PluginRecord) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +12,7 @@ import click
 
 from deep_core import ConfigError
 from deep_core import __version__ as core_version
+from deep_core.plugin_api import visible
 
 from . import __version__
 from .advice import rewrite_advice
@@ -18,7 +20,7 @@ from .built_in import BUILT_IN, LIGHT
 from .failure import INTERRUPTED, Failure, show_traceback
 from .flags import model_of, verbose, verbose_option
 from .plugin_warnings import show_warnings
-from .screen import open_streams
+from .screen import label, open_streams
 
 if TYPE_CHECKING:
     from .plugin_commands import PluginCommand
@@ -39,7 +41,8 @@ class Deep(click.Group):
     def make_context(self, *args: Any, **more: Any) -> click.Context:
         """Parse the arguments."""
         try:
-            return super().make_context(*args, **more)
+            with _visible_errors():
+                return super().make_context(*args, **more)
         except KeyboardInterrupt:
             raise Failure("interrupted", INTERRUPTED) from None
 
@@ -95,12 +98,13 @@ class Deep(click.Group):
             return
         if commands:
             with formatter.section("Commands of plugins"):
-                formatter.write_dl([(command.name, command.summary) for command in commands.values()])
+                formatter.write_dl([(label(command.name), command.summary) for command in commands.values()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn errors into one line and an exit code."""
         try:
-            return super().invoke(ctx)
+            with _visible_errors():
+                return super().invoke(ctx)
         except Failure as failure:
             raise Failure(rewrite_advice(failure.message), failure.exit_code) from failure
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
@@ -116,6 +120,16 @@ class Deep(click.Group):
 
             line = explain_error(error, model_of(ctx))
             raise Failure(rewrite_advice(line.message), line.exit_code) from error
+
+
+@contextmanager
+def _visible_errors() -> Generator[None]:
+    """Make what click prints of an error visible: it quotes arguments, which a script may have got from elsewhere."""
+    try:
+        yield
+    except click.ClickException as error:
+        error.message = visible(error.message)  # pyright: ignore[reportAttributeAccessIssue]  # Final, and the only way
+        raise
 
 
 @click.group(

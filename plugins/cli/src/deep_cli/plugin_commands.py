@@ -12,7 +12,7 @@ from deep_core.plugin_api import Candidate, FoundPlugins, find_plugins, origin_p
 
 from .collector import resume
 from .failure import FAILED, Failure
-from .screen import one_line
+from .screen import label, one_line
 
 __all__ = ["PluginCommand", "plugin_commands"]
 
@@ -38,7 +38,7 @@ class PluginCommand:
     def summary(self) -> str:
         """Its line in `deep --help`: its distribution, or why it cannot be used."""
         who = " and ".join(f"{c.record.distribution} {c.record.version}" for c in self.candidates)
-        return f"From {who}." + (f" Not usable: {one_line(self.problem, 160)}" if self.problem else "")
+        return f"From {label(who)}." + (f" Not usable: {one_line(self.problem, 160)}" if self.problem else "")
 
     def load(self) -> click.Command:
         """Import the command.

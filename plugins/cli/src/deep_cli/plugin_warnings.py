@@ -8,12 +8,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-import click
-
 from deep_core import PluginWarning
+from deep_core.plugin_api import visible
 
 from .advice import rewrite_advice
-from .screen import plain, redact
+from .output import say
+from .screen import redact
 
 __all__ = ["show_warnings"]
 
@@ -22,7 +22,7 @@ LOGGERS = ("deep_core", "deep")
 
 
 def _say(text: str) -> None:
-    click.echo(click.style(f"deep: warning: {plain(redact(rewrite_advice(text)))}", dim=True), err=True)
+    say((f"deep: warning: {redact(rewrite_advice(text))}", "dim"), err=True)
 
 
 class _Lines(logging.Handler):
@@ -48,7 +48,7 @@ def show_warnings() -> Generator[None]:
 
         def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
             if not issubclass(category, PluginWarning):
-                usual(message, category, *rest, **more)
+                usual(visible(str(message)), category, *rest, **more)
             elif str(message) not in texts:
                 texts.add(str(message))
                 _say(str(message))

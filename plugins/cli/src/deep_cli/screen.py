@@ -12,6 +12,8 @@ import sys
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, TextIO, cast
 
+from deep_core.plugin_api import visible
+
 __all__ = [
     "MASK",
     "is_text",
@@ -20,7 +22,6 @@ __all__ = [
     "middle",
     "one_line",
     "open_streams",
-    "plain",
     "redact",
     "redact_json",
     "redirect_prints",
@@ -28,17 +29,6 @@ __all__ = [
 
 MASK = "***"
 
-# C0 except tab and newline, DEL, C1; line and paragraph separators; surrogates, which Python reads for bytes that are
-# not UTF-8. Then Unicode's default ignorable characters, which a terminal or a page shows as nothing: bidirectional
-# controls, joiners, fillers, tags, variation selectors. And U+2800, a blank.
-_CONTROL = (
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800"
-    "\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-    # Emoji need the joiner and the selector: after any other character they are hidden text.
-    "|(?<![\u00a9\u00ae\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])\ufe0f"
-    "|(?<![\u00a9\u00ae\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff\ufe0f])\u200d"
-)
 # Compiled on first use, which `re` caches: most commands hide nothing.
 _TELLTALE = (
     # `token` has no plural here: `max_tokens` is a number worth showing. `PWD` and `PATH` are no secrets.
@@ -46,14 +36,11 @@ _TELLTALE = (
     r"|(?:^|[_\-.])(?:(?:api_?)?keys?|token|secrets?|passphrase|credentials?|auth|authorization|cookie|dsn)(?:$|[_\-.])"
 )
 # Without the scheme, which would be searched at every letter of a long word.
-_USERINFO = r"://[^/\s@]+@"
+# Greedy: a password may have an @.
+_USERINFO = r"://[^/\s\"'<>]+@"
+_ASSIGNMENT = r"(?<![\w.-])([A-Za-z_-][\w.-]*+)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'&;]+)"
 SHORTEST = 6
 """Minimum characters: shorter values of secret variables are not masked, or every `x` would be."""
-
-
-def plain(text: str) -> str:
-    """Make control and invisible characters visible (`\\x1b`, `\\u200b`), so that none can move or hide text."""
-    return text if text.isascii() and text.isprintable() else re.sub(_CONTROL, _visible, text)
 
 
 def is_text(text: str) -> bool:
@@ -61,14 +48,9 @@ def is_text(text: str) -> bool:
     return text.isprintable() or re.search("[\ud800-\udfff]", text) is None
 
 
-def _visible(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
 def label(text: str) -> str:
     """Make a name visible, line breaks and tabs too, so that it stays on its line."""
-    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def middle(text: str, width: int, hint: str = "") -> str:
@@ -88,7 +70,7 @@ def middle(text: str, width: int, hint: str = "") -> str:
 
 def one_line(text: str, width: int = 100) -> str:
     """Put the text on one line of at most `width` characters, with control characters made visible."""
-    line = plain(" ".join(text.split()))
+    line = visible(" ".join(text.split()))
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
@@ -124,7 +106,7 @@ def looks_secret(name: str) -> bool:
 
 
 def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
-    """Mask the values of secret variables, and users and passwords in addresses.
+    """Mask the values of secret variables, assignments to such names, and users and passwords in addresses.
 
     Args:
         text: any text to show.
@@ -135,6 +117,8 @@ def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
     for name, value in (os.environ if environ is None else environ).items():
         if len(value) >= SHORTEST and looks_secret(name):
             text = text.replace(value, MASK)
+    if "=" in text:
+        text = re.sub(_ASSIGNMENT, lambda found: f"{found[1]}={MASK}" if looks_secret(found[1]) else found[0], text)
     return re.sub(_USERINFO, f"://{MASK}@", text)
 
 

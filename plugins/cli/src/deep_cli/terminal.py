@@ -8,24 +8,19 @@ import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias, cast
-
-import click
-from rich.console import Console
-from rich.text import Text
+from typing import Any, TextIO, TypeAlias, cast
 
 from deep_core import ApprovalEvent, CompactionEvent, RequestEvent, RunEvent, ToolEvent
+from deep_core.plugin_api import visible
 
 from .approval import Answer, Ask, Question, Refusal
 from .failure import INTERRUPTED, Failure
 from .interrupts import defer_interrupts
+from .output import Lines, Part, say_text
 from .report import Decision, RunReport
 from .reporter import Reporter
-from .screen import label, middle, one_line, plain, redact
+from .screen import label, middle, one_line, redact
 from .waiting import interruptible
-
-if TYPE_CHECKING:
-    from rich.status import Status
 
 __all__ = ["CallScreen", "TerminalReporter"]
 
@@ -61,9 +56,8 @@ class TerminalReporter(Reporter):
         self, answer: TextIO | None = None, *, stream: TextIO | None = None, replies: TextIO | None = None
     ) -> None:
         self._answer = answer
-        self._out = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True, emoji=False)
+        self._out = Lines(stream or sys.stderr)
         self._in = interruptible(replies or sys.stdin)
-        self._status: Status | None = None
         self._denied: set[str] = set()
         """Calls whose denial was shown as a decision; the run's event would repeat it."""
         # A terminal with another encoding shows letters instead of question marks.
@@ -81,7 +75,7 @@ class TerminalReporter(Reporter):
         self._line(
             ("deep ", "bold"),
             one_line(task, 120),
-            (plain(f"\n     model {model}, backend {backend}, in {folder}"), "dim"),
+            (f"\n     model {label(model)}, backend {label(backend)}, in {label(str(folder))}", "dim"),
         )
         self._wait("waiting for the model")
 
@@ -99,15 +93,15 @@ class TerminalReporter(Reporter):
             self._tool(event, pad)
         elif isinstance(event, ApprovalEvent) and event.decision == "denied" and event.call_id not in self._denied:
             self._line(
-                (f"{pad}{self._marks['bad']} {event.tool} ", "red"),
+                (f"{pad}{self._marks['bad']} {label(event.tool)} ", "red"),
                 "denied by policy",
-                (f"  {one_line(event.reason, 200)} [{event.plugin}]", "dim"),
+                (f"  {one_line(event.reason, 200)} [{label(event.plugin)}]", "dim"),
             )
         elif isinstance(event, CompactionEvent):
             self._line(
                 f"{pad}{self._marks['cut']} ",
                 f"history {event.messages_before} messages, now {event.messages_after}",
-                (f"  [{event.plugin}]", "dim"),
+                (f"  [{label(event.plugin)}]", "dim"),
             )
 
     def _tool(self, event: ToolEvent, pad: str) -> None:
@@ -123,10 +117,10 @@ class TerminalReporter(Reporter):
         detail = f"  {one_line(redact(event.error), 160)}" if event.error else ""
         self._line(
             (f"{pad}{mark} ", style),
-            (event.tool, "bold"),
+            (label(event.tool), "bold"),
             f" {about}" if about else "",
             (detail, style),
-            (f"  [{event.plugin}, {event.milliseconds:.0f} ms]", "dim"),
+            (f"  [{label(event.plugin)}, {event.milliseconds:.0f} ms]", "dim"),
         )
         self._wait("waiting for the model")
 
@@ -140,21 +134,20 @@ class TerminalReporter(Reporter):
         about = target(decision.args)
         self._line(
             (f"  {mark} {word}: ", style),
-            (decision.tool, "bold"),
+            (label(decision.tool), "bold"),
             f" {about}" if about else "",
-            (f"  [{decision.plugin}, {BY[decision.by]}]", "dim"),
+            (f"  [{label(decision.plugin)}, {BY[decision.by]}]", "dim"),
         )
 
     def note(self, text: str) -> None:
         """Show one dim line."""
-        self._line((plain(text), "dim"))
+        self._line((text, "dim"))
 
     def end(self, report: RunReport) -> None:
         """Show the answer, then the costs."""
         self._quiet()
         if self._answer is not None and report.output:
-            # A file gets the answer unchanged; a terminal would execute its control sequences.
-            click.echo(plain(report.output) if self._answer.isatty() else report.output, file=self._answer)
+            say_text(report.output, self._answer)
         words = {
             "done": ("Done", "bold green"),
             "failed": ("Failed", "bold red"),
@@ -168,7 +161,7 @@ class TerminalReporter(Reporter):
         )
         if report.files:
             for number, change in enumerate(report.files[:40]):
-                self._line(("Files    " if number == 0 else " " * 9, "dim"), f"{change.change:8} {plain(change.path)}")
+                self._line(("Files    " if number == 0 else " " * 9, "dim"), f"{change.change:8} {label(change.path)}")
             if len(report.files) > 40:
                 self._line(" " * 9, f"and {len(report.files) - 40} more")
         else:
@@ -226,12 +219,10 @@ class TerminalReporter(Reporter):
         while True:
             try:
                 with defer_interrupts():
-                    self._out.print(
-                        Text.assemble(
-                            *("    run it? ", ("y", "bold"), "es, ", ("n", "bold"), "o, ", ("a", "bold"), "lways "),
-                            (f"({label(question.tool)}, {self.always_for})", "dim"),
-                            ", or say why not: ",
-                        ),
+                    self._out.line(
+                        *("    run it? ", ("y", "bold"), "es, ", ("n", "bold"), "o, ", ("a", "bold"), "lways "),
+                        (f"({label(question.tool)}, {self.always_for})", "dim"),
+                        ", or say why not: ",
                         end="",
                     )
                 line = self._in.readline()
@@ -253,24 +244,15 @@ class TerminalReporter(Reporter):
 
     # -- the screen ----------------------------------------------------------------------------------------------------
 
-    def _line(self, *parts: str | tuple[str, str]) -> None:
-        # Never markup: text of tools and models may have brackets.
-        self._out.print(Text.assemble(*parts))
+    def _line(self, *parts: Part) -> None:
+        self._out.line(*parts)
 
     def _wait(self, text: str) -> None:
-        if not self._out.is_terminal:
-            return
-        status = Text(one_line(text, max(20, self._out.width - 8)))
-        if self._status is None:
-            self._status = self._out.status(status)
-            self._status.start()
-        else:
-            self._status.update(status)
+        if self._out.is_terminal:
+            self._out.show_status(one_line(text, max(20, self._out.width - 8)))
 
     def _quiet(self) -> None:
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        self._out.stop_status()
 
     @contextmanager
     def open(self) -> Generator[TerminalReporter]:
@@ -313,7 +295,7 @@ def answer_of(line: str) -> Answer | None:
     if answer is not None and answer != "no":
         return None
     # `n use tabs` and `no, use tabs` are an answer and its reason; in `no new files` the `no` belongs to the reason.
-    return Refusal(plain(rest.strip() if answer == "no" and word.lower() != "no" else line.strip()))
+    return Refusal(visible(rest.strip() if answer == "no" and word.lower() != "no" else line.strip()))
 
 
 def forget_typed(stream: TextIO) -> None:
@@ -332,7 +314,7 @@ def target(args: Mapping[str, Any]) -> str:
     """What a call is about, in a few words: its path, its command."""
     for key in TARGETS:
         if isinstance(args.get(key), str):
-            text = middle(" ".join(plain(args[key]).split()), 80)
+            text = middle(" ".join(visible(redact(args[key])).split()), 80)
             return f"$ {text}" if key == "command" else text
     return one_line(", ".join(f"{key}={_short(value)}" for key, value in args.items()), 60)
 
@@ -349,12 +331,12 @@ def _body(question: Question) -> list[Line]:
     lines: list[Line] = []
     for key, value in question.args.items():
         if key not in question.pictured:
-            first, *rest = plain(_value(value)).split("\n")
+            first, *rest = visible(_value(value)).split("\n")
             # A mark at each further line: text must not look like another argument.
             lines += [(f"{label(key)}: {first}", ""), *((f"  | {line}", "") for line in rest)]
     if question.diff is not None:
         diff = question.diff.removesuffix("\n") or "(nothing would change)"
-        lines += [(line, DIFF_STYLES.get(line[:1], "")) for line in plain(diff).split("\n")]
+        lines += [(line, DIFF_STYLES.get(line[:1], "")) for line in visible(diff).split("\n")]
     return lines or [("(no arguments)", "")]
 
 

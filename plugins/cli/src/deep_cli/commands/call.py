@@ -10,7 +10,8 @@ import click
 
 from deep_cli.finish import finish
 from deep_cli.flags import approve_option, backend_option, config_option, plugin_option, verbose_option
-from deep_cli.screen import plain, redirect_prints
+from deep_cli.output import say_text
+from deep_cli.screen import redirect_prints
 
 __all__ = ["call"]
 
@@ -74,6 +75,5 @@ def call(
             reporter=screen,
         )
     if output == "text" and report.result:
-        # A file gets the result unchanged; a terminal would execute its control sequences.
-        click.echo(plain(report.result) if sys.stdout.isatty() else report.result)
+        say_text(report.result, sys.stdout)
     finish(ctx, report, as_json=output == "json")

@@ -10,7 +10,8 @@ import click
 
 from deep_cli.failure import FAILED, USAGE, Failure
 from deep_cli.flags import config_option, json_option, plugin_option, verbose_option
-from deep_cli.screen import plain, redirect_prints
+from deep_cli.output import say, say_json
+from deep_cli.screen import label, redirect_prints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,18 +41,18 @@ def show(as_json: bool, plugin_files: tuple[Path, ...], config: Path | None) -> 
     with redirect_prints(), Kernel(plugins=load_plugin_files(plugin_files), config=config) as kernel:
         effective = _effective(kernel)
     if as_json:
-        click.echo(json.dumps(_json(effective), indent=2, ensure_ascii=False))
+        say_json(_json(effective))
         return
     for file in effective["files"]:
-        click.echo(f"# read: {file['path']}" + ("" if file["trusted"] else " (not trusted; deep config trust)"))
+        say(f"# read: {label(file['path'])}" + ("" if file["trusted"] else " (not trusted; deep config trust)"))
     for key in effective["ignored"]:
-        click.echo(f"# ignored: {plain(key)}")
+        say(f"# ignored: {label(key)}")
     _print("agent", effective["agent"])
     if effective["lists"]:
-        click.echo("\n[plugins]")
+        say("\n[plugins]")
         for name, entries in effective["lists"].items():
             text = ", ".join(f"{entry['name']} ({entry['source']})" for entry in entries)
-            click.echo(plain(f"{name} = {text or 'nothing'}"))
+            say(label(f"{name} = {text or 'nothing'}"))
     for name, parts in effective["plugins"].items():
         _print(f"plugins.{name}", parts["settings"])
         _print(f"plugins.{name}.options", parts["options"])
@@ -101,12 +102,11 @@ def _json(effective: dict[str, Any]) -> dict[str, Any]:
 def _print(title: str, values: Mapping[str, Value]) -> None:
     if not values:
         return
-    click.echo(f"\n{click.style(f'[{title}]', bold=True)}")
+    say("\n", (f"[{label(title)}]", "bold"))
     texts = {key: json.dumps(value.value, ensure_ascii=False) for key, value in values.items()}
     width = min(60, max(len(f"{key} = {text}") for key, text in texts.items()))
     for key, text in texts.items():
-        line = plain(f"{key} = {text}").ljust(width)
-        click.echo(f"{line}  {click.style('# ' + values[key].source, dim=True)}")
+        say(label(f"{key} = {text}").ljust(width), "  ", (f"# {label(values[key].source)}", "dim"))
 
 
 @config.command()
@@ -120,7 +120,7 @@ def schema(plugin_files: tuple[Path, ...]) -> None:
 
     with redirect_prints(), Kernel(plugins=load_plugin_files(plugin_files)) as kernel:
         document = json_schema(kernel)
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    say_json(document)
 
 
 TEMPLATE = """\
@@ -162,7 +162,7 @@ def init(user: bool) -> None:
         raise Failure(f"{path} exists; edit it, or move it away first") from None
     except OSError as error:
         raise Failure(f"{path}: {error.strerror or error}", FAILED) from error
-    click.echo(f"Wrote {path}: uncomment the lines you want, then: deep config show")
+    say(f"Wrote {label(str(path))}: uncomment the lines you want, then: deep config show")
 
 
 @config.command()
@@ -188,4 +188,4 @@ def trust(file: Path | None) -> None:
     except OSError as error:
         raise Failure(f"the trust could not be recorded: {error}", FAILED) from error
     effect = f"these count now: {', '.join(dropped)}" if dropped else "it has no keys that need trust"
-    click.echo(f"Trusted {found.path.resolve()} until it changes; {plain(effect)}")
+    say(f"Trusted {label(str(found.path.resolve()))} until it changes; {label(effect)}")

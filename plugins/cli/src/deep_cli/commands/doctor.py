@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import click
 
 from deep_cli.failure import FAILED
 from deep_cli.flags import config_option, json_option, verbose_option
-from deep_cli.screen import plain
+from deep_cli.output import say, say_json
 
 if TYPE_CHECKING:
     from deep_cli.checks import Check
@@ -50,16 +49,13 @@ def doctor(ctx: click.Context, as_json: bool, config: Path | None, timeout: floa
                 _print(check)
     failed = [check for check in checks if not check.ok]
     if as_json:
-        click.echo(json.dumps({"schema": 1, "checks": [c.to_json() for c in checks]}, indent=2, ensure_ascii=False))
+        say_json({"schema": 1, "checks": [c.to_json() for c in checks]})
     else:
-        click.echo(
-            f"\n{len(failed)} of {len(checks)} checks failed." if failed else f"\nAll {len(checks)} checks passed."
-        )
+        say(f"\n{len(failed)} of {len(checks)} checks failed." if failed else f"\nAll {len(checks)} checks passed.")
     ctx.exit(FAILED if failed else 0)
 
 
 def _print(check: Check) -> None:
-    mark = click.style("ok  ", fg="green") if check.ok else click.style("FAIL", fg="red")
-    click.echo(f"{mark}  {plain(check.message)}")
+    say(("ok  ", "green") if check.ok else ("FAIL", "red"), f"  {check.message}")
     if check.fix:
-        click.echo(f"      {click.style('->', dim=True)} {plain(check.fix)}")
+        say("      ", ("->", "dim"), f" {check.fix}")

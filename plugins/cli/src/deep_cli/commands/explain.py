@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from deep_cli.flags import config_option, json_option, plugin_option, verbose_option
-from deep_cli.screen import plain, redact, redact_json, redirect_prints
+from deep_cli.output import Lines, say_json, say_text
+from deep_cli.screen import redact, redact_json, redirect_prints
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from deep_core import Explanation
 
 __all__ = ["explain"]
@@ -39,25 +37,23 @@ def explain(as_json: bool, prompt_only: bool, plugin_files: tuple[Path, ...], co
         explanation = preview(load_plugin_files(plugin_files), config)
     if prompt_only:
         prompt = redact(explanation.prompt)
-        click.echo(plain(prompt) if sys.stdout.isatty() else prompt)
+        say_text(prompt, sys.stdout)
     elif as_json:
-        click.echo(json.dumps(redact_json(explanation.to_json()), indent=2, ensure_ascii=False))
+        say_json(redact_json(explanation.to_json()))
     else:
         _print(explanation)
 
 
 def _print(explanation: Explanation) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False, emoji=False)
+    lines = Lines(wrap=True)
     _table(
-        console,
+        lines,
         "Prompt sections",
         ("section", "plugin", "tokens", ""),
         [(s.name, s.plugin, str(s.tokens), _words(live=s.live, locked=s.locked)) for s in explanation.sections],
     )
     _table(
-        console,
+        lines,
         "Tools",
         ("tool", "plugin", "tokens", "approval", "tags"),
         [
@@ -66,45 +62,35 @@ def _print(explanation: Explanation) -> None:
         ],
     )
     _table(
-        console,
+        lines,
         "History processors",
         ("processor", "plugin", "phase"),
         [(p["name"], p["plugin"], p["phase"]) for p in explanation.history_processors],
     )
     _table(
-        console,
+        lines,
         "Capabilities, outermost first",
         ("id", "plugin"),
         [(c["id"] or "-", c["plugin"] or "-") for c in explanation.capabilities],
     )
     if explanation.contributions:
         rows = [(c["item"], c["plugin"], c["hook"], c["owner"]) for c in explanation.contributions]
-        _table(console, "Contributions to plugins' hooks", ("item", "plugin", "hook", "of"), rows)
+        _table(lines, "Contributions to plugins' hooks", ("item", "plugin", "hook", "of"), rows)
     if explanation.left_out:
         rows = [(item["plugin"], item["status"], item["reason"]) for item in explanation.left_out]
-        _table(console, "Left out, because they failed", ("plugin", "status", "reason"), rows)
+        _table(lines, "Left out, because they failed", ("plugin", "status", "reason"), rows)
     parts = ", ".join(f"{plugin} {count:,}" for plugin, count in explanation.by_plugin().items())
-    console.print(f"{explanation.tokens:,} tokens a request (estimate)" + (f": {parts}" if parts else ""), markup=False)
+    lines.line(f"{explanation.tokens:,} tokens a request (estimate)" + (f": {parts}" if parts else ""))
 
 
 def _words(**flags: bool) -> str:
     return ", ".join(word for word, holds in flags.items() if holds)
 
 
-def _table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    console.print(Text(title, style="bold"))
+def _table(lines: Lines, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    lines.line((title, "bold"))
     if not rows:
-        console.print("  none\n")
+        lines.line("  none\n")
         return
-    table: Any = Table(box=None, padding=(0, 0, 0, 2))
-    for column in columns:
-        table.add_column(
-            column, style=None, header_style="dim", justify="right" if column == "tokens" else "left", overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*(Text(plain(redact(cell))) for cell in row))
-    console.print(table)
-    console.print()
+    lines.table(columns, [[redact(cell) for cell in row] for row in rows], right="tokens")
+    lines.line()

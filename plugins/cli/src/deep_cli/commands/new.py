@@ -14,6 +14,7 @@ import click
 from deep_cli.built_in import BUILT_IN
 from deep_cli.failure import FAILED, USAGE, Failure
 from deep_cli.flags import verbose_option
+from deep_cli.output import ask, say
 from deep_cli.plugin_names import distribution_problem, module_problem, parse_name, plugin_problem, text_problem
 from deep_cli.template import Answer, complete, questions, render
 
@@ -129,10 +130,9 @@ def _ask(answers: dict[str, Answer]) -> None:
     for name, check in CHECKS.items():
         if name not in answers:
             default = _git_author() if name == "author" else str(complete(answers)[name])
-            answers[name] = click.prompt(form.prompts[name], default=default, value_proc=_as_value_proc(check))
+            answers[name] = ask(form.prompts[name], default=default, parse=_as_value_proc(check))
     if "license" not in answers:
-        choice = click.Choice(form.licenses)
-        answers["license"] = click.prompt(form.prompts["license"], default=form.licenses[0], type=choice)
+        answers["license"] = ask(form.prompts["license"], default=form.licenses[0], among=form.licenses)
 
 
 def _as_value_proc(check: Callable[[str], str]) -> Callable[[str], str]:
@@ -147,11 +147,11 @@ def _as_value_proc(check: Callable[[str], str]) -> Callable[[str], str]:
 
 def _ask_kinds() -> tuple[str, ...]:
     form = questions()
-    click.echo("What does it contribute?")
+    say("What does it contribute?")
     for kind in KINDS:
-        click.echo(f"  {kind:18} {form.prompts[kind]}")
+        say(f"  {kind:18} {form.prompts[kind]}")
     default = ",".join(kind for kind in KINDS if form.defaults[kind])
-    return click.prompt("Names separated by commas, all, or none", default=default, value_proc=_kinds)
+    return ask("Names separated by commas, all, or none", default=default, parse=_kinds)
 
 
 def _note_installed(plugin: str) -> None:
@@ -160,7 +160,7 @@ def _note_installed(plugin: str) -> None:
     for record in find_plugins().records:
         if record.name == plugin:
             note = f"note: {record.distribution} already has a plugin {plugin}; if both are installed, neither is used"
-            click.echo(note, err=True)
+            say(note, err=True)
 
 
 def _write(parent: Path, name: str, files: dict[str, str]) -> Path:
@@ -183,6 +183,6 @@ def _write(parent: Path, name: str, files: dict[str, str]) -> Path:
 
 def _tell(folder: Path, kinds: list[str], plugin: str) -> None:
     brings = ", ".join(kind.replace("_", " ") for kind in kinds) or "nothing yet"
-    click.echo(f"Made {folder}: the plugin {plugin} ({brings}).\n\nNext:")
+    say(f"Made {folder}: the plugin {plugin} ({brings}).\n\nNext:")
     lines = [f"cd {shlex.quote(str(folder))}", "pip install -e '.[dev]'", "pytest", "deep explain"]
-    click.echo("\n".join(f"  {line}" for line in lines))
+    say("\n".join(f"  {line}" for line in lines))

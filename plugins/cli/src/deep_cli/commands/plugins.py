@@ -12,7 +12,7 @@ import click
 from deep_cli import listing
 from deep_cli.failure import FAILED, USAGE, Failure
 from deep_cli.flags import json_option, verbose_option
-from deep_cli.screen import plain
+from deep_cli.output import confirm, say
 
 if TYPE_CHECKING:
     from deep_cli.install import ResultLine
@@ -43,7 +43,7 @@ def list_plugins(ctx: click.Context, as_json: bool) -> None:
     found = find_plugins()
     for message in found.warnings:
         warnings.warn(message, PluginWarning, stacklevel=1)
-    click.echo(listing.as_json(found.records) if as_json else listing.as_table(found.records, colors=True))
+    listing.show(found.records, json=as_json)
 
 
 @plugins.command("install")
@@ -87,13 +87,13 @@ def uninstall(ctx: click.Context, name: str, yes: bool) -> None:
     except Failure:
         if not forget_missing(name):
             raise
-        click.echo(f"{name} was not installed; its record is removed.")
+        say(f"{name} was not installed; its record is removed.")
         return
     others = sorted({record.name for record in records if record.distribution == distribution})
     if not yes:
         if not sys.stdin.isatty():
             raise Failure(f"no terminal to ask on; add --yes to uninstall {distribution}", USAGE)
-        click.confirm(f"Uninstall {distribution} (plugins: {', '.join(others)})?", abort=True)
+        confirm(f"Uninstall {distribution} (plugins: {', '.join(others)})?")
     ctx.exit(_tell(uninstall_it(distribution)))
 
 
@@ -154,6 +154,6 @@ def _tell(lines: Iterable[ResultLine]) -> int:
     """Print lines as they come; return the exit code."""
     code = 0
     for line in lines:
-        click.echo(plain(line.text))
+        say(line.text)
         code = code if line.ok else FAILED
     return code
