@@ -244,6 +244,7 @@ def test_a_first_visit_from_message_to_approved_change(server: Server, tab: Tab,
     assert tab.errors() == []
 
 
+@pytest.mark.exhaustive
 def test_at_the_end_of_a_run_its_answer_is_whole_where_no_frame_came(tab: Tab) -> None:
     tab.driver.execute_script("window.requestAnimationFrame = () => 0")  # as on a page that is in the background
     tab.say("say one two three")
@@ -503,6 +504,7 @@ def test_what_is_too_large_is_said_and_not_cut(server: Server, tab: Tab) -> None
     tab.write("")
 
 
+@pytest.mark.exhaustive
 def test_names_of_files_are_never_html(server: Server, tab: Tab, tmp_path: Path) -> None:
     evil = tmp_path / "<img src=x onerror=alert(1)>.txt"
     evil.write_text("x")

@@ -167,6 +167,7 @@ def test_a_command_of_deep_is_bisected_with_the_command_line_kept(make_deep: Any
     assert deep("explain", env={"DEEP_PLUGINS_DISABLE": culprit}).code == 0
 
 
+@pytest.mark.exhaustive
 def test_the_plugins_that_a_command_of_deep_is_made_of_are_kept(make_deep: Any) -> None:
     code = "import click\n\n@click.command()\ndef command():\n    raise SystemExit(4)\n"
     files = {**plugin("sun").files, "acme_sun_command.py": code}
