@@ -38,7 +38,8 @@ _TELLTALE = (
 # Without the scheme, which would be searched at every letter of a long word.
 # Greedy: a password may have an @.
 _USERINFO = r"://[^/\s\"'<>]+@"
-_ASSIGNMENT = r"(?<![\w.-])([A-Za-z_-][\w.-]*+)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'&;]+)"
+# Not `KEY=…`, which our own advice says to type.
+_ASSIGNMENT = r"(?<![\w.-])([A-Za-z_-][\w.-]*+)=(?!…)(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'&;]+)"
 SHORTEST = 6
 """Minimum characters: shorter values of secret variables are not masked, or every `x` would be."""
 
