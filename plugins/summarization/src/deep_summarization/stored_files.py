@@ -14,6 +14,7 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.workspaces import Workspace
 
 from deep_core import DeepAgentDeps
+from deep_core.plugin_api import folder_name
 
 from .options import StoredLimits, SummarizationOptions
 from .slot import STORED_FILES
@@ -44,7 +45,7 @@ class StoredFiles:
     """
 
     def __init__(self, session_id: str, limits: StoredLimits | None = None) -> None:
-        self.folder = f"{ROOT}/{_folder_name(session_id)}"
+        self.folder = f"{ROOT}/{folder_name(session_id)}"
         self.limits = limits or StoredLimits()
         self._files: deque[tuple[str, int]] | None = None  # oldest first; None before the first file
         self._bytes = 0
@@ -167,14 +168,6 @@ async def _entries(workspace: Workspace, folder: str) -> list[Any]:
 
 def _is_ours(name: str) -> bool:
     return re.match(r"\d{8}T\d{12}-", name) is not None
-
-
-def _folder_name(session_id: str) -> str:
-    """Make a folder's name of an id that the application may have chosen; of two ids never the same."""
-    name = _safe(session_id, 32)
-    if name == session_id:
-        return name
-    return f"{name[:23]}-{hashlib.sha256(session_id.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def _safe(text: str, most: int) -> str:
