@@ -283,6 +283,8 @@ def test_no_place_prints_a_hiding_character(
 ) -> None:
     monkeypatch.setattr("deep_cli.terminal.forget_typed", Terminal.isatty)  # which asks a real terminal
     monkeypatch.setenv("TERM", "dumb")
+    # pytest keeps what is logged, and a worker cannot send surrogates.
+    monkeypatch.setattr(logging.getLogger("deep"), "propagate", False)
     try:
         returned = PLACES[name](f"first{HIDING}last")
     except SystemExit:
