@@ -327,6 +327,24 @@ async def test_a_diff_claims_only_the_arguments_that_it_shows(
     assert set(question["pictured"]) == pictured
 
 
+MANY = [f"{n % 150}\n" for n in range(24_000)]
+"""`difflib` would compare four million pairs of equal lines."""
+
+
+@pytest.mark.parametrize(
+    ("now", "args"),
+    [
+        ("".join(MANY), {"content": "".join(MANY[1:])}),
+        ("a" * 100_000, {"old_string": "a", "new_string": "b" * 100_000, "replace_all": True}),  # 10 GB
+    ],
+)
+async def test_a_diff_that_would_take_long_or_much_is_not_drawn(tmp_path: Path, now: str, args: dict[str, Any]) -> None:
+    (tmp_path / "f").write_text(now)
+    requests = DeferredToolRequests(approvals=[ToolCallPart("write_file", {"path": "f", **args}, "c1")])
+    (question,) = (await approval_of(requests, local_backend(tmp_path)))["questions"]
+    assert (question["diff"], question["pictured"]) == (None, [])
+
+
 async def test_a_subagents_call_asks_too_and_can_be_decided_on_its_own(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         user = await running.user()

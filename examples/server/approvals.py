@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from deep_subagents import decide
@@ -16,6 +17,8 @@ __all__ = ["Approval", "Question", "Stale", "Verdict", "answers", "approval_of"]
 
 DIFF_CHARS = 200_000
 """Maximum characters of both versions; above it the page shows the arguments."""
+EQUAL_PAIRS = 500_000
+"""Maximum pairs of equal lines in both versions, which `difflib` compares one by one: half a second."""
 
 
 class Verdict(TypedDict, total=False):
@@ -128,20 +131,32 @@ async def _picture(args: Mapping[str, Any], workspace: Workspace) -> tuple[str |
         found = before.count(old) if before is not None and old else 0
         if before is None or not found or (found > 1 and not args.get("replace_all")):
             return None, []  # the edit would fail: its arguments say more than a diff
+        if len(before) + found * len(new) > DIFF_CHARS:
+            return None, []
         after = before.replace(old, new)
         used = ["old_string", "new_string"]
     else:
         return None, []
     if before is None or len(before) + len(after) > DIFF_CHARS:
         return None, []
+    now, then = _lines(before), _lines(after)
+    if _equal_pairs(now, then) > EQUAL_PAIRS:
+        return None, []
     name = path.replace("\n", "\\n")  # it must not make up lines of the diff
-    lines = difflib.unified_diff(_lines(before), _lines(after), f"{name} (now)", f"{name} (after)")
+    lines = difflib.unified_diff(now, then, f"{name} (now)", f"{name} (after)")
     diff = "\n".join(line[:-1] if line.endswith("\n") else f"{line}\n\\ no newline at the end" for line in lines)
     # Not what was folded: the diff does not show a byte order mark or CRLF.
     pictured = ["path", *(key for key in used if args[key] == _folded(args[key]))]
     if isinstance(args.get("replace_all"), bool) and used != ["content"]:
         pictured.append("replace_all")
     return diff, pictured if diff else []
+
+
+def _equal_pairs(before: Sequence[str], after: Sequence[str]) -> int:
+    """Count the pairs of equal lines that `difflib` compares: it leaves out lines that are frequent in a long text."""
+    now, then = Counter(before), Counter(after)
+    most = len(after) // 100 + 1 if len(after) >= 200 else len(after)
+    return sum(count * then[line] for line, count in now.items() if then[line] <= most)
 
 
 def _folded(value: object) -> str | None:

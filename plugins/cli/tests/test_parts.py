@@ -373,3 +373,32 @@ def test_a_diff_shows_what_the_file_tools_would_do(now: bytes, args: dict[str, A
     requests = DeferredToolRequests(approvals=[ToolCallPart("write_file", {"path": "f", **args}, tool_call_id="c1")])
     (question,) = asyncio.run(questions(requests, memory_backend({"f": now})))
     assert question.diff == (NOW_AND_AFTER + shown if shown else shown)
+
+
+FEW_LINES = [f"{n % 150}\n" for n in range(40_000)]
+"""`difflib` would compare ten million pairs of equal lines."""
+
+
+@pytest.mark.parametrize(
+    ("now", "args"),
+    [
+        ("".join(FEW_LINES), {"content": "".join(reversed(FEW_LINES))}),
+        # 10 GB
+        ("a" * 100_000, {"old_string": "a", "new_string": "b" * 100_000, "replace_all": True}),
+    ],
+)
+def test_a_diff_that_would_take_long_or_much_is_not_drawn_and_all_arguments_are_shown(
+    now: str, args: dict[str, Any]
+) -> None:
+    requests = DeferredToolRequests(approvals=[ToolCallPart("write_file", {"path": "f", **args}, tool_call_id="c1")])
+    (question,) = asyncio.run(questions(requests, memory_backend({"f": now.encode()})))
+    assert (question.diff, question.pictured) == (None, frozenset())
+
+
+def test_a_small_change_of_a_long_file_is_drawn() -> None:
+    lines = [f"line {n}\n" for n in range(15_000)]
+    call = ToolCallPart("write_file", {"path": "f", "content": "".join([*lines[:-1], "end\n"])}, tool_call_id="c1")
+    backend = memory_backend({"f": "".join(lines).encode()})
+    (question,) = asyncio.run(questions(DeferredToolRequests(approvals=[call]), backend))
+    assert question.diff is not None
+    assert question.diff.endswith("-line 14999\n+end\n")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -38,6 +39,8 @@ FIELDS = frozenset({"id", "path", "tool", "plugin", "args", "reason"})
 """Metadata keys that a `Question` has as fields."""
 DIFF_CHARS = 400_000
 """Maximum characters of both versions; above it the question shows the arguments instead of a diff."""
+EQUAL_PAIRS = 500_000
+"""Maximum pairs of equal lines in both versions, which `difflib` compares one by one: half a second."""
 
 
 @dataclass(frozen=True)
@@ -143,14 +146,26 @@ async def _picture(args: Mapping[str, Any], backend: WorkspaceBackend | None) ->
         count = before.count(old) if old else 0
         if not count or (count > 1 and not args.get("replace_all")):
             return nothing  # the edit would fail: its arguments say more than a diff
+        if len(before) + count * len(new) > DIFF_CHARS:
+            return nothing
         after = before.replace(old, new)
         used = {"old_string", "new_string", "replace_all"}
+    now, then = _lines(before), _lines(after)
+    if _equal_pairs(now, then) > EQUAL_PAIRS:
+        return nothing
     name = label(path)  # a line break in it would make up lines of the diff
-    lines = difflib.unified_diff(_lines(before), _lines(after), f"{name} (now)", f"{name} (after)")
+    lines = difflib.unified_diff(now, then, f"{name} (now)", f"{name} (after)")
     # An argument that was normalized is not in the picture as it is: a byte order mark, CRLF, a text for a switch.
     exact = {key for key in used if (isinstance(args.get(key), bool) if key == "replace_all" else _is_exact(args[key]))}
     diff = "".join(line if line.endswith("\n") else f"{line}\n\\ no newline at the end\n" for line in lines)
     return diff, frozenset({target, *exact}) if diff else frozenset()
+
+
+def _equal_pairs(before: Sequence[str], after: Sequence[str]) -> int:
+    """Count the pairs of equal lines that `difflib` compares: it leaves out lines that are frequent in a long text."""
+    now, then = Counter(before), Counter(after)
+    most = len(after) // 100 + 1 if len(after) >= 200 else len(after)
+    return sum(count * then[line] for line, count in now.items() if then[line] <= most)
 
 
 def _is_exact(value: object) -> bool:
