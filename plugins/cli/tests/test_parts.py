@@ -78,6 +78,7 @@ def test_values_of_secret_variables_and_passwords_in_addresses_are_masked() -> N
         ("https://canary@host and https://u:can@ary@host/a@b", "https://***@host and https://***@host/a@b"),
         ("GITHUB_PAT=canary; redis://:canary@h:1/0", "GITHUB_PAT=***; redis://***@h:1/0"),
         ("export OPENAI_API_KEY=…", "export OPENAI_API_KEY=…"),
+        ("set it (export OPENAI_API_KEY=…), or", "set it (export OPENAI_API_KEY=…), or"),
         ("export OPENAI_API_KEY=…sk-12345", "export OPENAI_API_KEY=***"),
         ("unit=celsius max_tokens=5 git@github.com:a/b", "unit=celsius max_tokens=5 git@github.com:a/b"),
     ],

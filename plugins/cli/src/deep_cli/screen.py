@@ -39,7 +39,7 @@ _TELLTALE = (
 # Greedy: a password may have an @.
 _USERINFO = r"://[^/\s\"'<>]+@"
 # Not `KEY=…`, which our own advice says to type.
-_ASSIGNMENT = r"(?<![\w.-])([A-Za-z_-][\w.-]*+)=(?!…(?:\s|$))(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'&;]+)"
+_ASSIGNMENT = r"(?<![\w.-])([A-Za-z_-][\w.-]*+)=(?!…(?!\w))(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'&;]+)"
 SHORTEST = 6
 """Minimum characters: shorter values of secret variables are not masked, or every `x` would be."""
 
