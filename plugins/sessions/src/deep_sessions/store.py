@@ -1,0 +1,233 @@
+"""What a store of sessions is: an append-only journal, a ledger of the unfinished step, mail, and a lease."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = ["Commit", "Entry", "Lease", "Mail", "NewEntry", "SessionInfo", "SessionStatus", "SessionStore", "Stored"]
+
+SessionStatus = Literal["idle", "running", "awaiting", "failed", "aborted"]
+"""`idle`: the last run ended; `running`: a run has not ended (it runs, or its process died); `awaiting`: calls wait for
+a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """An entry for the journal.
+
+    Attributes:
+        kind: what happened; `entries.py` lists the kinds. A reader keeps and skips kinds that it does not know.
+        data: JSON text, as UTF-8.
+        run_id: the run that wrote it; None if no run did.
+        version: of the data's form.
+        base: whether the entry holds the session's whole state, so that loading begins here.
+    """
+
+    kind: str
+    data: bytes
+    run_id: str | None = None
+    version: int = 1
+    base: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(NewEntry):
+    """An entry of the journal.
+
+    Attributes:
+        seq: its number: 1, 2, 3 … in each session.
+        at: when it was written, in seconds since 1970.
+    """
+
+    seq: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A message for whoever runs the session: a decision, a prompt, a request to stop.
+
+    Attributes:
+        id: its number; mail is read in this order.
+        kind: `decision`, `prompt`, `steer` or `cancel`.
+        data: JSON text, as UTF-8.
+        at: when it was posted, in seconds since 1970.
+    """
+
+    id: int
+    kind: str
+    data: bytes
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write to a session.
+
+    Attributes:
+        session_id: the session.
+        holder: who has it: `host:process`.
+        fence: grows with each acquisition. A store refuses writes under an older one.
+        ttl: seconds until it ends unless it is renewed.
+    """
+
+    session_id: str
+    holder: str
+    fence: int
+    ttl: float
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What one transaction writes: all of it, or nothing.
+
+    Attributes:
+        entries: appended to the journal.
+        put: rows of the ledger: key -> JSON text. A row is about a step whose message is not in the journal yet.
+        drop: keys of the ledger that the entries settle. Keys that do not exist are ignored.
+        read: ids of mail that the entries settle.
+        status: the session's new status; None leaves it.
+    """
+
+    entries: Sequence[NewEntry] = ()
+    put: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    drop: Sequence[str] = ()
+    read: Sequence[int] = ()
+    status: SessionStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One session, as lists show it.
+
+    Attributes:
+        id: the session's id.
+        owner: the tenant or user that it belongs to; None without owners.
+        status: see `SessionStatus`.
+        created_at: seconds since 1970.
+        updated_at: when the last entry was written, in seconds since 1970.
+        seq: the number of its last entry; 0 without entries.
+        holder: who runs it; None if nobody does, or the lease has ended.
+    """
+
+    id: str
+    owner: str | None
+    status: SessionStatus
+    created_at: float
+    updated_at: float
+    seq: int
+    holder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What loading a session needs.
+
+    Attributes:
+        info: the session.
+        entries: the last entry with `base`, and all that follow it; all entries if none has `base`.
+        ledger: the rows of the unfinished step.
+        mail: what waits, in order.
+    """
+
+    info: SessionInfo
+    entries: Sequence[Entry]
+    ledger: Mapping[str, bytes]
+    mail: Sequence[Mail]
+
+
+class SessionStore(ABC):
+    """A store of sessions. One instance serves all sessions, tasks, threads and event loops of a process.
+
+    A store opened with an owner sees, in every call, only that owner's sessions; others do not exist for it. Methods
+    raise `SessionNotFound` for an unknown id, and `StoreError` where the store itself fails; then nothing was written.
+    """
+
+    owner: str | None = None
+    """The owner whose sessions this store sees; None sees all."""
+
+    @abstractmethod
+    def for_owner(self, owner: str) -> SessionStore:
+        """Return a view of this store that sees only `owner`'s sessions, and creates sessions for it."""
+
+    # -- one runner ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def acquire(
+        self, session_id: str, *, holder: str | None = None, ttl: float = 30.0, create: bool = True
+    ) -> Lease:
+        """Acquire the lease. Takes over a lease that has ended, and one whose holder is known to be dead.
+
+        Args:
+            session_id: the session.
+            holder: who asks; None for this process.
+            ttl: seconds until the lease ends unless it is renewed.
+            create: whether to create a session that does not exist.
+
+        Raises:
+            SessionBusy: another holder has it, at once, without waiting.
+            SessionNotFound: it does not exist, and `create` is False; or it belongs to another owner.
+        """
+
+    @abstractmethod
+    async def renew(self, lease: Lease) -> None:
+        """Let the lease last `ttl` seconds from now. Raises LeaseLost if another holder took it."""
+
+    @abstractmethod
+    async def release(self, lease: Lease) -> None:
+        """End the lease. Does nothing if another holder took it."""
+
+    @abstractmethod
+    async def commit(self, lease: Lease, commit: Commit) -> int:
+        """Write in one transaction; return the number of the last entry.
+
+        Raises:
+            LeaseLost: another holder took the session; nothing was written.
+        """
+
+    # -- everybody -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def post(self, session_id: str, kind: str, data: bytes) -> int:
+        """Leave mail for whoever runs the session, now or later; return its id. Needs no lease."""
+
+    @abstractmethod
+    async def mail(self, session_id: str) -> Sequence[Mail]:
+        """Return the mail that waits, in order."""
+
+    @abstractmethod
+    async def load(self, session_id: str) -> Stored:
+        """Return what continuing the session needs: the last base, what follows it, the ledger and the mail."""
+
+    @abstractmethod
+    async def entries(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        """Return at most `limit` entries with a number above `after`, in order."""
+
+    @abstractmethod
+    async def info(self, session_id: str) -> SessionInfo:
+        """Return one session."""
+
+    @abstractmethod
+    async def list(
+        self,
+        *,
+        status: SessionStatus | None = None,
+        updated_before: float | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> Sequence[SessionInfo]:
+        """Return sessions, the most recently updated first."""
+
+    @abstractmethod
+    async def delete(self, session_id: str) -> None:
+        """Erase a session with its journal, ledger and mail.
+
+        Raises:
+            SessionBusy: it is running.
+        """
+
+    async def aclose(self) -> None:  # noqa: B027 - a store may have nothing to release
+        """Release connections and files. The store cannot be used afterwards."""

@@ -1,0 +1,1 @@
+"""The stores: `memory:`, `sqlite:///path`, `postgresql://…`."""

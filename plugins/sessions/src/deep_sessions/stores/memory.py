@@ -1,0 +1,167 @@
+"""The store `memory:`: sessions that last as long as the process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ..errors import LeaseLost, SessionBusy, SessionNotFound
+from ..holder import this_process
+from ..store import Commit, Entry, Lease, Mail, SessionInfo, SessionStatus, SessionStore, Stored
+
+__all__ = ["MemoryStore"]
+
+
+@dataclass
+class _Session:
+    info: SessionInfo
+    entries: list[Entry] = field(default_factory=list[Entry])
+    base: int = 0
+    ledger: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    mail: list[Mail] = field(default_factory=list[Mail])
+    fence: int = 0
+    holder: str | None = None
+    ends: float = 0.0
+
+    @property
+    def is_held(self) -> bool:
+        return self.holder is not None and self.ends > time.monotonic()
+
+    def shown(self) -> SessionInfo:
+        return replace(self.info, seq=len(self.entries), holder=self.holder if self.is_held else None)
+
+
+class MemoryStore(SessionStore):
+    """Sessions in memory, for tests and for services that store nothing."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, _Session] = {}
+        self._lock = threading.Lock()
+        self._mail = 0
+
+    def for_owner(self, owner: str) -> MemoryStore:
+        """Return a view of this store for one owner."""
+        view = MemoryStore.__new__(MemoryStore)
+        vars(view).update(vars(self))
+        view.owner = owner
+        return view
+
+    async def acquire(
+        self, session_id: str, *, holder: str | None = None, ttl: float = 30.0, create: bool = True
+    ) -> Lease:
+        """Acquire the lease."""
+        holder = holder or this_process()
+        with self._lock:
+            if session_id not in self._sessions and create:
+                now = time.time()
+                self._sessions[session_id] = _Session(SessionInfo(session_id, self.owner, "idle", now, now, 0))
+            session = self._find(session_id)
+            if session.is_held:
+                left = session.ends - time.monotonic()
+                raise SessionBusy(
+                    f"session {session_id} runs in {session.holder}", holder=session.holder or "", seconds=left
+                )
+            session.holder, session.ends = holder, time.monotonic() + ttl
+            session.fence += 1
+            return Lease(session_id, holder, session.fence, ttl)
+
+    async def renew(self, lease: Lease) -> None:
+        """Renew the lease."""
+        with self._lock:
+            self._held(lease).ends = time.monotonic() + lease.ttl
+
+    async def release(self, lease: Lease) -> None:
+        """End the lease."""
+        with self._lock:
+            session = self._sessions.get(lease.session_id)
+            if session is not None and session.fence == lease.fence:
+                session.holder = None
+
+    async def commit(self, lease: Lease, commit: Commit) -> int:
+        """Write all of it."""
+        with self._lock:
+            session, now = self._held(lease), time.time()
+            for entry in commit.entries:
+                seq = len(session.entries) + 1
+                session.entries.append(Entry(entry.kind, entry.data, entry.run_id, entry.version, entry.base, seq, now))
+                session.base = seq - 1 if entry.base else session.base
+            session.ledger |= commit.put
+            for key in commit.drop:
+                session.ledger.pop(key, None)
+            session.mail = [mail for mail in session.mail if mail.id not in commit.read]
+            status = commit.status or session.info.status
+            session.info = replace(
+                session.info, status=status, updated_at=now if commit.entries else session.info.updated_at
+            )
+            return len(session.entries)
+
+    async def post(self, session_id: str, kind: str, data: bytes) -> int:
+        """Leave mail."""
+        with self._lock:
+            session = self._find(session_id)
+            self._mail += 1
+            session.mail.append(Mail(self._mail, kind, data, time.time()))
+            return self._mail
+
+    async def mail(self, session_id: str) -> Sequence[Mail]:
+        """Return the mail that waits."""
+        with self._lock:
+            return [*self._find(session_id).mail]
+
+    async def load(self, session_id: str) -> Stored:
+        """Return the last base and what follows it."""
+        with self._lock:
+            session = self._find(session_id)
+            return Stored(session.shown(), session.entries[session.base :], {**session.ledger}, [*session.mail])
+
+    async def entries(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        """Return entries after a number."""
+        with self._lock:
+            return self._find(session_id).entries[after : after + limit]
+
+    async def info(self, session_id: str) -> SessionInfo:
+        """Return one session."""
+        with self._lock:
+            return self._find(session_id).shown()
+
+    async def list(
+        self,
+        *,
+        status: SessionStatus | None = None,
+        updated_before: float | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> Sequence[SessionInfo]:
+        """Return sessions, the most recently updated first."""
+        with self._lock:
+            found = [
+                session.shown()
+                for session in self._sessions.values()
+                if (self.owner is None or session.info.owner == self.owner)
+                and status in (None, session.info.status)
+                and (updated_before is None or session.info.updated_at < updated_before)
+            ]
+        found.sort(key=lambda info: (-info.updated_at, info.id))
+        return found[offset : offset + limit]
+
+    async def delete(self, session_id: str) -> None:
+        """Erase a session."""
+        with self._lock:
+            session = self._find(session_id)
+            if session.is_held:
+                raise SessionBusy(f"session {session_id} runs in {session.holder}", holder=session.holder or "")
+            del self._sessions[session_id]
+
+    def _find(self, session_id: str) -> _Session:
+        session = self._sessions.get(session_id)
+        if session is None or (self.owner is not None and session.info.owner != self.owner):
+            raise SessionNotFound(f"there is no session {session_id!r}; `deep sessions list` shows them")
+        return session
+
+    def _held(self, lease: Lease) -> _Session:
+        session = self._find(lease.session_id)
+        if session.fence != lease.fence or session.holder is None:
+            raise LeaseLost(f"session {lease.session_id}: its lease ended, and {session.holder or 'nobody'} has it now")
+        return session
