@@ -5,14 +5,18 @@ Importing this module loads neither pydantic nor Pydantic AI: names load on firs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from deep_core import lazy_exports
+from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
+    from deep_core import StateSlot
+
+    from .capability import session_capabilities
     from .errors import (
         AgentClosed,
         AgentError,
+        DecisionsPending,
         LeaseLost,
         MissingDependencyError,
         NothingToResume,
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
         SessionNotFound,
         StoreError,
     )
+    from .runner import Outcome, Runner
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
 
@@ -28,6 +33,7 @@ __all__ = [
     "AgentClosed",
     "AgentError",
     "Commit",
+    "DecisionsPending",
     "Entry",
     "Lease",
     "LeaseLost",
@@ -37,6 +43,8 @@ __all__ = [
     "NewEntry",
     "NotPending",
     "NothingToResume",
+    "Outcome",
+    "Runner",
     "SessionBusy",
     "SessionInfo",
     "SessionNotFound",
@@ -44,18 +52,29 @@ __all__ = [
     "SessionStore",
     "StoreError",
     "Stored",
+    "session_capabilities",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "errors": [
-            "AgentClosed", "AgentError", "LeaseLost", "MissingDependencyError", "NotPending", "NothingToResume",
-            "SessionBusy", "SessionNotFound", "StoreError",
+            "AgentClosed", "AgentError", "DecisionsPending", "LeaseLost", "MissingDependencyError", "NotPending",
+            "NothingToResume", "SessionBusy", "SessionNotFound", "StoreError",
         ],
         "store": [
             "Commit", "Entry", "Lease", "Mail", "NewEntry", "SessionInfo", "SessionStatus", "SessionStore", "Stored",
         ],
+        "capability": ["session_capabilities"],
+        "runner": ["Outcome", "Runner"],
         "stores.memory": ["MemoryStore"],
     },
 )  # fmt: skip
+
+
+@hookimpl
+def deep_state() -> list[StateSlot[Any]]:
+    """Add the slot through which tools and subagents reach the journal of their session."""
+    from .slot import JOURNAL
+
+    return [JOURNAL]

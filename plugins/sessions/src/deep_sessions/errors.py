@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 __all__ = [
     "AgentClosed",
     "AgentError",
+    "DecisionsPending",
     "LeaseLost",
     "MissingDependencyError",
     "NotPending",
@@ -78,6 +79,13 @@ class NothingToResume(AgentError):
     """The session's last run has ended, and no message or decision waits."""
 
     code = "nothing_to_resume"
+    category = "session"
+
+
+class DecisionsPending(AgentError):
+    """Calls of the session wait for decisions: a new message must not pass them by."""
+
+    code = "decisions_pending"
     category = "session"
 
 

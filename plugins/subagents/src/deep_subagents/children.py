@@ -62,7 +62,10 @@ class Child:
             ToolFailed: it failed; the text says what the caller can do.
         """
         deps = ctx.deps.clone_for_subagent()
-        return await self._finish(ctx, deps, description, await self._run(ctx, deps, description))
+        result = await self._continue(ctx, deps)
+        if result is None:
+            result = await self._run(ctx, deps, description)
+        return await self._finish(ctx, deps, description, result)
 
     async def resume(self, ctx: RunContext[DeepAgentDeps[Any]], paused: PausedChild) -> str:
         """Resume after a wait; the decisions are in the call's metadata. Raises as `start` does."""
@@ -77,14 +80,26 @@ class Child:
         state.bind(ctx.deps.state.kernel)
         deps = replace(ctx.deps.clone_for_subagent(), state=state)
         requests = conversation.deferred_tool_requests or DeferredToolRequests()
-        result = await self._run(
-            ctx,
-            deps,
-            None,
-            message_history=conversation.messages,
-            deferred_tool_results=answers(requests, ctx.tool_call_metadata),
-        )
+        result = await self._continue(ctx, deps)
+        if result is None:
+            result = await self._run(
+                ctx,
+                deps,
+                None,
+                message_history=conversation.messages,
+                deferred_tool_results=answers(requests, ctx.tool_call_metadata),
+            )
         return await self._finish(ctx, deps, paused.description, result)
+
+    async def _continue(self, ctx: RunContext[Any], deps: DeepAgentDeps[Any]) -> AgentRunResult[Any] | None:
+        """Continue the run that the session's journal has for this call, after a crash; None if it has none."""
+        journal = ctx.deps.state.get("session_journal")  # of deep-sessions
+        stored = journal.unfinished_child() if journal is not None else None
+        if stored is None:
+            return None
+        deps.state = stored.session(ctx.deps.state)
+        deps.state.bind(ctx.deps.state.kernel)
+        return await self._run(ctx, deps, None, message_history=stored.messages)
 
     async def _finish(
         self,

@@ -1,0 +1,255 @@
+"""The kinds of journal entries: how each is written and read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter, with_config
+from pydantic_ai import DeferredToolRequests, ModelMessagesTypeAdapter
+from pydantic_ai.messages import ModelMessage, ModelRequest, UserContent
+from pydantic_core import to_json
+from typing_extensions import TypedDict
+
+from .errors import StoreError
+from .store import Entry, NewEntry
+
+__all__ = [
+    "BaseData",
+    "ConfigChangedData",
+    "DecidedData",
+    "Decision",
+    "MessagesData",
+    "PausedData",
+    "RunEndedData",
+    "RunStartedData",
+    "RunStatus",
+    "encode",
+    "fill_instructions",
+    "last_instructions",
+    "messages_entry",
+    "read_entry",
+]
+
+RunStatus = Literal["completed", "failed", "aborted"]
+_AS_MESSAGES = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+"""As `ModelMessagesTypeAdapter` writes bytes."""
+
+
+class Decision(TypedDict, total=False):
+    """A person's decision on one waiting call.
+
+    Attributes:
+        approve: whether the call may run.
+        args: the arguments that the person wrote instead; absent for the original ones.
+        message: why it was denied, for the model.
+        metadata: what the tool that asked reads, such as a subagent's decisions.
+        result: of a call that runs elsewhere.
+    """
+
+    approve: bool
+    args: dict[str, Any]
+    message: str
+    metadata: dict[str, Any]
+    result: Any
+
+
+@with_config(_AS_MESSAGES)
+class RunStartedData(TypedDict, total=False):
+    """An attempt to run began.
+
+    Attributes:
+        prompt: the message; absent where the attempt continues a run.
+        digest: of the agent's configuration.
+        attempt: 1, and one more each time the run is resumed.
+        allowed_tools: names; absent for no restriction.
+        system_prompt: the base text that replaced the configuration's in this run; absent for none.
+        mail: the id of the mail that brought the prompt; absent where a call did.
+    """
+
+    prompt: str | list[UserContent]
+    digest: str
+    attempt: int
+    allowed_tools: list[str]
+    system_prompt: str
+    mail: int
+
+
+@with_config(_AS_MESSAGES)
+class _Placed(TypedDict, total=False):
+    """Messages, and where they go.
+
+    Attributes:
+        path: "" for the agent; for a subagent the keys of the calls that lead to it.
+        at: the index of the first message. What stood there and after it is gone from the history.
+        messages: the messages.
+        same: the indexes in `messages` whose `instructions` equal the last ones before them.
+        usage: of the run so far, subagents included: the fields of `RunUsage` that are not 0.
+        slots: the slots that changed: name -> what `SessionState.dump` says, or None for a slot that is gone.
+    """
+
+    path: str
+    at: int
+    messages: list[ModelMessage]
+    same: list[int]
+    slots: dict[str, Any]
+    usage: dict[str, Any]
+
+
+@with_config(_AS_MESSAGES)
+class MessagesData(_Placed):
+    """A settled boundary."""
+
+
+@with_config(_AS_MESSAGES)
+class BaseData(_Placed, total=False):
+    """The session's whole state at path "".
+
+    Attributes:
+        run: the run under way, as `Run` in `fold.py` says; None without one.
+        source: where the state is from: `{"session": …, "seq": …}` for a fork or rewind.
+    """
+
+    run: dict[str, Any] | None
+    source: dict[str, Any]
+
+
+@with_config(_AS_MESSAGES)
+class PausedData(TypedDict):
+    """Calls wait for a person."""
+
+    requests: DeferredToolRequests
+
+
+class DecidedData(TypedDict):
+    """A run takes up decisions: call id -> decision."""
+
+    decisions: dict[str, Decision]
+
+
+class RunEndedData(TypedDict, total=False):
+    """The run has ended.
+
+    Attributes:
+        status: how.
+        error: `{"code", "message"}` of a failed run.
+    """
+
+    status: RunStatus
+    error: dict[str, str]
+
+
+class ConfigChangedData(TypedDict):
+    """The configuration changed between two runs, or at a step of one."""
+
+    before: str
+    after: str
+
+
+_KINDS: Mapping[str, TypeAdapter[Any]] = {
+    kind: TypeAdapter(data)
+    for kind, data in {
+        "run_started": RunStartedData,
+        "messages": MessagesData,
+        "base": BaseData,
+        "paused": PausedData,
+        "decided": DecidedData,
+        "run_ended": RunEndedData,
+        "config_changed": ConfigChangedData,
+    }.items()
+}
+
+VERSIONS: Mapping[str, int] = dict.fromkeys(_KINDS, 1)
+"""The version of each kind's data that this package writes."""
+
+
+def encode(kind: str, data: Mapping[str, Any], run_id: str | None = None) -> NewEntry:
+    """Return an entry for the journal."""
+    return NewEntry(kind, _KINDS[kind].dump_json(data, exclude_none=True), run_id, VERSIONS[kind])
+
+
+def messages_entry(
+    path: str,
+    at: int,
+    messages: Sequence[ModelMessage],
+    slots: Mapping[str, Any],
+    run_id: str | None,
+    *,
+    usage: Mapping[str, Any] | None = None,
+    before: Sequence[ModelMessage] = (),
+    base: Mapping[str, Any] | None = None,
+) -> NewEntry:
+    """Return a `messages` entry, or a `base` entry.
+
+    Instructions are a third of a conversation's bytes, and nearly always the same: each text is written once.
+
+    Args:
+        path: see `MessagesData`.
+        at: see `MessagesData`.
+        messages: the messages from `at` on.
+        slots: see `MessagesData`.
+        run_id: the run that wrote them.
+        usage: see `MessagesData`.
+        before: the messages before `at`.
+        base: the further fields of a `base` entry; None for a `messages` entry.
+    """
+    instructions = last_instructions(before)
+    stripped: list[ModelMessage] = []
+    same: list[int] = []
+    for index, message in enumerate(messages):
+        if isinstance(message, ModelRequest) and message.instructions is not None:
+            if message.instructions == instructions:
+                same.append(index)
+                message = replace(message, instructions=None)
+            else:
+                instructions = message.instructions
+        stripped.append(message)
+    head = to_json({"path": path, "at": at, "same": same, "slots": slots, "usage": usage or {}, **(base or {})})
+    data = head[:-1] + b',"messages":' + ModelMessagesTypeAdapter.dump_json(stripped, exclude_none=True) + b"}"
+    kind = "messages" if base is None else "base"
+    return NewEntry(kind, data, run_id, VERSIONS[kind], base=base is not None)
+
+
+def read_entry(entry: Entry) -> Any:
+    """Return an entry's data; None for a kind that this package does not know. See `fill_instructions`.
+
+    Raises:
+        StoreError: the data cannot be read.
+    """
+    adapter = _KINDS.get(entry.kind)
+    if adapter is None:
+        return None
+    if entry.version > VERSIONS[entry.kind]:
+        raise StoreError(
+            f"entry {entry.seq} ({entry.kind}) was written by a later deep-sessions (version {entry.version}, this "
+            f"one reads {VERSIONS[entry.kind]}): pip install -U deep-sessions. Nothing was changed"
+        )
+    try:
+        return adapter.validate_json(entry.data)
+    except ValueError as error:
+        raise StoreError(f"entry {entry.seq} ({entry.kind}) cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def fill_instructions(data: Mapping[str, Any], instructions: str | None) -> list[ModelMessage]:
+    """Return the messages of an entry with the instructions that were written once.
+
+    Args:
+        data: the entry's data.
+        instructions: the last instructions before `at`.
+    """
+    same: set[int] = set(data["same"])
+    messages: list[ModelMessage] = data["messages"]
+    for index, message in enumerate(messages):
+        if isinstance(message, ModelRequest):
+            if index in same:
+                message.instructions = instructions
+            elif message.instructions is not None:
+                instructions = message.instructions
+    return messages
+
+
+def last_instructions(messages: Sequence[ModelMessage]) -> str | None:
+    """Return the last instructions in messages."""
+    found = (message.instructions for message in reversed(messages) if isinstance(message, ModelRequest))
+    return next((text for text in found if text is not None), None)

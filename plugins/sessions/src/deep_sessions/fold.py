@@ -1,0 +1,212 @@
+"""The state of a session, from the entries of its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+from pydantic_ai import DeferredToolRequests
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserContent
+
+from .entries import Decision, fill_instructions, last_instructions, read_entry
+from .ledger_rows import TAIL, EffectRow, read_row
+from .store import Entry, Mail, SessionInfo, Stored
+
+__all__ = ["RUN", "Fold", "History", "Run", "fold"]
+
+
+@dataclass
+class History:
+    """The conversation of the agent, or of a subagent, and the slots of its session.
+
+    Attributes:
+        messages: the conversation.
+        slots: name -> what `SessionState.dump` wrote.
+        joined: whether a run of this process has written it, so that its messages are that run's objects.
+    """
+
+    messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
+    slots: dict[str, Any] = field(default_factory=dict[str, Any])
+    joined: bool = False
+
+
+@dataclass
+class Run:
+    """The last run of a session.
+
+    Attributes:
+        id: the run's id.
+        digest: of the agent's configuration.
+        attempt: how often it was started.
+        prompt: its message; None if it has none of its own.
+        status: `running` also means that its process died.
+        requests: the calls that wait; None if none do.
+        decisions: what was decided about them.
+        error: `{"code", "message"}` of a failed run.
+        allowed_tools: names; None for no restriction.
+        system_prompt: the base text that replaced the configuration's.
+        usage: of all attempts, subagents included: the fields of `RunUsage` that are not 0.
+    """
+
+    id: str
+    digest: str = ""
+    attempt: int = 1
+    prompt: str | list[UserContent] | None = None
+    status: Literal["running", "paused", "completed", "failed", "aborted"] = "running"
+    requests: DeferredToolRequests | None = None
+    decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
+    error: dict[str, str] | None = None
+    allowed_tools: list[str] | None = None
+    system_prompt: str | None = None
+    usage: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def attempt_id(self) -> str:
+        """The id of the attempt for Pydantic AI, which takes an id only once in a conversation."""
+        return self.id if self.attempt == 1 else f"{self.id}~{self.attempt}"
+
+    def progressed(self, messages: Iterable[ModelMessage]) -> None:
+        """Forget the calls that waited, if a response follows them: they have run."""
+        if any(isinstance(message, ModelResponse) for message in messages):
+            self.requests, self.decisions = None, {}
+
+    def wrote(self, message: ModelMessage) -> bool:
+        """Whether an attempt of this run added a message."""
+        return message.run_id is not None and message.run_id.partition("~")[0] == self.id
+
+
+@dataclass
+class Fold:
+    """What a session is now.
+
+    Attributes:
+        info: the session.
+        seq: the number of the last entry.
+        histories: path -> the conversation; those of subagents only while their call is open.
+        run: the last run; None before the first.
+        effects: key -> an effect whose result the journal does not show.
+        tails: path -> the provisional results of the last batch of tools.
+        mail: what waits.
+    """
+
+    info: SessionInfo
+    seq: int = 0
+    histories: dict[str, History] = field(default_factory=lambda: {"": History()})
+    run: Run | None = None
+    effects: dict[str, EffectRow] = field(default_factory=dict[str, EffectRow])
+    tails: dict[str, ModelRequest] = field(default_factory=dict[str, ModelRequest])
+    mail: list[Mail] = field(default_factory=list[Mail])
+
+    @property
+    def root(self) -> History:
+        """The agent's conversation."""
+        return self.histories[""]
+
+    def messages(self, path: str = "") -> list[ModelMessage]:
+        """Return the messages of a path, with the results of its last batch of tools."""
+        history = self.histories.get(path)
+        if history is None:
+            return []
+        return [*history.messages, self.tails[path]] if path in self.tails else [*history.messages]
+
+    def settled(self, path: str) -> None:
+        """Forget the unfinished step of a path: its calls are settled, and so are the subagents that they started."""
+        for found in (self.histories, self.tails, self.effects):
+            for key in [key for key in found if is_below(key, path)]:
+                del found[key]
+        self.tails.pop(path, None)
+
+    def apply(self, entry: Entry) -> None:
+        """Take up the next entry. Raises StoreError if it cannot be read."""
+        self.seq = entry.seq
+        data = read_entry(entry)
+        if data is not None:
+            getattr(self, f"_{entry.kind}")(data, entry)
+
+    def _run_started(self, data: Mapping[str, Any], entry: Entry) -> None:
+        if self.run is not None and entry.run_id == self.run.id:  # resumed
+            self.run.attempt, self.run.status = data.get("attempt", self.run.attempt + 1), "running"
+            return
+        self.run = Run(
+            entry.run_id or "",
+            data.get("digest", ""),
+            data.get("attempt", 1),
+            data.get("prompt"),
+            allowed_tools=data.get("allowed_tools"),
+            system_prompt=data.get("system_prompt"),
+        )
+
+    def _messages(self, data: Mapping[str, Any], entry: Entry) -> None:
+        path = data["path"]
+        history = self.histories.setdefault(path, History())
+        del history.messages[data["at"] :]
+        history.messages += fill_instructions(data, last_instructions(history.messages))
+        for name, stored in data["slots"].items():
+            if stored is None:
+                history.slots.pop(name, None)
+            else:
+                history.slots[name] = stored
+        self.settled(path)
+        if self.run is not None:
+            self.run.usage = data.get("usage", {})
+            if path == "":
+                self.run.progressed(data["messages"])
+
+    def _base(self, data: Mapping[str, Any], entry: Entry) -> None:
+        self.histories = {"": History(fill_instructions(data, None), dict(data["slots"]))}
+        run = data.get("run")
+        self.run = None if run is None else RUN.validate_python(run)
+
+    def _paused(self, data: Mapping[str, Any], entry: Entry) -> None:
+        if self.run is not None:
+            self.run.status, self.run.requests, self.run.decisions = "paused", data["requests"], {}
+
+    def _decided(self, data: Mapping[str, Any], entry: Entry) -> None:
+        if self.run is not None:
+            self.run.decisions = {**data["decisions"], **self.run.decisions}  # the first decision on a call counts
+
+    def _run_ended(self, data: Mapping[str, Any], entry: Entry) -> None:
+        if self.run is not None:
+            self.run.status, self.run.error = data["status"], data.get("error")
+            self.run.requests, self.run.decisions = None, {}
+
+    def _config_changed(self, data: Mapping[str, Any], entry: Entry) -> None:
+        if self.run is not None:
+            self.run.digest = data["after"]
+
+
+RUN: TypeAdapter[Run] = TypeAdapter(Run)
+
+
+def fold(stored: Stored) -> Fold:
+    """Return the state that a store loaded.
+
+    Raises:
+        StoreError: an entry or a row cannot be read.
+    """
+    state = fold_entries(stored.info, stored.entries)
+    state.mail = [*stored.mail]
+    for key, row in stored.ledger.items():
+        if key.startswith(TAIL):
+            path = key.removeprefix(TAIL)
+            (state.tails[path],) = ModelMessagesTypeAdapter.validate_json(row)  # type: ignore[assignment]
+        else:
+            state.effects[key] = read_row(key, row)
+    if "" in state.tails and state.run is not None:
+        state.run.requests, state.run.decisions = None, {}  # the calls that waited have run
+    return state
+
+
+def fold_entries(info: SessionInfo, entries: Iterable[Entry]) -> Fold:
+    """Return the state that entries lead to, without the unfinished step."""
+    state = Fold(info)
+    for entry in entries:
+        state.apply(entry)
+    return state
+
+
+def is_below(path: str, above: str) -> bool:
+    """Whether a path, or the key of a call, is below another path."""
+    return path != "" if above == "" else path.startswith(above + "/")

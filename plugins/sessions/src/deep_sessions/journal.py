@@ -1,0 +1,236 @@
+"""What a run under a lease writes: a commit at each settled boundary, and around each effect."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest
+from pydantic_ai.usage import RunUsage
+
+from deep_core import SessionState
+
+from .entries import messages_entry
+from .errors import AgentError
+from .fold import RUN, Fold, History, Run, is_below
+from .ledger_rows import EffectRow, tail_key, write_row
+from .slot import CALL
+from .store import Commit, Lease, NewEntry, SessionStatus, SessionStore
+
+__all__ = ["ChildRun", "Journal", "base_entry", "session_of"]
+
+
+@dataclass(frozen=True)
+class ChildRun:
+    """A subagent's run that a crash interrupted.
+
+    Attributes:
+        messages: its conversation.
+        slots: the slots of its session.
+    """
+
+    messages: Sequence[ModelMessage]
+    slots: Mapping[str, Any]
+
+    def session(self, caller: SessionState) -> SessionState:
+        """Return the subagent's session."""
+        return session_of(self.slots, caller)
+
+
+class Journal:
+    """The journal of a session, for one attempt to run it.
+
+    Args:
+        store: where it is written.
+        lease: the right to write.
+        state: the session as it was loaded. The journal keeps it up to date.
+        run_id: the run.
+    """
+
+    def __init__(self, store: SessionStore, lease: Lease, state: Fold, run_id: str) -> None:
+        self.store = store
+        self.lease = lease
+        self.state = state
+        self.run_id = run_id
+        self.effects = state.effects
+        """The ledger's rows, by key."""
+        self.unknown = {key for key, row in state.effects.items() if row.state == "started"}
+        """Effects that an earlier attempt started, and nobody knows whether they happened."""
+        for history in state.histories.values():
+            history.joined = False
+        self.failure: AgentError | None = None
+        """Why the journal cannot be written any more."""
+        self._lock = asyncio.Lock()  # subagents that work side by side write too
+
+    # -- boundaries ----------------------------------------------------------------------------------------------------
+
+    async def settle(
+        self,
+        path: str,
+        messages: Sequence[ModelMessage],
+        session: SessionState,
+        usage: RunUsage,
+        *,
+        results: ModelRequest | None = None,
+        entries: Sequence[NewEntry] = (),
+        status: SessionStatus | None = None,
+    ) -> None:
+        """Write a settled step, in one transaction.
+
+        Args:
+            path: of the conversation.
+            messages: the conversation.
+            session: its session.
+            usage: of the run so far.
+            results: of a batch of tools. Pydantic AI still completes them before the next request, so they are written
+                as provisional, and the conversation only if it is not in the journal yet.
+            entries: further entries.
+            status: the session's new status.
+        """
+        history = self.state.histories.setdefault(path, History())
+        new: list[NewEntry] = []
+        slots: dict[str, Any] | None = None
+        if results is None or not history.joined:
+            slots = slots_of(session)
+            new = self._new(path, history, messages, slots, usage)
+        settled = [*messages]
+
+        def apply() -> None:
+            if slots is not None:
+                history.messages, history.slots, history.joined = settled, slots, True
+            self.state.settled(path)
+            if results is not None:
+                self.state.tails[path] = results
+
+        put: dict[str, bytes] = {}
+        drop = [*map(tail_key, self._tails(path)), *self._effects(path)]
+        if results is not None:
+            put = {tail_key(path): ModelMessagesTypeAdapter.dump_json([results], exclude_none=True)}
+            drop = [key for key in drop if key not in put]
+        await self._commit(Commit([*new, *entries], put, drop, (), status), apply)
+
+    def _new(
+        self,
+        path: str,
+        history: History,
+        messages: Sequence[ModelMessage],
+        slots: Mapping[str, Any],
+        usage: RunUsage,
+    ) -> list[NewEntry]:
+        at = _common(history, messages)
+        changed = _changes(history.slots, slots)
+        spent = usage_fields(usage)
+        if self.state.run is not None:
+            self.state.run.usage = spent
+            if path == "":
+                self.state.run.progressed(messages[at:])
+        if path == "" and at < len(history.messages) - 1:  # a compaction: loading begins here
+            return [base_entry(messages, slots, self.state.run, self.run_id)]
+        if at == len(history.messages) == len(messages) and not changed:
+            return []
+        before = messages[:at]
+        return [messages_entry(path, at, messages[at:], changed, self.run_id, usage=spent, before=before)]
+
+    async def write(self, *entries: NewEntry, read: Sequence[int] = (), status: SessionStatus | None = None) -> None:
+        """Write entries."""
+        await self._commit(Commit(entries, read=read, status=status))
+
+    def unfinished_child(self) -> ChildRun | None:
+        """Return the subagent's run that an earlier attempt began in the call that runs now; None if it began none."""
+        path = CALL.get()
+        history = self.state.histories.get(path)
+        return None if history is None else ChildRun(self.state.messages(path), history.slots)
+
+    # -- effects -------------------------------------------------------------------------------------------------------
+
+    async def put(self, key: str, row: EffectRow) -> None:
+        """Write a row of the ledger."""
+        await self._commit(Commit(put={key: write_row(row)}), lambda: self.effects.update({key: row}))
+
+    async def drop(self, key: str) -> None:
+        """Remove a row of the ledger: the call waits, and has not run."""
+        await self._commit(Commit(drop=[key]), lambda: self.effects.pop(key, None))
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    async def _commit(self, commit: Commit, apply: Callable[[], object] = lambda: None) -> None:
+        """Commit, then apply the same to the state: both, or neither, also where the run is cancelled meanwhile."""
+        task = asyncio.ensure_future(self._write(commit, apply))
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
+
+    async def _write(self, commit: Commit, apply: Callable[[], object]) -> None:
+        async with self._lock:
+            if self.failure is not None:
+                raise self.failure
+            try:
+                self.state.seq = await self.store.commit(self.lease, commit)
+            except AgentError as error:
+                # The kernel shows a tool's exception to the model and goes on. What the store missed must end the run.
+                self.failure = error
+                raise
+            apply()
+
+    def _tails(self, path: str) -> list[str]:
+        return [other for other in self.state.tails if other == path or is_below(other, path)]
+
+    def _effects(self, path: str) -> list[str]:
+        return [key for key in self.state.effects if is_below(key, path)]
+
+
+def base_entry(
+    messages: Sequence[ModelMessage],
+    slots: Mapping[str, Any],
+    run: Run | None,
+    run_id: str | None,
+    source: Mapping[str, Any] | None = None,
+) -> NewEntry:
+    """Return an entry with a session's whole state."""
+    more = {"run": None if run is None else RUN.dump_python(run, mode="json", exclude_none=True)}
+    if source is not None:
+        more["source"] = {**source}
+    return messages_entry("", 0, messages, slots, run_id, base=more)
+
+
+def slots_of(session: SessionState) -> dict[str, Any]:
+    """Return a session's slots as the journal has them."""
+    return {**session.dump(), **{_KEPT + name: stored for name, stored in session.overwritten().items()}}
+
+
+def session_of(slots: Mapping[str, Any], parent: SessionState | None = None) -> SessionState:
+    """Return a session with the slots that the journal has; a subagent's, if it has a parent."""
+    kept = {name.removeprefix(_KEPT): stored for name, stored in slots.items() if name.startswith(_KEPT)}
+    own = {name: stored for name, stored in slots.items() if not name.startswith(_KEPT)}
+    return SessionState(stored=own, kept=kept, parent=parent)
+
+
+_KEPT = "kept:"
+"""Prefix of data that did not validate, and whose slot was set since."""
+
+
+def usage_fields(usage: RunUsage) -> dict[str, Any]:
+    """Return the fields of a usage that are not 0."""
+    return {name: value for name, value in vars(usage).items() if value}
+
+
+def _common(history: History, now: Sequence[ModelMessage]) -> int:
+    """Return how many messages at the start are those in the journal.
+
+    The messages of a run keep their identity. Those of a run that continues a loaded history are equal at first.
+    """
+    count = 0
+    for old, new in zip(history.messages, now, strict=False):
+        if old is not new and (history.joined or old != new):
+            break
+        count += 1
+    return count
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    gone = {name: None for name in before if name not in now}
+    return {**{name: stored for name, stored in now.items() if before.get(name) != stored}, **gone}

@@ -1,0 +1,498 @@
+"""One attempt to run a session: acquire the lease, load, decide what to do next, run, and write how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic_ai import CancellationToken, DeferredToolRequests
+from pydantic_ai.exceptions import RunCancelled
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    RetryPromptPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+)
+from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
+from pydantic_ai.usage import RunUsage
+from pydantic_core import from_json, to_json
+
+from deep_core import DeepAgentDeps, PluginKernel
+from deep_core.plugin_api import describe_error
+
+from .capability import UNKNOWN, key_of
+from .entries import Decision, encode
+from .errors import AgentError, DecisionsPending, LeaseLost, NothingToResume, NotPending
+from .fold import Fold, Run, fold
+from .journal import Journal, session_of
+from .slot import JOURNAL
+from .store import Lease, Mail, SessionStatus, SessionStore
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent, AgentRunResult
+    from pydantic_ai.agent import EventStreamHandler
+    from pydantic_ai.usage import UsageLimits
+    from pydantic_ai.workspaces import WorkspaceBackend
+
+__all__ = ["Outcome", "Runner", "decisions_of", "pending_calls", "results_of"]
+
+Prompt = str | Sequence[UserContent]
+NOT_RUN = "Not executed: the run was stopped before this call."
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt ended.
+
+    Attributes:
+        run_id: the run.
+        status: `awaiting`: calls wait for a person.
+        result: Pydantic AI's result; None if the run failed or was aborted, or had ended before.
+        messages: the conversation as stored.
+        requests: the calls that wait.
+        usage: of the run, over all attempts, subagents included.
+        error: what ended it.
+    """
+
+    run_id: str
+    status: Literal["completed", "awaiting", "failed", "aborted"]
+    result: AgentRunResult[Any] | None
+    messages: Sequence[ModelMessage]
+    requests: DeferredToolRequests | None
+    usage: RunUsage
+    error: BaseException | None = None
+
+
+@dataclass
+class _Plan:
+    """What the next attempt gives to the agent."""
+
+    run: Run
+    prompt: Prompt | None
+    history: list[ModelMessage]
+    results: DeferredToolResults | None = None
+    ended: bool = False
+    """The run's final text is stored; only its end is not."""
+
+
+@dataclass
+class _Held:
+    """A lease while it is held, and why it was lost."""
+
+    lease: Lease
+    lost: AgentError | None = None
+
+
+@dataclass
+class _Live:
+    """A session that this process has run, as it was left."""
+
+    state: Fold
+    deps: DeepAgentDeps[Any]
+
+
+class Runner:
+    """Runs the sessions of one agent.
+
+    Args:
+        agent: made with `capabilities=session_capabilities()`.
+        store: where its sessions are.
+        kernel: who made the agent.
+        backend: makes or is the workspace of each session; None leaves it to the agent.
+        app: the application's own object, as `ctx.deps.app`; a function gets the session's id.
+        ttl: seconds until a lease ends unless it is renewed. It is renewed three times as often.
+        keep: how many sessions stay loaded between their runs.
+    """
+
+    def __init__(
+        self,
+        agent: Agent[Any, Any],
+        store: SessionStore,
+        *,
+        kernel: PluginKernel,
+        backend: WorkspaceBackend | Callable[[str], WorkspaceBackend | None] | None = None,
+        app: Any = None,
+        ttl: float = 30.0,
+        keep: int = 128,
+    ) -> None:
+        self.agent = agent
+        self.store = store
+        self._kernel = kernel
+        self._backend = backend
+        self._app = app
+        self._ttl = ttl
+        self._keep = keep
+        self._live: OrderedDict[str, _Live] = OrderedDict()
+        self._backends: dict[str, WorkspaceBackend] = {}
+        """The workspaces of sessions that are not loaded any more: a workspace in memory must outlast that."""
+
+    # -- what callers do -----------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        session_id: str,
+        prompt: Prompt,
+        *,
+        run_id: str,
+        create: bool = True,
+        digest: str = "",
+        allowed_tools: Sequence[str] | None = None,
+        system_prompt: str | None = None,
+        **how: Any,
+    ) -> Outcome:
+        """Run the agent with a message.
+
+        If the last run of the session was interrupted, its open calls are answered first, as the ledger knows them.
+
+        Args:
+            session_id: the session.
+            prompt: the message.
+            run_id: the id of this run.
+            create: whether to create a session that does not exist.
+            digest: of the agent's configuration.
+            allowed_tools: names, kept with the run; the caller applies them.
+            system_prompt: kept with the run; the caller applies it.
+            how: further arguments of `attempt`.
+
+        Raises:
+            SessionBusy: another runner has the session.
+            SessionNotFound: it does not exist, and `create` is False.
+            DecisionsPending: calls wait for a person.
+        """
+
+        def plan(state: Fold) -> _Plan:
+            if state.run is not None and state.run.status == "paused":
+                waiting = ", ".join(call.tool_name for call in pending_calls(state))
+                raise DecisionsPending(
+                    f"session {session_id} waits for decisions on {waiting}: decide them, then resume the session"
+                )
+            history = closed(state)
+            new = Run(run_id, digest, 1, prompt if isinstance(prompt, str) else [*prompt])
+            new.allowed_tools = None if allowed_tools is None else [*allowed_tools]
+            new.system_prompt = system_prompt
+            return _Plan(new, prompt, history)
+
+        return await self._attempt(session_id, plan, create=create, **how)
+
+    async def resume(self, session_id: str, **how: Any) -> Outcome:
+        """Continue a run that was interrupted, or that waits and is decided. Returns at once if it still waits.
+
+        Raises:
+            SessionBusy: another runner has the session.
+            SessionNotFound: it does not exist.
+            NothingToResume: its last run has ended.
+        """
+        return await self._attempt(session_id, self._plan_resume, create=False, **how)
+
+    async def decide(self, session_id: str, results: DeferredToolResults) -> None:
+        """Record decisions on waiting calls, for the next `resume`, in any process.
+
+        Raises:
+            NotPending: a call does not wait, or was decided before. Nothing is recorded.
+        """
+        state = fold(await self.store.load(session_id))
+        decided = {**(state.run.decisions if state.run else {}), **_mailed(state.mail)}
+        waiting = {call.tool_call_id for call in pending_calls(state)} - decided.keys()
+        decisions = decisions_of(results)
+        if unknown := decisions.keys() - waiting:
+            raise NotPending(
+                f"session {session_id}: call {min(unknown)!r} does not wait for a decision. "
+                + (f"These do: {', '.join(sorted(waiting))}" if waiting else "None does.")
+            )
+        await self.store.post(session_id, "decision", to_json(decisions))
+
+    # -- one attempt ---------------------------------------------------------------------------------------------------
+
+    async def _attempt(
+        self,
+        session_id: str,
+        plan: Callable[[Fold], _Plan | None],
+        *,
+        create: bool,
+        usage_limits: UsageLimits | None = None,
+        token: CancellationToken | None = None,
+        on_events: EventStreamHandler[Any] | None = None,
+        **more: Any,
+    ) -> Outcome:
+        token = token or CancellationToken()
+        async with self._held(session_id, create=create, token=token) as held:
+            live = await self._load(session_id)
+            state = live.state
+            self._take_decisions(state)
+            todo = plan(state)
+            if todo is None:
+                return self._outcome(live, "awaiting", None)
+            journal = await self._start(held.lease, live, todo)
+            if todo.ended:
+                await self._end(journal, live, "completed", "idle")
+                return self._outcome(live, "completed", None)
+            live.deps.state[JOURNAL] = journal
+            try:
+                result = await self.agent.run(
+                    todo.prompt,
+                    message_history=todo.history,
+                    deferred_tool_results=todo.results,
+                    run_id=todo.run.attempt_id,
+                    conversation_id=session_id,
+                    deps=live.deps,
+                    usage=RunUsage(**todo.run.usage),
+                    usage_limits=usage_limits,
+                    cancellation_token=token,
+                    event_stream_handler=on_events,
+                    **more,
+                )
+            except RunCancelled as error:
+                if held.lost is not None:
+                    self._live.pop(session_id, None)
+                    raise held.lost from error
+                await self._end(journal, live, "aborted", "aborted")
+                return self._outcome(live, "aborted", None, error)
+            except asyncio.CancelledError:
+                # The task was cancelled: the session stays resumable, as after a crash.
+                self._live.pop(session_id, None)
+                raise
+            except Exception as error:
+                if journal.failure is not None:  # nothing more can be written; the session stays resumable
+                    self._live.pop(session_id, None)
+                    raise journal.failure from error
+                code = getattr(error, "code", type(error).__name__)
+                about = {"code": str(code), "message": describe_error(error)}
+                await self._end(journal, live, "failed", "failed", about)
+                return self._outcome(live, "failed", None, error)
+            finally:
+                live.deps.state[JOURNAL] = None
+            waits = isinstance(result.output, DeferredToolRequests)
+            if state.run is not None:
+                state.run.status = "paused" if waits else "completed"
+                state.run.requests = result.output if waits else None
+                state.run.decisions = {}
+            return self._outcome(live, "awaiting" if waits else "completed", result)
+
+    async def _start(self, lease: Lease, live: _Live, todo: _Plan) -> Journal:
+        state, run = live.state, todo.run
+        journal = Journal(self.store, lease, state, run.id)
+        data: dict[str, Any] = {"digest": run.digest, "attempt": run.attempt}
+        if run.attempt == 1 and run.prompt is not None:
+            data["prompt"] = run.prompt
+        if run.allowed_tools is not None:
+            data["allowed_tools"] = run.allowed_tools
+        if run.system_prompt is not None:
+            data["system_prompt"] = run.system_prompt
+        entries = [encode("run_started", data, run.id)]
+        if run.decisions:
+            entries.append(encode("decided", {"decisions": run.decisions}, run.id))
+        read = [mail.id for mail in state.mail if mail.kind == "decision"]
+        await journal.write(*entries, read=read, status="running")
+        state.mail = [mail for mail in state.mail if mail.id not in read]
+        state.run, run.status = run, "running"
+        return journal
+
+    async def _end(
+        self,
+        journal: Journal,
+        live: _Live,
+        status: Literal["completed", "failed", "aborted"],
+        shown: SessionStatus,
+        error: dict[str, str] | None = None,
+    ) -> None:
+        data: dict[str, Any] = {"status": status, **({"error": error} if error else {})}
+        await journal.write(encode("run_ended", data, journal.run_id), status=shown)
+        run = live.state.run
+        if run is not None:
+            run.status, run.error, run.requests, run.decisions = status, error, None, {}
+
+    def _outcome(
+        self,
+        live: _Live,
+        status: Literal["completed", "awaiting", "failed", "aborted"],
+        result: AgentRunResult[Any] | None,
+        error: BaseException | None = None,
+    ) -> Outcome:
+        run = live.state.run or Run("")
+        usage = RunUsage(**run.usage)
+        return Outcome(run.id, status, result, live.state.messages(), run.requests, usage, error)
+
+    # -- what to do next -----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _plan_resume(state: Fold) -> _Plan | None:
+        run = state.run
+        if run is None or run.status in ("completed", "failed", "aborted"):
+            why = "it has no run yet" if run is None else f"its last run {run.status}"
+            raise NothingToResume(f"session {state.info.id} has nothing to resume: {why}")
+        if run.status == "paused" and not _all_decided(run):
+            return None
+        run.attempt += 1
+        history = state.messages()
+        if run.requests is not None:
+            return _Plan(run, None, history, results_of(run.requests, run.decisions))
+        if not any(run.wrote(message) for message in history):
+            return _Plan(run, run.prompt, closed(state))
+        last = history[-1]
+        ended = isinstance(last, ModelResponse) and not any(isinstance(part, ToolCallPart) for part in last.parts)
+        return _Plan(run, None, history, ended=ended)
+
+    @staticmethod
+    def _take_decisions(state: Fold) -> None:
+        if state.run is not None and state.run.requests is not None:
+            state.run.decisions = {**_mailed(state.mail), **state.run.decisions}
+
+    # -- the session ---------------------------------------------------------------------------------------------------
+
+    async def _load(self, session_id: str) -> _Live:
+        live = self._live.pop(session_id, None)
+        if live is not None:
+            info = await self.store.info(session_id)
+            if info.seq != live.state.seq:
+                live = None  # another process has run it since
+            else:
+                live.state.mail = [*await self.store.mail(session_id)]
+        if live is None:
+            state = fold(await self.store.load(session_id))
+            slots = state.root.slots
+            kept = self._backends.pop(session_id, None)
+            backend = self._backend(session_id) if callable(self._backend) else self._backend
+            app = self._app(session_id) if callable(self._app) else self._app
+            session = session_of(slots)
+            session.bind(self._kernel)
+            live = _Live(state, DeepAgentDeps(backend=kept or backend, session_id=session_id, state=session, app=app))
+        self._live[session_id] = live
+        while len(self._live) > self._keep:
+            old, gone = self._live.popitem(last=False)
+            if gone.deps.backend is not None:
+                self._backends[old] = gone.deps.backend
+        return live
+
+    @asynccontextmanager
+    async def _held(self, session_id: str, *, create: bool, token: CancellationToken) -> AsyncGenerator[_Held]:
+        held = _Held(await self.store.acquire(session_id, ttl=self._ttl, create=create))
+        renewal = asyncio.ensure_future(self._renew(held, token))
+        try:
+            yield held
+        finally:
+            renewal.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await renewal
+            with contextlib.suppress(AgentError):  # the lease ends by itself where the store is gone
+                await asyncio.shield(asyncio.ensure_future(self.store.release(held.lease)))
+
+    async def _renew(self, held: _Held, token: CancellationToken) -> None:
+        """Renew the lease until cancelled. Stop the run if that is impossible."""
+        lease, now = held.lease, asyncio.get_running_loop().time
+        ends = now() + lease.ttl
+        while True:
+            await asyncio.sleep(lease.ttl / 3)
+            try:
+                began = now()
+                await self.store.renew(lease)
+                ends = began + lease.ttl
+            except AgentError as error:
+                if isinstance(error, LeaseLost) or now() >= ends:
+                    held.lost = error
+                    token.cancel()
+                    return
+
+
+# -- decisions ---------------------------------------------------------------------------------------------------------
+
+
+def pending_calls(state: Fold) -> list[ToolCallPart]:
+    """Return the calls that wait for a decision or a result."""
+    requests = state.run.requests if state.run is not None else None
+    return [] if requests is None else [*requests.approvals, *requests.calls]
+
+
+def decisions_of(results: DeferredToolResults) -> dict[str, Decision]:
+    """Return decisions as the journal has them."""
+    out: dict[str, Decision] = {}
+    for call_id, said in results.approvals.items():
+        if isinstance(said, ToolDenied):
+            out[call_id] = {"approve": False, "message": said.message}
+        elif isinstance(said, ToolApproved) and said.override_args is not None:
+            out[call_id] = {"approve": True, "args": said.override_args}
+        else:
+            out[call_id] = {"approve": said is not False}
+    for call_id, result in results.calls.items():
+        out[call_id] = {"result": result}
+    for call_id, metadata in results.metadata.items():
+        if call_id in out:
+            out[call_id]["metadata"] = metadata
+    return out
+
+
+def results_of(requests: DeferredToolRequests, decisions: Mapping[str, Decision]) -> DeferredToolResults:
+    """Return decisions as Pydantic AI takes them: for every call that waits."""
+    results = DeferredToolResults()
+    for call in requests.approvals:
+        said = decisions[call.tool_call_id]
+        if not said.get("approve"):
+            message = said.get("message")
+            results.approvals[call.tool_call_id] = ToolDenied() if message is None else ToolDenied(message)
+        else:
+            results.approvals[call.tool_call_id] = ToolApproved(override_args=said.get("args"))
+    for call in requests.calls:
+        results.calls[call.tool_call_id] = decisions[call.tool_call_id].get("result")
+    for call_id, said in decisions.items():
+        if "metadata" in said:
+            results.metadata[call_id] = said["metadata"]
+    return results
+
+
+def _mailed(mails: Sequence[Mail]) -> dict[str, Decision]:
+    """Return the decisions in the mail. The first one on a call counts."""
+    decisions: dict[str, Decision] = {}
+    for mail in mails:
+        if mail.kind == "decision":
+            decisions = {**from_json(mail.data), **decisions}
+    return decisions
+
+
+def _all_decided(run: Run) -> bool:
+    requests = run.requests or DeferredToolRequests()
+    return all(call.tool_call_id in run.decisions for call in (*requests.approvals, *requests.calls))
+
+
+# -- histories ---------------------------------------------------------------------------------------------------------
+
+
+def open_calls(history: Sequence[ModelMessage]) -> set[str]:
+    """Return the ids of the last response's calls without a result."""
+    calls: set[str] = set()
+    for message in history:
+        if isinstance(message, ModelResponse):
+            calls = {call.tool_call_id for call in message.tool_calls}
+        else:
+            calls -= {part.tool_call_id for part in message.parts if isinstance(part, ToolReturnPart | RetryPromptPart)}
+    return calls
+
+
+def closed(state: Fold) -> list[ModelMessage]:
+    """Return the conversation with a result for every call, so that a message can follow.
+
+    A run that was stopped or failed leaves calls open. The ledger knows which of them ran.
+    """
+    history = state.messages()
+    waiting = open_calls(history)
+    if not waiting:
+        return history
+    last = next(message for message in reversed(history) if isinstance(message, ModelResponse))
+    parts: list[ToolReturnPart] = []
+    for index, call in enumerate(last.tool_calls):
+        if call.tool_call_id not in waiting:
+            continue
+        row = state.effects.get(key_of("", last, index))
+        if row is None:
+            parts.append(ToolReturnPart(call.tool_name, NOT_RUN, call.tool_call_id))
+        elif row.result is not None:
+            parts.append(replace(row.result, tool_call_id=call.tool_call_id))
+        else:
+            parts.append(ToolReturnPart(call.tool_name, row.message or UNKNOWN, call.tool_call_id))
+    return [*history, ModelRequest(parts)]
