@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from ..names import NAME
@@ -56,7 +56,7 @@ class StateSlot(Generic[T]):
     """
 
     name: str
-    type: type[T] | Callable[[], type[T]]
+    type: type[T] | Callable[[], type[T]] = field(hash=False)  # Annotated may hold what has no hash
     default: Callable[[], T]
     child: Literal["fresh", "share"] = "fresh"
     persist: bool = True

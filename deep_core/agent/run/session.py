@@ -9,7 +9,7 @@ from asyncio import get_running_loop
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from ...errors import describe_error, reraise_control, suggest, warn
@@ -225,6 +225,7 @@ def _are_slots(slots: Any) -> bool:
     return all(isinstance(slot, dict) and {"version", "data"} <= cast("Any", slot).keys() for slot in values)
 
 
+@lru_cache(256)  # to make one takes a millisecond
 def _adapter(slot: StateSlot[Any]) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
