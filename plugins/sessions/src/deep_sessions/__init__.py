@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SessionNotFound,
         StoreError,
     )
+    from .ledger import effect_key, transaction
     from .runner import Outcome, Runner
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
@@ -52,7 +53,9 @@ __all__ = [
     "SessionStore",
     "StoreError",
     "Stored",
+    "effect_key",
     "session_capabilities",
+    "transaction",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -66,6 +69,7 @@ __getattr__, __dir__ = lazy_exports(
             "Commit", "Entry", "Lease", "Mail", "NewEntry", "SessionInfo", "SessionStatus", "SessionStore", "Stored",
         ],
         "capability": ["session_capabilities"],
+        "ledger": ["effect_key", "transaction"],
         "runner": ["Outcome", "Runner"],
         "stores.memory": ["MemoryStore"],
     },

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
+
+from .errors import StoreError
 
 __all__ = ["Commit", "Entry", "Lease", "Mail", "NewEntry", "SessionInfo", "SessionStatus", "SessionStore", "Stored"]
 
@@ -228,6 +231,17 @@ class SessionStore(ABC):
         Raises:
             SessionBusy: it is running.
         """
+
+    def transaction(self, lease: Lease, commit: Commit) -> AbstractContextManager[Any]:
+        """Return a context manager for one transaction of the store's database that also writes `commit`.
+
+        It yields the database's connection, commits at its end, and rolls back if the block raises.
+
+        Raises:
+            StoreError: the store has no database that a tool can use.
+            LeaseLost: another holder took the session; nothing was written.
+        """
+        raise StoreError(f"{type(self).__name__} has no transactions for tools; sqlite and postgresql have")
 
     async def aclose(self) -> None:  # noqa: B027 - a store may have nothing to release
         """Release connections and files. The store cannot be used afterwards."""
