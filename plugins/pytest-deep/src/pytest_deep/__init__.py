@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .plugin_suite import PluginConformance
     from .recorder import Recorder
     from .script import Call, Request, ScriptedModel, call
+    from .session_store_suite import SessionStoreConformance
     from .shell import HookCall
     from .skill_loader_suite import SkillLoaderConformance
 
@@ -25,6 +26,7 @@ __all__ = [
     "Recorder",
     "Request",
     "ScriptedModel",
+    "SessionStoreConformance",
     "SkillLoaderConformance",
     "call",
 ]
@@ -36,6 +38,7 @@ __getattr__, __dir__ = lazy_exports(
         "plugin_suite": ["PluginConformance"],
         "recorder": ["Recorder"],
         "script": ["Call", "Request", "ScriptedModel", "call"],
+        "session_store_suite": ["SessionStoreConformance"],
         "shell": ["HookCall"],
         "skill_loader_suite": ["SkillLoaderConformance"],
     },

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .runner import Outcome, Runner
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
+    from .stores.sqlite import SqliteStore
 
 __all__ = [
     "AgentClosed",
@@ -51,6 +52,7 @@ __all__ = [
     "SessionNotFound",
     "SessionStatus",
     "SessionStore",
+    "SqliteStore",
     "StoreError",
     "Stored",
     "effect_key",
@@ -72,6 +74,7 @@ __getattr__, __dir__ = lazy_exports(
         "ledger": ["effect_key", "transaction"],
         "runner": ["Outcome", "Runner"],
         "stores.memory": ["MemoryStore"],
+        "stores.sqlite": ["SqliteStore"],
     },
 )  # fmt: skip
 

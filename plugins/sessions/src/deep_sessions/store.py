@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from .errors import StoreError
 
@@ -73,7 +74,8 @@ class Lease:
     Attributes:
         session_id: the session.
         holder: who has it: `host:process`.
-        fence: grows with each acquisition. A store refuses writes under an older one.
+        fence: grows with each acquisition, also when a session is deleted and created again. A store refuses writes
+            under an older one.
         ttl: seconds until it ends unless it is renewed.
     """
 
@@ -90,7 +92,7 @@ class Commit:
     Attributes:
         entries: appended to the journal.
         put: rows of the ledger: key -> JSON text. A row is about a step whose message is not in the journal yet.
-        drop: keys of the ledger that the entries settle. Keys that do not exist are ignored.
+        drop: keys of the ledger that the entries settle, dropped after `put`. Keys that do not exist are ignored.
         read: ids of mail that the entries settle.
         status: the session's new status; None leaves it.
     """
@@ -113,7 +115,7 @@ class SessionInfo:
         created_at: seconds since 1970.
         updated_at: when the last entry was written, in seconds since 1970.
         seq: the number of its last entry; 0 without entries.
-        holder: who runs it; None if nobody does, or the lease has ended.
+        holder: who runs it; None if no runner does: the lease has ended, or its holder is known to be dead.
     """
 
     id: str
@@ -147,14 +149,27 @@ class SessionStore(ABC):
 
     A store opened with an owner sees, in every call, only that owner's sessions; others do not exist for it. Methods
     raise `SessionNotFound` for an unknown id, and `StoreError` where the store itself fails; then nothing was written.
+    A task that is cancelled in a call leaves all of it written, or nothing.
     """
 
     owner: str | None = None
     """The owner whose sessions this store sees; None sees all."""
 
-    @abstractmethod
-    def for_owner(self, owner: str) -> SessionStore:
-        """Return a view of this store that sees only `owner`'s sessions, and creates sessions for it."""
+    def for_owner(self, owner: str) -> Self:
+        """Return a view of this store that sees only `owner`'s sessions, and creates sessions for it.
+
+        The view shares the connections: closing one of them closes all.
+
+        Raises:
+            ValueError: this store sees only another owner's sessions.
+        """
+        if self.owner not in (None, owner):
+            raise ValueError(
+                f"this store sees only the sessions of {self.owner!r}: make the view from the store itself"
+            )
+        view = copy.copy(self)
+        view.owner = owner
+        return view
 
     # -- one runner ----------------------------------------------------------------------------------------------------
 
@@ -173,6 +188,7 @@ class SessionStore(ABC):
         Raises:
             SessionBusy: another holder has it, at once, without waiting.
             SessionNotFound: it does not exist, and `create` is False; or it belongs to another owner.
+            ValueError: a session to create has an id that is empty, too long, or no text.
         """
 
     @abstractmethod
@@ -203,11 +219,18 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def load(self, session_id: str) -> Stored:
-        """Return what continuing the session needs: the last base, what follows it, the ledger and the mail."""
+        """Return what continuing the session needs: the last base, what follows it, the ledger and the mail.
+
+        Raises:
+            StoreError: a part of it is damaged or missing.
+        """
 
     @abstractmethod
     async def entries(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
-        """Return at most `limit` entries with a number above `after`, in order."""
+        """Return at most `limit` entries with a number above `after`, in order; fewer only at the end.
+
+        It leaves out entries that are damaged: their numbers are missing.
+        """
 
     @abstractmethod
     async def info(self, session_id: str) -> SessionInfo:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..errors import LeaseLost, SessionBusy, SessionNotFound
-from ..holder import this_process
+from ..holder import is_dead, this_process
 from ..store import Commit, Entry, Lease, Mail, SessionInfo, SessionStatus, SessionStore, Stored
+from .refusals import busy, check_id, lost, not_found
 
 __all__ = ["MemoryStore"]
 
@@ -27,7 +28,7 @@ class _Session:
 
     @property
     def is_held(self) -> bool:
-        return self.holder is not None and self.ends > time.monotonic()
+        return self.holder is not None and self.ends > time.monotonic() and not is_dead(self.holder)
 
     def shown(self) -> SessionInfo:
         return replace(self.info, seq=len(self.entries), holder=self.holder if self.is_held else None)
@@ -39,14 +40,8 @@ class MemoryStore(SessionStore):
     def __init__(self) -> None:
         self._sessions: dict[str, _Session] = {}
         self._lock = threading.Lock()
-        self._mail = 0
-
-    def for_owner(self, owner: str) -> MemoryStore:
-        """Return a view of this store for one owner."""
-        view = MemoryStore.__new__(MemoryStore)
-        vars(view).update(vars(self))
-        view.owner = owner
-        return view
+        self._numbers = itertools.count(1)
+        """Of mail, and of fences: none is given twice, also not to a session that was deleted and created again."""
 
     async def acquire(
         self, session_id: str, *, holder: str | None = None, ttl: float = 30.0, create: bool = True
@@ -56,15 +51,14 @@ class MemoryStore(SessionStore):
         with self._lock:
             if session_id not in self._sessions and create:
                 now = time.time()
-                self._sessions[session_id] = _Session(SessionInfo(session_id, self.owner, "idle", now, now, 0))
+                self._sessions[check_id(session_id)] = _Session(
+                    SessionInfo(session_id, self.owner, "idle", now, now, 0)
+                )
             session = self._find(session_id)
             if session.is_held:
-                left = session.ends - time.monotonic()
-                raise SessionBusy(
-                    f"session {session_id} runs in {session.holder}", holder=session.holder or "", seconds=left
-                )
+                raise busy(session_id, session.holder or "", session.ends - time.monotonic())
             session.holder, session.ends = holder, time.monotonic() + ttl
-            session.fence += 1
+            session.fence = next(self._numbers)
             return Lease(session_id, holder, session.fence, ttl)
 
     async def renew(self, lease: Lease) -> None:
@@ -76,34 +70,37 @@ class MemoryStore(SessionStore):
         """End the lease."""
         with self._lock:
             session = self._sessions.get(lease.session_id)
-            if session is not None and session.fence == lease.fence:
+            if session is not None and session.fence == lease.fence and self.owner in (None, session.info.owner):
                 session.holder = None
 
     async def commit(self, lease: Lease, commit: Commit) -> int:
         """Write all of it."""
         with self._lock:
             session, now = self._held(lease), time.time()
-            for entry in commit.entries:
-                seq = len(session.entries) + 1
-                session.entries.append(Entry(entry.kind, entry.data, entry.run_id, entry.version, entry.base, seq, now))
-                session.base = seq - 1 if entry.base else session.base
-            session.ledger |= commit.put
+            entries = [
+                Entry(new.kind, new.data, new.run_id, new.version, new.base, seq, now)
+                for seq, new in enumerate(commit.entries, len(session.entries) + 1)
+            ]
+            ledger = session.ledger | dict(commit.put)
             for key in commit.drop:
-                session.ledger.pop(key, None)
-            session.mail = [mail for mail in session.mail if mail.id not in commit.read]
-            status = commit.status or session.info.status
-            session.info = replace(
-                session.info, status=status, updated_at=now if commit.entries else session.info.updated_at
-            )
+                ledger.pop(key, None)
+            read = set(commit.read)
+            # From here on nothing can fail.
+            session.entries += entries
+            session.base = max((entry.seq - 1 for entry in entries if entry.base), default=session.base)
+            session.ledger = ledger
+            session.mail = [mail for mail in session.mail if mail.id not in read]
+            status, updated_at = commit.status or session.info.status, now if entries else session.info.updated_at
+            session.info = replace(session.info, status=status, updated_at=updated_at)
             return len(session.entries)
 
     async def post(self, session_id: str, kind: str, data: bytes) -> int:
         """Leave mail."""
         with self._lock:
             session = self._find(session_id)
-            self._mail += 1
-            session.mail.append(Mail(self._mail, kind, data, time.time()))
-            return self._mail
+            number = next(self._numbers)
+            session.mail.append(Mail(number, kind, data, time.time()))
+            return number
 
     async def mail(self, session_id: str) -> Sequence[Mail]:
         """Return the mail that waits."""
@@ -151,17 +148,17 @@ class MemoryStore(SessionStore):
         with self._lock:
             session = self._find(session_id)
             if session.is_held:
-                raise SessionBusy(f"session {session_id} runs in {session.holder}", holder=session.holder or "")
+                raise busy(session_id, session.holder or "", session.ends - time.monotonic())
             del self._sessions[session_id]
 
     def _find(self, session_id: str) -> _Session:
         session = self._sessions.get(session_id)
         if session is None or (self.owner is not None and session.info.owner != self.owner):
-            raise SessionNotFound(f"there is no session {session_id!r}; `deep sessions list` shows them")
+            raise not_found(session_id)
         return session
 
     def _held(self, lease: Lease) -> _Session:
         session = self._find(lease.session_id)
         if session.fence != lease.fence or session.holder is None:
-            raise LeaseLost(f"session {lease.session_id}: its lease ended, and {session.holder or 'nobody'} has it now")
+            raise lost(lease, session.holder)
         return session

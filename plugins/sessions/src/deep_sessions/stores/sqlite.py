@@ -1,0 +1,326 @@
+"""The store `sqlite:///path`: sessions in one file, for all processes of one machine."""
+
+# Queries are put together from constants of this module.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ..errors import StoreError
+from ..holder import is_dead, this_process
+from ..store import Commit, Entry, Lease, Mail, SessionInfo, SessionStatus, SessionStore, Stored
+from .refusals import busy, check_id, is_text, lost, not_found
+from .sqlite_file import Durability, SqliteFile
+
+__all__ = ["SqliteStore"]
+
+logger = logging.getLogger("deep.sessions")
+SESSION = "key, id, owner, status, created_at, updated_at, seq, base, fence, holder, ends"
+ENTRY = "session, seq, at, kind, run_id, version, base, data"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of the table `sessions`."""
+
+    key: int
+    id: str
+    owner: str | None
+    status: SessionStatus
+    created_at: float
+    updated_at: float
+    seq: int
+    base: int
+    fence: int
+    holder: str | None
+    ends: float
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    @property
+    def runner(self) -> str | None:
+        """Who holds the session now."""
+        return self.holder if self.holder and self.ends > time.time() and not is_dead(self.holder) else None
+
+    def shown(self) -> SessionInfo:
+        return SessionInfo(
+            self.id, self.owner, self.status, self.created_at, self.updated_at, self.seq, holder=self.runner
+        )
+
+
+class SqliteStore(SessionStore):
+    """Sessions in one SQLite file.
+
+    Every row has a checksum, so that a damaged one is noticed and not read.
+
+    Args:
+        path: the file; it is created with its folder, for this user alone.
+        durability: `normal` loses nothing when the process is killed; `full` nothing in a power cut either.
+        timeout: seconds to wait for another process that writes.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, durability: Durability = "normal", timeout: float = 5.0
+    ) -> None:
+        self._file = SqliteFile(Path(path).absolute(), durability, timeout)
+
+    async def acquire(
+        self, session_id: str, *, holder: str | None = None, ttl: float = 30.0, create: bool = True
+    ) -> Lease:
+        """Acquire the lease."""
+        work = partial(self._acquire, session_id, holder or this_process(), ttl, create)
+        return await self._file.write(work, undo=lambda lease: partial(self._release, lease))
+
+    def _acquire(self, session_id: str, holder: str, ttl: float, create: bool, db: sqlite3.Connection) -> Lease:
+        now = time.time()
+        row = self._search(db, session_id)
+        if row is None and create:
+            cursor = db.execute(
+                "INSERT INTO sessions VALUES (NULL, ?, ?, 'idle', ?, ?, 0, 0, 0, NULL, 0, 0)",
+                (check_id(session_id), self.owner, now, now),
+            )
+            row = _Row(cursor.lastrowid or 0, session_id, self.owner, "idle", now, now, 0, 0, 0, None, 0.0)
+        row = self._own(session_id, row)
+        if row.runner is not None:
+            raise busy(session_id, row.runner, row.ends - now)
+        db.execute("UPDATE counter SET fence = fence + 1")
+        fence = db.execute("SELECT fence FROM counter").fetchone()[0]
+        _save(db, replace(row, holder=holder, fence=fence, ends=now + ttl))
+        return Lease(session_id, holder, fence, ttl)
+
+    async def renew(self, lease: Lease) -> None:
+        """Renew the lease."""
+        await self._file.write(lambda db: _save(db, replace(self._held(db, lease), ends=time.time() + lease.ttl)))
+
+    async def release(self, lease: Lease) -> None:
+        """End the lease."""
+        await self._file.write(partial(self._release, lease))
+
+    def _release(self, lease: Lease, db: sqlite3.Connection) -> None:
+        row = self._search(db, lease.session_id)
+        if row is not None and row.fence == lease.fence and self.owner in (None, row.owner):
+            _save(db, replace(row, holder=None, ends=0.0))
+
+    async def commit(self, lease: Lease, commit: Commit) -> int:
+        """Write all of it in one transaction."""
+        return await self._file.write(partial(self._commit, lease, commit))
+
+    def _commit(self, lease: Lease, commit: Commit, db: sqlite3.Connection) -> int:
+        row, now = self._held(db, lease), time.time()
+        seq, base = row.seq, row.base
+        for entry in commit.entries:
+            seq += 1
+            base = seq if entry.base else base
+            fields = (row.key, seq, now, entry.kind, entry.run_id, entry.version, int(entry.base), entry.data)
+            db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*fields, _checksum(fields)))
+        for key, data in commit.put.items():
+            fields = (row.key, key, data)
+            db.execute("REPLACE INTO ledger VALUES (?, ?, ?, ?)", (*fields, _checksum(fields)))
+        db.executemany("DELETE FROM ledger WHERE session = ? AND key = ?", [(row.key, key) for key in commit.drop])
+        db.executemany("DELETE FROM mail WHERE session = ? AND id = ?", [(row.key, number) for number in commit.read])
+        updated_at = now if commit.entries else row.updated_at
+        _save(db, replace(row, seq=seq, base=base, status=commit.status or row.status, updated_at=updated_at))
+        return seq
+
+    async def post(self, session_id: str, kind: str, data: bytes) -> int:
+        """Leave mail."""
+
+        def post(db: sqlite3.Connection) -> int:
+            fields = (self._find(db, session_id).key, kind, data, time.time())
+            cursor = db.execute("INSERT INTO mail VALUES (NULL, ?, ?, ?, ?, ?)", (*fields, _checksum(fields)))
+            return cursor.lastrowid or 0
+
+        return await self._file.write(post)
+
+    async def mail(self, session_id: str) -> Sequence[Mail]:
+        """Return the mail that waits."""
+        return await self._file.read(lambda db: self._mail(db, self._find(db, session_id)))
+
+    async def load(self, session_id: str) -> Stored:
+        """Return the last base and what follows it."""
+        return await self._file.read(partial(self._load, session_id))
+
+    def _load(self, session_id: str, db: sqlite3.Connection) -> Stored:
+        row = self._find(db, session_id)
+        first = row.base or 1
+        entries = [
+            entry
+            for fields in db.execute(
+                f"SELECT {ENTRY}, checksum FROM entries WHERE session = ? AND seq >= ? ORDER BY seq", (row.key, first)
+            )
+            if (entry := _entry(fields))
+        ]
+        if missing := set(range(first, row.seq + 1)).difference(entry.seq for entry in entries):
+            raise self._damaged(f"entry {min(missing)} of session {session_id}")
+        ledger: dict[str, bytes] = {}
+        for *fields, checksum in db.execute(
+            "SELECT session, key, data, checksum FROM ledger WHERE session = ?", (row.key,)
+        ):
+            if checksum != _checksum(fields):
+                raise self._damaged(f"a row of the ledger of session {session_id}")
+            ledger[fields[1]] = fields[2]
+        return Stored(row.shown(), entries, ledger, self._mail(db, row))
+
+    async def entries(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        """Return entries after a number, without damaged ones."""
+
+        def entries(db: sqlite3.Connection) -> Sequence[Entry]:
+            row = self._find(db, session_id)
+            try:
+                return list(islice(_whole(db, row, after), limit))
+            except sqlite3.DatabaseError:  # the structure of the file is damaged: look at each row
+                return list(islice(_salvage(db, row, after), limit))
+
+        return await self._file.read(entries)
+
+    async def info(self, session_id: str) -> SessionInfo:
+        """Return one session."""
+        return await self._file.read(lambda db: self._find(db, session_id).shown())
+
+    async def list(
+        self,
+        *,
+        status: SessionStatus | None = None,
+        updated_before: float | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> Sequence[SessionInfo]:
+        """Return sessions, the most recently updated first."""
+        conditions = {"owner = ?": self.owner, "status = ?": status, "updated_at < ?": updated_before}
+        conditions = {condition: value for condition, value in conditions.items() if value is not None}
+        query = (
+            f"SELECT {SESSION}, checksum FROM sessions WHERE {' AND '.join(['1', *conditions])} "
+            "ORDER BY updated_at DESC, id LIMIT ? OFFSET ?"
+        )
+        values = [*conditions.values(), limit, offset]
+
+        def rows(db: sqlite3.Connection) -> Sequence[SessionInfo]:
+            found = [_row(fields) for fields in db.execute(query, values)]
+            if None in found:
+                logger.warning("%s: the rows of %d sessions are damaged", self._file.path, found.count(None))
+            return [row.shown() for row in found if row is not None]
+
+        return await self._file.read(rows)
+
+    async def delete(self, session_id: str) -> None:
+        """Erase a session: its bytes are overwritten."""
+
+        def delete(db: sqlite3.Connection) -> None:
+            row = self._find(db, session_id)
+            if row.runner is not None:
+                raise busy(session_id, row.runner, row.ends - time.time())
+            for column in ("entries WHERE session", "ledger WHERE session", "mail WHERE session", "sessions WHERE key"):
+                db.execute(f"DELETE FROM {column} = ?", (row.key,))
+
+        await self._file.write(delete)
+        await self._file.empty_log()
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        await self._file.close()
+
+    def _search(self, db: sqlite3.Connection, session_id: str) -> _Row | None:
+        """Return a session's row, whoever owns it."""
+        if not is_text(session_id):
+            return None
+        fields = db.execute(f"SELECT {SESSION}, checksum FROM sessions WHERE id = ?", (session_id,)).fetchone()
+        if fields is None:
+            return None
+        row = _row(fields)
+        if row is None:
+            raise self._damaged(f"the row of session {session_id}")
+        return row
+
+    def _own(self, session_id: str, row: _Row | None) -> _Row:
+        if row is None or (self.owner is not None and row.owner != self.owner):
+            raise not_found(session_id)
+        return row
+
+    def _find(self, db: sqlite3.Connection, session_id: str) -> _Row:
+        return self._own(session_id, self._search(db, session_id))
+
+    def _held(self, db: sqlite3.Connection, lease: Lease) -> _Row:
+        row = self._find(db, lease.session_id)
+        if row.fence != lease.fence or row.holder is None:
+            raise lost(lease, row.runner)
+        return row
+
+    def _mail(self, db: sqlite3.Connection, row: _Row) -> Sequence[Mail]:
+        found: list[Mail] = []
+        query = "SELECT id, session, kind, data, at, checksum FROM mail WHERE session = ? ORDER BY id"
+        for number, *fields, checksum in db.execute(query, (row.key,)):
+            if checksum != _checksum(fields):
+                raise self._damaged(f"message {number} for session {row.id}")
+            found.append(Mail(number, *fields[1:]))
+        return found
+
+    def _damaged(self, what: str) -> StoreError:
+        return StoreError(f"{self._file.path}: {what} is damaged; `deep sessions export` saves what is whole")
+
+
+def _checksum(fields: Iterable[Any]) -> int:
+    """Return the CRC-32 of a row: it notices every flipped bit, and costs a microsecond for two kilobytes."""
+    crc = 0
+    for field in fields:
+        crc = zlib.crc32(field if isinstance(field, bytes) else repr(field).encode(), crc)
+    return crc
+
+
+def _row(fields: Sequence[Any]) -> _Row | None:
+    """Return a row of the table `sessions`; None for a damaged one."""
+    *values, checksum = fields
+    return _Row(*values) if checksum == _checksum(values) else None
+
+
+def _save(db: sqlite3.Connection, row: _Row) -> None:
+    columns = "status = ?, updated_at = ?, seq = ?, base = ?, fence = ?, holder = ?, ends = ?, checksum = ?"
+    values = (row.status, row.updated_at, row.seq, row.base, row.fence, row.holder, row.ends, _checksum(row.fields))
+    db.execute(f"UPDATE sessions SET {columns} WHERE key = ?", (*values, row.key))
+
+
+def _entry(fields: Sequence[Any]) -> Entry | None:
+    """Return an entry; None for a damaged one."""
+    *values, checksum = fields
+    if checksum != _checksum(values):
+        return None
+    _, seq, at, kind, run_id, version, base, data = values
+    return Entry(kind, data, run_id, version, bool(base), seq, at)
+
+
+def _whole(db: sqlite3.Connection, row: _Row, after: int) -> Iterator[Entry]:
+    query = f"SELECT {ENTRY}, checksum FROM entries WHERE session = ? AND seq > ? ORDER BY seq"
+    for fields in db.execute(query, (row.key, after)):
+        if entry := _entry(fields):
+            yield entry
+
+
+def _salvage(db: sqlite3.Connection, row: _Row, after: int) -> Iterator[Entry]:
+    """Yield the entries that can be reached by number through the index, or row by row without it."""
+    query = f"SELECT {ENTRY}, checksum FROM entries WHERE"
+    last = _try(db, "SELECT max(rowid) FROM entries", ()) or (0,)
+    rows = [
+        *(_try(db, f"{query} session = ? AND seq = ?", (row.key, seq)) for seq in range(after + 1, row.seq + 1)),
+        *(_try(db, f"{query} rowid = ?", (number,)) for number in range(1, (last[0] or 0) + 1)),
+    ]
+    found = {entry.seq: entry for fields in rows if fields and fields[0] == row.key and (entry := _entry(fields))}
+    yield from (found[seq] for seq in sorted(found) if seq > after)
+
+
+def _try(db: sqlite3.Connection, query: str, values: Sequence[object]) -> Sequence[Any] | None:
+    try:
+        return db.execute(query, values).fetchone()
+    except sqlite3.DatabaseError:
+        return None

@@ -1,0 +1,273 @@
+"""One SQLite file: one thread with one connection, transactions, the schema, and what went wrong in words."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from ..errors import StoreError
+
+__all__ = ["Durability", "SqliteFile"]
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+Durability = Literal["normal", "full"]
+"""What survives a power cut: with `full`, every commit. `kill -9` loses nothing with either."""
+
+APPLICATION = 0x64656570  # "deep"
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE counter (fence INTEGER NOT NULL)",
+        "INSERT INTO counter VALUES (0)",
+        """CREATE TABLE sessions (
+            key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT, status TEXT NOT NULL,
+            created_at REAL NOT NULL, updated_at REAL NOT NULL, seq INTEGER NOT NULL, base INTEGER NOT NULL,
+            fence INTEGER NOT NULL, holder TEXT, ends REAL NOT NULL, checksum INTEGER NOT NULL)""",
+        """CREATE TABLE entries (
+            session INTEGER NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, kind TEXT NOT NULL, run_id TEXT,
+            version INTEGER NOT NULL, base INTEGER NOT NULL, data BLOB NOT NULL, checksum INTEGER NOT NULL)""",
+        "CREATE UNIQUE INDEX entries_by_number ON entries (session, seq)",
+        """CREATE TABLE ledger (
+            session INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, checksum INTEGER NOT NULL)""",
+        "CREATE UNIQUE INDEX ledger_by_key ON ledger (session, key)",
+        """CREATE TABLE mail (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, kind TEXT NOT NULL, data BLOB NOT NULL,
+            at REAL NOT NULL, checksum INTEGER NOT NULL)""",
+        "CREATE INDEX mail_by_session ON mail (session, id)",
+    ),
+)
+"""What makes version n + 1 of the schema out of version n. Only ever append."""
+
+_opening = threading.Lock()
+"""Closing a file drops all locks that the process has on it, so no connection may open while one is created."""
+
+ADVICE = {
+    "SQLITE_FULL": "the disk is full: free some space, then try again",
+    "SQLITE_READONLY": "the file cannot be written: let this user write the file and its folder, or name another file",
+    "SQLITE_PERM": "the file cannot be opened: let this user read and write it, or name another file",
+    "SQLITE_CANTOPEN": "the file cannot be opened: check that its folder exists and that this user may write there",
+    "SQLITE_NOTADB": "the file is no SQLite database: name another file, or move this one away",
+    "SQLITE_BUSY": "another process keeps the file locked: find out which (fuser), then try again",
+    "SQLITE_IOERR": "the disk fails, or is full: check it (df, dmesg), then try again",
+    "SQLITE_CORRUPT": "the file is damaged: `deep sessions export` saves what is whole; then move the file away",
+}
+
+
+class SqliteFile:
+    """A SQLite database for many threads and event loops: all work is done by one thread, with one connection."""
+
+    def __init__(self, path: Path, durability: Durability, timeout: float) -> None:
+        self.path = path
+        self._synchronous = durability.upper()
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._thread = ThreadPoolExecutor(1, "deep-sessions")
+        self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, int] | None = None
+
+    # -- work ----------------------------------------------------------------------------------------------------------
+
+    async def write(
+        self,
+        work: Work[T],
+        undo: Callable[[T], Work[object]] | None = None,
+    ) -> T:
+        """Do work in one transaction. If the task is cancelled while it is done, `undo` is done after it."""
+        future = self._submit(partial(self._write, work))
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if undo is not None:
+                future.add_done_callback(partial(self._undo, undo))
+            raise
+
+    async def read(self, work: Work[T]) -> T:
+        """Do work that reads one state of the file. It also reads what can be read of a damaged or read-only file."""
+        return await asyncio.wrap_future(self._submit(partial(self._read, work)))
+
+    async def empty_log(self) -> None:
+        """Move what was committed into the file itself, so that the log keeps no copy of what was deleted."""
+        await asyncio.wrap_future(self._submit(self._checkpoint))
+
+    def _checkpoint(self) -> None:
+        # A reader may keep the log in use, or the disk may be full: then a later checkpoint does it.
+        with suppress(sqlite3.Error):
+            self._connect().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    async def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._is_closed = True
+        with suppress(RuntimeError):  # closed before
+            await asyncio.wrap_future(self._thread.submit(self._disconnect))
+        self._thread.shutdown(wait=False)
+
+    def _submit(self, work: Callable[[], T]) -> Future[T]:
+        with self._lock:
+            if self._is_closed:
+                raise StoreError(f"the store {self.path} was closed; open it again")
+            if self._process != os.getpid():  # a fork copies no thread, and SQLite's connections must not be shared
+                _abandoned.append(self._connection)
+                self._start()
+            return self._thread.submit(work)
+
+    def _undo(self, undo: Callable[[T], Work[object]], future: Future[T]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            # A store that was closed meanwhile, or fails, leaves what is to be undone to its own end.
+            with suppress(StoreError):
+                self._write(undo(future.result()))
+
+    def _write(self, work: Work[T]) -> T:
+        with self._explained():
+            return _transaction(self._connect(), "BEGIN IMMEDIATE", work)
+
+    def _read(self, work: Work[T]) -> T:
+        with self._explained():
+            try:
+                return _transaction(self._connect(), "BEGIN", work)
+            except (sqlite3.Error, OSError) as error:
+                self._disconnect()
+                if _kind(error) == "SQLITE_BUSY":
+                    raise
+                with suppress(sqlite3.Error), closing(self._read_only()) as connection:
+                    return _transaction(connection, "BEGIN", work)
+                raise
+
+    @contextmanager
+    def _explained(self) -> Generator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            # The next call opens the file again: whatever was wrong may be over.
+            self._disconnect()
+            why = ADVICE.get(_kind(error)) if isinstance(error, sqlite3.Error) else error.strerror
+            raise StoreError(f"{self.path}: {why or error}") from error
+
+    # -- the connection ------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is not None and self._opened == _identity(self.path):
+            return self._connection
+        self._disconnect()
+        with _opening:
+            _create(self.path)
+            connection = sqlite3.connect(
+                self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+        self._connection, self._opened = connection, _identity(self.path)
+        return connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        version = self._version(connection)
+        ends = time.monotonic() + self._timeout
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                # Of two that create the file, SQLite lets one wait and refuses the other at once.
+                if _kind(error) != "SQLITE_BUSY" or time.monotonic() > ends:
+                    raise
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+        if version < len(MIGRATIONS):
+            _transaction(connection, "BEGIN IMMEDIATE", self._migrate)
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        for statements in MIGRATIONS[self._version(connection) :]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """Return the version of the file's schema; 0 for an empty file."""
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise StoreError(f"{self.path} is a database of another program; name another file")
+            return 0
+        if version > len(MIGRATIONS):
+            raise StoreError(
+                f"{self.path} was written by a newer deep-sessions (schema {version}, this one knows "
+                f"{len(MIGRATIONS)}): pip install --upgrade deep-sessions"
+            )
+        return version
+
+    def _read_only(self) -> sqlite3.Connection:
+        """Open a file that cannot be opened for writing, or is shorter than it says."""
+        log = Path(f"{self.path}-wal")
+        # SQLite ignores the log of an immutable file: then what was written last would be missing.
+        modes = ["mode=ro"] if log.exists() and log.stat().st_size else ["mode=ro", "immutable=1"]
+        for mode in modes:
+            connection = sqlite3.connect(f"{self.path.as_uri()}?{mode}", uri=True, isolation_level=None)
+            try:
+                connection.execute("PRAGMA writable_schema = ON")  # lets SQLite read a truncated file
+                self._version(connection)
+                return connection
+            except sqlite3.Error:
+                connection.close()
+        raise sqlite3.OperationalError("unable to read the file")
+
+
+_abandoned: list[sqlite3.Connection | None] = []
+"""Connections of the parent process: closing one in the child would touch the parent's locks."""
+
+
+def _transaction(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
+    connection.execute(begin)
+    try:
+        result = work(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):  # the caller closes the connection, which rolls back too
+                connection.execute("ROLLBACK")
+        raise
+    return result
+
+
+def _create(path: Path) -> None:
+    """Create the file, for its owner alone. SQLite gives its other files the same permissions."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tell a file from one that has replaced it: SQLite would write to a file that was deleted."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+def _kind(error: Exception) -> str:
+    """Return the error's main code. An error without one comes from a value that cannot be read."""
+    name: str = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
+    return "_".join(name.split("_")[:2])

@@ -1,0 +1,28 @@
+"""The stores pass the suite that pytest-deep has for every store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from deep_sessions.store import SessionStore
+from deep_sessions.stores.memory import MemoryStore
+from deep_sessions.stores.sqlite import SqliteStore
+from pytest_deep import SessionStoreConformance
+
+
+class TestMemory(SessionStoreConformance):
+    @pytest.fixture
+    def store(self) -> SessionStore:
+        return MemoryStore()
+
+
+class TestSqlite(SessionStoreConformance):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> SessionStore:
+        return SqliteStore(tmp_path / "sessions.db")
+
+    @pytest.fixture
+    def open_again(self, tmp_path: Path) -> Callable[[], SessionStore]:
+        return lambda: SqliteStore(tmp_path / "sessions.db")
