@@ -414,7 +414,7 @@ async def test_a_call_is_decided_once() -> None:
     await fresh().decide("s", DeferredToolResults(approvals={"a": False}))
     with pytest.raises(NotPending, match="'a' does not wait"):
         await fresh().decide("s", DeferredToolResults(approvals={"a": True}))
-    with pytest.raises(NotPending, match="'ghost'.*These do: b"):
+    with pytest.raises(NotPending, match=r"'ghost'.*These do: b"):
         await fresh().decide("s", DeferredToolResults(approvals={"ghost": True, "b": True}))
     await fresh().decide("s", DeferredToolResults(approvals={"b": True}))
     await fresh().resume("s")
