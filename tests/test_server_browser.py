@@ -28,6 +28,7 @@ from tests.browser import browser
 from tests.docs_pages import readers_environment
 from tests.drawn import sample
 from tests.environments import REPOSITORY
+from tests.hiding import HIDING, SURROGATES
 
 pytestmark = pytest.mark.needs("Chromium")
 T = TypeVar("T")
@@ -410,11 +411,6 @@ def test_a_question_shows_what_its_diff_does_not(tab: Tab) -> None:
         assert tab.texts("#approval .args dt") == (names if pictured else ["path", "content", *names])
         assert tab.texts("#approval .args pre")[-4:-1] == ["rm -rf ~", "true", '[\n  {\n    "host": "prod"\n  }\n]']
         assert tab.texts("#approval .diff .add") == ["+x"]
-
-
-SURROGATES = "\udfff\udc00\udbff\ud800"  # those of bytes that are not UTF-8; in this order they are no pair
-HIDING = SURROGATES + "".join(c for c in map(chr, range(0x110000)) if visible(c) != c and not "\ud800" <= c <= "\udfff")
-"""Every character that hides or moves text."""
 
 
 def test_no_place_of_the_page_shows_a_hiding_character(tab: Tab) -> None:

@@ -40,10 +40,7 @@ from deep_core.plugin_api import visible
 from deep_core.plugins.dispatch import Incidents
 from deep_core.tracing import Tracer
 from tests.environments import REPOSITORY
-
-SURROGATES = "\udfff\udc00\udbff\ud800"
-HIDING = SURROGATES + "".join(c for c in map(chr, range(0x110000)) if visible(c) != c and not "\ud800" <= c <= "\udfff")
-"""Every character that hides, moves or reorders text: those of C0, C1, bidirectional, ignorable, tags."""
+from tests.hiding import HIDING
 
 
 def test_the_characters_are_those_that_hide() -> None:
