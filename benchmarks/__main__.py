@@ -28,6 +28,7 @@ ROWS = [
     "big_output",
     "skills",
     "memory",
+    "stored",
 ]
 
 

@@ -11,6 +11,7 @@ from deep_sessions.fold import fold
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
 
 from plugins.sessions.tests.longrun import EFFECTS, finish
+from tests.drawn import many
 
 
 class PowerCut(BaseException):
@@ -94,10 +95,11 @@ def cut_and_resume(cut: int, *, after: bool) -> tuple[list[int], MemoryStore]:
     return ran, again
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_cut_at_any_write_loses_nothing_and_repeats_no_effect(after: bool) -> None:
     total = writes_of_a_run()
-    for cut in range(1, total + 1):
+    for cut in range(1, total + 1, many(1, 6)):
         ran, store = cut_and_resume(cut, after=after)
         twice = [n for n, times in Counter(ran).items() if times > 1]
         assert not twice, f"cut {cut}: {twice} ran twice"

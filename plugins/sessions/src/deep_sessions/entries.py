@@ -86,7 +86,7 @@ class _Placed(TypedDict, total=False):
         messages: the messages.
         same: the indexes in `messages` whose `instructions` equal the last ones before them.
         usage: of the run so far, subagents included: the fields of `RunUsage` that are not 0.
-        slots: the slots that changed: name -> what `SessionState.dump` says, or None for a slot that is gone.
+        slots: the slots that changed: name -> a patch of what `SessionState.dump` says, or None for one that is gone.
     """
 
     path: str

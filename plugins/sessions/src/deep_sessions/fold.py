@@ -12,6 +12,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 
 from .entries import Decision, fill_instructions, last_instructions, read_entry
 from .ledger_rows import TAIL, EffectRow, read_row
+from .patches import apply_patch
 from .store import Entry, Mail, SessionInfo, Stored
 
 __all__ = ["RUN", "Fold", "History", "Run", "fold"]
@@ -143,11 +144,11 @@ class Fold:
         history = self.histories.setdefault(path, History())
         del history.messages[data["at"] :]
         history.messages += fill_instructions(data, last_instructions(history.messages))
-        for name, stored in data["slots"].items():
-            if stored is None:
+        for name, patch in data["slots"].items():
+            if patch is None:
                 history.slots.pop(name, None)
             else:
-                history.slots[name] = stored
+                history.slots[name] = apply_patch(history.slots.get(name), patch)
         self.settled(path)
         if self.run is not None:
             self.run.usage = data.get("usage", {})
@@ -155,7 +156,8 @@ class Fold:
                 self.run.progressed(data["messages"])
 
     def _base(self, data: Mapping[str, Any], entry: Entry) -> None:
-        self.histories = {"": History(fill_instructions(data, None), dict(data["slots"]))}
+        slots = {name: apply_patch(None, patch) for name, patch in data["slots"].items()}
+        self.histories = {"": History(fill_instructions(data, None), slots)}
         run = data.get("run")
         self.run = None if run is None else RUN.validate_python(run)
 

@@ -16,6 +16,7 @@ from .entries import messages_entry
 from .errors import AgentError
 from .fold import RUN, Fold, History, Run, is_below
 from .ledger_rows import EffectRow, tail_key, write_row
+from .patches import make_patch
 from .slot import CALL
 from .store import Commit, Lease, NewEntry, SessionStatus, SessionStore
 
@@ -194,7 +195,8 @@ def base_entry(
     more = {"run": None if run is None else RUN.dump_python(run, mode="json", exclude_none=True)}
     if source is not None:
         more["source"] = {**source}
-    return messages_entry("", 0, messages, slots, run_id, base=more)
+    whole = {name: make_patch(None, stored) for name, stored in slots.items()}
+    return messages_entry("", 0, messages, whole, run_id, base=more)
 
 
 def slots_of(session: SessionState) -> dict[str, Any]:
@@ -232,5 +234,7 @@ def _common(history: History, now: Sequence[ModelMessage]) -> int:
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    gone = {name: None for name in before if name not in now}
-    return {**{name: stored for name, stored in now.items() if before.get(name) != stored}, **gone}
+    return {
+        **{name: make_patch(before.get(name), stored) for name, stored in now.items() if before.get(name) != stored},
+        **{name: None for name in before if name not in now},
+    }

@@ -16,7 +16,6 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
-    RetryPromptPart,
     ToolCallPart,
     ToolReturnPart,
     UserContent,
@@ -470,7 +469,9 @@ def open_calls(history: Sequence[ModelMessage]) -> set[str]:
         if isinstance(message, ModelResponse):
             calls = {call.tool_call_id for call in message.tool_calls}
         else:
-            calls -= {part.tool_call_id for part in message.parts if isinstance(part, ToolReturnPart | RetryPromptPart)}
+            # By kind, not by class: older versions of Pydantic AI answer a call with a class that is deprecated now.
+            ended = [part for part in message.parts if part.part_kind in ("tool-return", "retry-prompt")]
+            calls -= {str(getattr(part, "tool_call_id", "")) for part in ended}
     return calls
 
 
