@@ -12,6 +12,8 @@ from functools import cache
 
 import pytest
 
+from tests import postgresql
+
 __all__ = ["INSTALL", "found", "one_skip_for_all"]
 
 
@@ -40,6 +42,10 @@ def _git() -> bool:
     return shutil.which("git") is not None
 
 
+def _postgresql() -> bool:
+    return postgresql.programs() is not None and importlib.util.find_spec("psycopg") is not None
+
+
 def _pyright() -> bool:
     """Whether it runs: where there is no Node.js, it downloads one the first time."""
     command = [sys.executable, "-m", "pyright", "--version"]
@@ -51,6 +57,7 @@ FOUND: dict[str, Callable[[], bool]] = {
     "Chromium": _chromium,
     "Docker": _docker,
     "git": _git,
+    "PostgreSQL": _postgresql,
     "pyright": _pyright,
     "ripgrep": _ripgrep,
 }
@@ -59,6 +66,7 @@ INSTALL = {
     "Chromium": "apt-get install chromium chromium-driver",
     "Docker": "start a Docker engine, and pip install 'deep-backends[docker]'",
     "git": "apt-get install git",
+    "PostgreSQL": "apt-get install postgresql, and pip install 'deep-sessions[postgresql]'",
     "pyright": "install Node.js, or let pyright download one",
     "ripgrep": "apt-get install ripgrep",
 }
