@@ -8,6 +8,7 @@ program loads, and what a broken installation does to it.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import gc
 import io
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -44,7 +46,7 @@ PRELOADED = (
 
 
 class Forked:
-    """A running program: the parts of `subprocess.Popen` that tests use.
+    """A running program: the parts of `subprocess.Popen` that tests and programs use.
 
     Args:
         pid: its process.
@@ -52,7 +54,7 @@ class Forked:
         nursery: whose child it is.
     """
 
-    def __init__(self, pid: int, ended: int, nursery: Nursery) -> None:
+    def __init__(self, pid: int, ended: int, nursery: Line) -> None:
         self.pid, self._ended, self._nursery = pid, ended, nursery
         self._code: int | None = None
 
@@ -83,45 +85,47 @@ class Forked:
         return self._code
 
 
-class Nursery:
-    """The process whose forks the programs are.
+class Line:
+    """A connection to the process whose forks the programs are.
 
     Args:
-        python: the interpreter of an environment without plugins.
-        root: the folder of that environment, for which a program gets that of its own.
-        env: the variables that the imports see.
+        control: this end of it.
     """
 
-    def __init__(self, python: Path, root: Path, env: Mapping[str, str]) -> None:
-        self._control, there = socket.socketpair()
-        with there:
-            self._process = subprocess.Popen(
-                [str(python), "-P", __file__, str(there.fileno()), str(root)],
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                pass_fds=[there.fileno()],
-                start_new_session=True,
-            )
+    def __init__(self, control: socket.socket) -> None:
+        self._control, self._lock = control, threading.Lock()
 
     def close(self) -> None:
-        """End it."""
+        """Close this end."""
         self._control.close()
-        self._process.wait(60)
 
     def ask(self, what: Mapping[str, Any], descriptors: list[int] | None = None) -> int:
-        """Send it a request; return its answer."""
-        socket.send_fds(self._control, [json.dumps(what).encode() + b"\n"], descriptors or [])
-        return int(self._control.recv(20))
+        """Send a request; return the answer."""
+        with self._lock:
+            socket.send_fds(self._control, [json.dumps(what).encode() + b"\n"], descriptors or [])
+            return int(self._control.recv(20))
 
     def start(
-        self, root: Path, command: list[str], cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int]
+        self,
+        root: Path,
+        command: list[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        streams: tuple[int, int, int],
+        own_session: bool = False,
     ) -> Forked:
         """Start `PYTHON …` of the environment in `root`; on a terminal, where stdin is one.
 
         Of the interpreter's options it knows `-P`, `-m MODULE` and `-c CODE`.
         """
         ended, alive = os.pipe()
-        job = {"root": str(root), "command": command, "cwd": str(cwd), "env": dict(env)}
+        job = {
+            "root": str(root),
+            "command": command,
+            "cwd": str(cwd),
+            "env": dict(env),
+            "own_session": own_session,
+        }
         try:
             return Forked(self.ask(job, [*streams, alive]), ended, self)
         finally:
@@ -148,6 +152,33 @@ class Nursery:
             return code, out.read().decode(), err.read().decode()
 
 
+class Nursery(Line):
+    """The process whose forks the programs are.
+
+    Args:
+        python: the interpreter of an environment without plugins.
+        root: the folder of that environment, for which a program gets that of its own.
+        env: the variables that the imports see.
+    """
+
+    def __init__(self, python: Path, root: Path, env: Mapping[str, str]) -> None:
+        control, there = socket.socketpair()
+        super().__init__(control)
+        with there:
+            self._process = subprocess.Popen(
+                [str(python), "-P", __file__, str(there.fileno()), str(root)],
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[there.fileno()],
+                start_new_session=True,
+            )
+
+    def close(self) -> None:
+        """End it."""
+        super().close()
+        self._process.wait(60)
+
+
 @cache
 def nursery() -> Nursery:
     """The one of this process, started when it is first needed."""
@@ -164,32 +195,63 @@ def nursery() -> Nursery:
 # -- in the process whose forks the programs are -----------------------------------------------------------------------
 
 
-def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Answer requests; return in a fork, with its job and descriptors."""
+def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int], socket.socket]:
+    """Answer requests of the tests and of the programs; return in a fork, with its job, descriptors and connection."""
+    open_lines = [control]
     while True:
-        data, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 4)
-        while data and not data.endswith(b"\n"):
-            data += control.recv(1 << 16)
-        if not data:
-            sys.exit()  # the tests have ended
-        job = json.loads(data)
-        if "wait" in job:
-            _, status = os.waitpid(job["wait"], 0)
-            answer = os.waitstatus_to_exitcode(status)
-        else:
-            answer = os.fork()
-            if answer == 0:
-                control.close()
-                return job, descriptors
-            for descriptor in descriptors:
-                os.close(descriptor)
-        control.send(str(answer).encode())
+        for line in select.select(open_lines, [], [])[0]:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(line, 1 << 16, 4)
+            except ConnectionResetError:  # the program was killed before it read its last answer
+                data, descriptors = b"", []
+            while data and not data.endswith(b"\n"):
+                data += line.recv(1 << 16)
+            if not data:
+                if line is control:
+                    sys.exit()  # the tests have ended
+                open_lines.remove(line)
+                line.close()
+                continue
+            job = json.loads(data)
+            if "wait" in job:
+                _, status = os.waitpid(job["wait"], 0)
+                answer = os.waitstatus_to_exitcode(status)
+            else:
+                ours, of_the_program = socket.socketpair()
+                answer = os.fork()
+                if answer == 0:
+                    for other in (*open_lines, ours):
+                        other.close()
+                    return job, descriptors, of_the_program
+                of_the_program.close()
+                open_lines.append(ours)
+                for descriptor in descriptors:
+                    os.close(descriptor)
+            with contextlib.suppress(BrokenPipeError):  # the program was killed meanwhile
+                line.send(str(answer).encode())
+
+
+class _Popen(subprocess.Popen[Any]):
+    """Forks what a program starts of this interpreter's modules without streams; starts anything else as ever."""
+
+    line: Line
+    root: Path
+
+    def __new__(cls, args: Any, **how: Any) -> Any:
+        quiet = {how.get(name) for name in ("stdin", "stdout", "stderr")} == {subprocess.DEVNULL}
+        if not (quiet and how.get("start_new_session") and args[:3] == [sys.executable, "-P", "-m"]):
+            return super().__new__(cls)
+        with open(os.devnull, "r+b") as null:
+            streams = (null.fileno(), null.fileno(), null.fileno())
+            return cls.line.start(cls.root, args, Path.cwd(), how.get("env", os.environ), streams, own_session=True)
 
 
 def _become(job: dict[str, Any], descriptors: list[int], root: str) -> None:
     """Set up this process like a new interpreter."""
-    if os.isatty(descriptors[0]):
+    terminal = os.isatty(descriptors[0])
+    if terminal or job["own_session"]:
         os.setsid()
+    if terminal:
         fcntl.ioctl(descriptors[0], termios.TIOCSCTTY, 0)  # so that Ctrl-C typed there is a signal
     for number, descriptor in enumerate(descriptors[:3]):
         os.dup2(descriptor, number)
@@ -256,8 +318,10 @@ def _main() -> None:
         raise AssertionError(f"imported before an environment is known: {ours}")
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as control:
-        job, descriptors = _serve(control)
+        job, descriptors, line = _serve(control)
     _become(job, descriptors, sys.argv[2])
+    _Popen.line, _Popen.root = Line(line), Path(job["root"])
+    subprocess.Popen = _Popen
     end_after(_program(job["command"][1:]))
 
 
