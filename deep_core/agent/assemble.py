@@ -222,9 +222,9 @@ class Assembly:
             policy.emit = Emitter(self._emit)
         contributed = [capability for _, capability in plugin_capabilities]
         # Only the leading ones, so that the order stays the same.
-        hosted = tuple(takewhile(hostable, contributed))
+        hosted = tuple(takewhile(hostable, [*contributed, *own]))
         processors = self._all_processors()
-        alone = len(hosted) == len(contributed) and not own and not any(c.value.phase == "redact" for c in processors)
+        alone = len(hosted) == len(contributed) + len(own) and not any(c.value.phase == "redact" for c in processors)
         deep = (DeepCapability if alone else AttemptCapability)(
             AgentParts(
                 kernel=self.kernel,
@@ -264,7 +264,7 @@ class Assembly:
             "tools": (),
             "toolsets": (),
             # `deep` last: it redacts what others appended, and its gate is inside what they wrap around tools.
-            "capabilities": [gate, *contributed[len(hosted) :], *own, deep],
+            "capabilities": [gate, *[*contributed, *own][len(hosted) :], deep],
         }
         try:
             agent: Agent[Any, Any] = Agent(model, **parameters)

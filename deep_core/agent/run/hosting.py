@@ -1,7 +1,7 @@
-"""Host plugins' small capabilities: the outer gate calls them, not Pydantic AI one by one.
+"""Host small capabilities: the outer gate calls them, not Pydantic AI one by one.
 
 Pydantic AI copies the run's context for every capability at each of its hooks, used or not: some 45 copies a turn for
-each, which is about 6 % of a turn of a bare agent. Most plugins' capabilities use one hook or two. A hosted capability
+each, which is about 6 % of a turn of a bare agent. Most capabilities use one hook or two. A hosted capability
 is called only at those, at the same place in the chain, with the same context (docs/decisions/0010).
 """
 
@@ -16,6 +16,7 @@ from pydantic_ai.capabilities import AbstractCapability, CombinedCapability
 HOOKS = (
     "before_run",
     "after_run",
+    "after_node_run",
     "before_model_request",
     "after_model_request",
     "before_tool_execute",

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from deep_sessions import Commit, Lease, MemoryStore, SessionStore
+from deep_sessions import Commit, Lease, MemoryStore, SessionStore, journal
 from deep_sessions.fold import fold
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
 
@@ -97,9 +97,13 @@ def cut_and_resume(cut: int, *, after: bool) -> tuple[list[int], MemoryStore]:
 
 @pytest.mark.more
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_cut_at_any_write_loses_nothing_and_repeats_no_effect(after: bool) -> None:
+@pytest.mark.parametrize("soon", [0, 3600], ids=["results at once", "results with the next write"])
+def test_a_cut_at_any_write_loses_nothing_and_repeats_no_effect(
+    after: bool, soon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SOON", soon)
     total = writes_of_a_run()
-    for cut in range(1, total + 1, many(1, 6)):
+    for cut in range(1, total + 1, many(1, 8)):
         ran, store = cut_and_resume(cut, after=after)
         twice = [n for n, times in Counter(ran).items() if times > 1]
         assert not twice, f"cut {cut}: {twice} ran twice"
@@ -109,7 +113,7 @@ def test_a_cut_at_any_write_loses_nothing_and_repeats_no_effect(after: bool) -> 
         assert state.info.status == "idle", f"cut {cut}"
         assert not stored.ledger, f"cut {cut}"
         missing = EFFECTS - set(ran)
-        # Only the effect whose start was written, and which had not begun, may be missing.
+        # Only effects whose start was written, and which had not begun, may be missing.
         assert len(missing) <= 1, f"cut {cut}: {missing} never ran"
         told = [part for m in state.messages() for part in m.parts if isinstance(part, ToolReturnPart)]
         if missing and missing < set(range(100)):

@@ -1,23 +1,21 @@
-"""The two capabilities through which a run reaches its session's journal: outermost and innermost."""
+"""The capability through which a run reaches its session's journal and ledger."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import CallToolsNode, DeferredToolRequests, ModelRequestNode
-from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import RunContext, ToolDefinition
-from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
-from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_graph import End
 
 from deep_core import DeepAgentDeps, tool_facts
-from deep_core.plugin_api import DeepCapability, describe_error
+from deep_core.plugin_api import describe_error
 
 from .entries import encode
 from .journal import Journal
@@ -27,7 +25,7 @@ from .slot import CALL, JOURNAL
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
 
-__all__ = ["UNKNOWN", "JournalCapability", "LedgerCapability", "key_of", "session_capabilities"]
+__all__ = ["UNKNOWN", "JournalCapability", "key_of", "session_capabilities"]
 
 RESPONSE_KEY = "deep"
 """Where a response's metadata has its key."""
@@ -38,18 +36,20 @@ UNKNOWN = (
 
 
 def session_capabilities() -> list[AbstractCapability[Any]]:
-    """Return both, for `create_deep_agent(capabilities=…)`. They do nothing in a run without a journal."""
-    return [JournalCapability(), LedgerCapability()]
+    """Return what an agent needs for sessions: `create_deep_agent(capabilities=session_capabilities())`.
+
+    It does nothing in a run without a journal.
+    """
+    return [JournalCapability()]
 
 
 class JournalCapability(AbstractCapability[Any]):
-    """Write a run's messages at each settled boundary, and answer calls that an earlier attempt ran."""
+    """Write a run's messages at each settled boundary, and its effects before and after they happen.
+
+    It has only hooks that the kernel hosts, which cost least.
+    """
 
     id = "deep.sessions"
-
-    def get_ordering(self) -> CapabilityOrdering:
-        """Place it around all others, so that it sees what they made of messages and calls."""
-        return CapabilityOrdering(position="outermost")
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -101,92 +101,39 @@ class JournalCapability(AbstractCapability[Any]):
         token = CALL.set(key := _key(ctx, call))
         try:
             row = journal.effects.get(key)
-            if row is not None and (row.state != "started" or key in journal.unknown):
-                return await self._answer(ctx, journal, key, row, tool_def, args, handler)
-            return await handler(args)
+            if row is not None:
+                if row.state != "started":
+                    return row.answer()
+                what = on_unknown(tool_def)
+                if what == "ask" and not ctx.tool_call_approved:
+                    raise ApprovalRequired(metadata={"reason": UNKNOWN})
+                if what == "fail":
+                    raise ToolFailed(UNKNOWN)
+            if "read" in tool_facts(tool_def).tags:
+                return await handler(args)
+            await journal.put(key, EffectRow(tool_def.name))
+            try:
+                result = await handler(args)
+            except (ApprovalRequired, CallDeferred):
+                await journal.drop(key)
+                raise
+            except ModelRetry as error:
+                journal.put_soon(key, EffectRow(tool_def.name, "retry", message=error.message))
+                raise
+            except Exception as error:
+                message = error.message if isinstance(error, ToolFailed) else describe_error(error)
+                journal.put_soon(key, EffectRow(tool_def.name, "failed", message=message))
+                raise
+            journal.put_soon(key, EffectRow.of(tool_def.name, call.tool_call_id, result))
+            return result
         finally:
             CALL.reset(token)
-
-    async def _answer(
-        self,
-        ctx: RunContext[Any],
-        journal: Journal,
-        key: str,
-        row: EffectRow,
-        tool_def: ToolDefinition,
-        args: dict[str, Any],
-        handler: Callable[[dict[str, Any]], Awaitable[Any]],
-    ) -> Any:
-        if row.state != "started":
-            return row.answer()
-        what = on_unknown(tool_def)
-        if what == "ask" and not ctx.tool_call_approved:
-            raise ApprovalRequired(metadata={"reason": UNKNOWN})
-        if what == "fail":
-            raise ToolFailed(UNKNOWN)
-        journal.unknown.discard(key)
-        return await handler(args)
-
-
-class LedgerCapability(AbstractCapability[Any]):
-    """Write each effect before and after it happens, inside everything that others wrap around tools."""
-
-    id = "deep.sessions.ledger"
-
-    def get_ordering(self) -> CapabilityOrdering:
-        """Place it behind the kernel's last check: what is refused there has not started."""
-        return CapabilityOrdering(position="innermost", wrapped_by=[DeepCapability])
-
-    @classmethod
-    def get_serialization_name(cls) -> str | None:
-        """Return None: it belongs to its agent."""
-        return None
-
-    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        """Wrap the run's tools."""
-        return LedgerToolset(toolset)
-
-
-@dataclass
-class LedgerToolset(WrapperToolset[Any]):
-    """Write each effect's start and result."""
-
-    async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> Any:
-        """Call the tool."""
-        journal, key = journal_of(ctx), CALL.get()
-        if journal is None or not key or not is_effect(tool.tool_def):
-            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
-        row = journal.effects.get(key)
-        if row is not None and row.state != "started":
-            return row.answer()  # a capability calls the tool again
-        await journal.put(key, EffectRow(name))
-        try:
-            result = await self.wrapped.call_tool(name, tool_args, ctx, tool)
-        except (ApprovalRequired, CallDeferred):
-            await journal.drop(key)
-            raise
-        except ModelRetry as error:
-            await journal.put(key, EffectRow(name, "retry", message=error.message))
-            raise
-        except Exception as error:
-            message = error.message if isinstance(error, ToolFailed) else describe_error(error)
-            await journal.put(key, EffectRow(name, "failed", message=message))
-            raise
-        await journal.put(key, EffectRow.of(name, ctx.tool_call_id or "", result))
-        return result
 
 
 def journal_of(ctx: RunContext[Any]) -> Journal | None:
     """Return the journal of a run; None where nothing is stored."""
     deps: object = ctx.deps
     return cast("DeepAgentDeps[Any]", deps).state[JOURNAL] if isinstance(deps, DeepAgentDeps) else None
-
-
-def is_effect(definition: ToolDefinition) -> bool:
-    """Whether a tool may change something: its author did not tag it `read`."""
-    return "read" not in tool_facts(definition).tags
 
 
 def on_unknown(definition: ToolDefinition) -> str:

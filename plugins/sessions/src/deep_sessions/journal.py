@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest
@@ -21,6 +22,9 @@ from .slot import CALL
 from .store import Commit, Lease, NewEntry, SessionStatus, SessionStore
 
 __all__ = ["ChildRun", "Journal", "base_entry", "session_of"]
+
+SOON = 0.005
+"""Seconds that the result of an effect waits for another commit. A crash in this time makes the effect unknown."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,11 @@ class Journal:
         self.run_id = run_id
         self.effects = state.effects
         """The ledger's rows, by key."""
-        self.unknown = {key for key, row in state.effects.items() if row.state == "started"}
-        """Effects that an earlier attempt started, and nobody knows whether they happened."""
         for history in state.histories.values():
             history.joined = False
+        self._late: dict[str, EffectRow] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.Future[None] | None = None
         self.failure: AgentError | None = None
         """Why the journal cannot be written any more."""
         self._lock = asyncio.Lock()  # subagents that work side by side write too
@@ -150,6 +155,24 @@ class Journal:
         """Write a row of the ledger."""
         await self._commit(Commit(put={key: write_row(row)}), lambda: self.effects.update({key: row}))
 
+    def put_soon(self, key: str, row: EffectRow) -> None:
+        """Write a row with the next commit, or after `SOON`. Often the batch ends by then, and needs no row."""
+        self.effects[key] = self._late[key] = row
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SOON, self._flush_soon)
+
+    def _flush_soon(self) -> None:
+        self._flushing = asyncio.ensure_future(self.flush())
+
+    async def flush(self) -> None:
+        """Write the rows that wait."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._late and self.failure is None:
+            with suppress(AgentError):  # the next commit raises it
+                await self._commit(Commit())
+
     async def drop(self, key: str) -> None:
         """Remove a row of the ledger: the call waits, and has not run."""
         await self._commit(Commit(drop=[key]), lambda: self.effects.pop(key, None))
@@ -169,6 +192,10 @@ class Journal:
         async with self._lock:
             if self.failure is not None:
                 raise self.failure
+            late, self._late = self._late, {}
+            rows = {key: write_row(row) for key, row in late.items() if key not in commit.drop}
+            if rows:
+                commit = replace(commit, put={**rows, **commit.put})
             try:
                 self.state.seq = await self.store.commit(self.lease, commit)
             except AgentError as error:

@@ -268,6 +268,7 @@ class Runner:
                 return self._outcome(live, "failed", None, error)
             finally:
                 live.deps.state[JOURNAL] = None
+                await journal.flush()
             waits = isinstance(result.output, DeferredToolRequests)
             if state.run is not None:
                 state.run.status = "paused" if waits else "completed"
