@@ -283,15 +283,20 @@ class Environment:
         return environment
 
     @property
+    def prefix(self) -> Path:
+        """Its `sys.prefix`."""
+        return self.root / "env"
+
+    @property
     def site(self) -> Path:
         """Its site-packages."""
-        base = str(self.root / "env")
+        base = str(self.prefix)
         return Path(sysconfig.get_path("purelib", "venv", vars={"base": base, "platbase": base}))
 
     @property
     def scripts(self) -> Path:
         """Where its console scripts are."""
-        base = str(self.root / "env")
+        base = str(self.prefix)
         return Path(sysconfig.get_path("scripts", "venv", vars={"base": base, "platbase": base}))
 
     @property
@@ -360,7 +365,7 @@ class Environment:
         Only `run` shows what an interpreter loads when it starts, and what can go wrong there.
         """
         command = [str(self.python), *map(str, arguments)]
-        return Finished(*nursery().run(self.root, command, cwd or self.work, self.variables(**(env or {}))))
+        return Finished(*nursery().run(self.prefix, command, cwd or self.work, self.variables(**(env or {}))))
 
     def ask(
         self,

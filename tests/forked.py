@@ -2,7 +2,9 @@
 
 A program has its own process, arguments, folder, variables, streams, terminal and exit code, and it imports what is
 ours anew, from its environment's site directory. What only a start can show is for `Environment.run`: which modules a
-program loads, and what a broken installation does to it.
+program loads, what a broken installation does to it, and variables that the interpreter reads, except PYTHONPATH.
+
+One process serves all workers of a run of pytest: to make the imports costs two seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import json
 import os
 import runpy
 import select
+import shutil
 import signal
 import site
 import socket
@@ -31,18 +34,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.another_process import end_after
-
-__all__ = ["Forked", "Nursery", "nursery"]
+__all__ = ["Forked", "Line", "nursery"]
 
 PRELOADED = (
-    "anyio._backends._asyncio", "asyncio", "click", "concurrent.futures.thread", "encodings.idna", "genai_prices.data",
-    "importlib_metadata", "jiter", "openai", "openai.lib.streaming.chat", "openai.pagination",
-    "openai.resources.chat.completions.completions", "packaging.requirements", "platformdirs", "pluggy",
-    "prompt_toolkit", "prompt_toolkit.shortcuts", "pydantic_ai", "pydantic_ai.models.openai", "pydantic_ai.models.test",
-    "pydantic_ai.providers.openai", "pydantic_ai.workspaces", "rich.console", "rich.markdown",
+    "anthropic.resources.messages.messages", "anyio._backends._asyncio", "asyncio", "click",
+    "concurrent.futures.thread", "encodings.idna", "genai_prices.data", "importlib_metadata", "jiter", "openai",
+    "openai.lib.streaming.chat", "openai.pagination", "openai.resources.chat.completions.completions",
+    "opentelemetry.propagate", "packaging.requirements", "platformdirs", "pluggy", "prompt_toolkit",
+    "prompt_toolkit.shortcuts", "pydantic_ai", "pydantic_ai.models.anthropic", "pydantic_ai.models.function",
+    "pydantic_ai.models.openai", "pydantic_ai.models.test", "pydantic_ai.providers.openai", "pydantic_ai.workspaces",
+    "rich.console", "rich.markdown",
 )  # fmt: skip
 """Modules that programs import."""
+LOCK = "lock"
 
 
 class Forked:
@@ -107,20 +111,20 @@ class Line:
 
     def start(
         self,
-        root: Path,
+        prefix: Path,
         command: list[str],
         cwd: Path,
         env: Mapping[str, str],
         streams: tuple[int, int, int],
         own_session: bool = False,
     ) -> Forked:
-        """Start `PYTHON …` of the environment in `root`; on a terminal, where stdin is one.
+        """Start `PYTHON …` of the environment that has this `sys.prefix`; on a terminal, where stdin is one.
 
         Of the interpreter's options it knows `-P`, `-m MODULE` and `-c CODE`.
         """
         ended, alive = os.pipe()
         job = {
-            "root": str(root),
+            "prefix": str(prefix),
             "command": command,
             "cwd": str(cwd),
             "env": dict(env),
@@ -132,7 +136,7 @@ class Line:
             os.close(alive)
 
     def run(
-        self, root: Path, command: list[str], cwd: Path, env: Mapping[str, str], text: str = "", timeout: float = 120
+        self, prefix: Path, command: list[str], cwd: Path, env: Mapping[str, str], text: str = "", timeout: float = 120
     ) -> tuple[int, str, str]:
         """Run one to its end, with a text on stdin; returns its exit code, stdout and stderr."""
         stdin, typed = os.pipe()
@@ -140,7 +144,7 @@ class Line:
             try:
                 os.write(typed, os.fsencode(text))
                 os.close(typed)
-                process = self.start(root, command, cwd, env, (stdin, out.fileno(), err.fileno()))
+                process = self.start(prefix, command, cwd, env, (stdin, out.fileno(), err.fileno()))
             finally:
                 os.close(stdin)
             try:
@@ -152,64 +156,69 @@ class Line:
             return code, out.read().decode(), err.read().decode()
 
 
-class Nursery(Line):
-    """The process whose forks the programs are.
-
-    Args:
-        python: the interpreter of an environment without plugins.
-        root: the folder of that environment, for which a program gets that of its own.
-        env: the variables that the imports see.
-    """
-
-    def __init__(self, python: Path, root: Path, env: Mapping[str, str]) -> None:
-        control, there = socket.socketpair()
-        super().__init__(control)
-        with there:
-            self._process = subprocess.Popen(
-                [str(python), "-P", __file__, str(there.fileno()), str(root)],
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                pass_fds=[there.fileno()],
-                start_new_session=True,
-            )
-
-    def close(self) -> None:
-        """End it."""
-        super().close()
-        self._process.wait(60)
-
-
 @cache
-def nursery() -> Nursery:
-    """The one of this process, started when it is first needed."""
+def nursery() -> Line:
+    """The connection of this process, which starts what it connects to if none of the run's other processes has."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    folder = Path(tempfile.gettempdir(), f"deep-nursery-{run}")
+    while True:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with (folder / LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not os.fstat(lock.fileno()).st_nlink:
+                continue  # what served others has ended, and removed the folder
+            if not (folder / "socket").exists():
+                atexit.register(_start(folder).wait, 60)
+            control = socket.socket(socket.AF_UNIX)
+            try:
+                control.connect(str(folder / "socket"))
+            except ConnectionRefusedError:  # a run that was killed had this number
+                control.close()
+                shutil.rmtree(folder)
+                continue
+        found = Line(control)
+        atexit.register(found.close)  # before the wait for the end
+        return found
+
+
+def _start(folder: Path) -> subprocess.Popen[bytes]:
     from tests.environments import Environment
 
-    folder = tempfile.TemporaryDirectory(prefix="nursery-")
-    environment = Environment.create(Path(folder.name))
-    found = Nursery(environment.python, environment.root, environment.variables())
-    atexit.register(folder.cleanup)
-    atexit.register(found.close)
-    return found
+    environment = Environment.create(folder)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "socket"))
+        listener.listen()
+        return subprocess.Popen(
+            [str(environment.python), "-P", __file__, str(listener.fileno()), str(folder)],
+            env=environment.variables(),
+            stdin=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,
+        )
 
 
 # -- in the process whose forks the programs are -----------------------------------------------------------------------
 
 
-def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int], socket.socket]:
-    """Answer requests of the tests and of the programs; return in a fork, with its job, descriptors and connection."""
-    open_lines = [control]
+def _serve(listener: socket.socket, folder: Path) -> tuple[dict[str, Any], list[int], socket.socket]:
+    """Answer requests of tests and programs; return in a fork, with its job, descriptors and connection."""
+    tests, programs = list[socket.socket](), list[socket.socket]()
     while True:
-        for line in select.select(open_lines, [], [])[0]:
+        found = select.select([listener, *tests, *programs], [], [], None if tests else 0.1)[0]
+        if not tests and listener not in found:
+            _end_unless_asked(listener, folder)
+        for line in found:
+            if line is listener:
+                tests.append(listener.accept()[0])
+                continue
             try:
                 data, descriptors, _, _ = socket.recv_fds(line, 1 << 16, 4)
-            except ConnectionResetError:  # the program was killed before it read its last answer
+            except ConnectionResetError:  # killed before it read its last answer
                 data, descriptors = b"", []
             while data and not data.endswith(b"\n"):
                 data += line.recv(1 << 16)
             if not data:
-                if line is control:
-                    sys.exit()  # the tests have ended
-                open_lines.remove(line)
+                (tests if line in tests else programs).remove(line)
                 line.close()
                 continue
             job = json.loads(data)
@@ -220,22 +229,33 @@ def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int], socket.so
                 ours, of_the_program = socket.socketpair()
                 answer = os.fork()
                 if answer == 0:
-                    for other in (*open_lines, ours):
+                    for other in (listener, ours, *tests, *programs):
                         other.close()
                     return job, descriptors, of_the_program
                 of_the_program.close()
-                open_lines.append(ours)
+                programs.append(ours)
                 for descriptor in descriptors:
                     os.close(descriptor)
-            with contextlib.suppress(BrokenPipeError):  # the program was killed meanwhile
+            with contextlib.suppress(BrokenPipeError):  # killed meanwhile
                 line.send(str(answer).encode())
+
+
+def _end_unless_asked(listener: socket.socket, folder: Path) -> None:
+    """End, with the folder. Tests connect while they have the lock."""
+    with (folder / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        if not select.select([listener], [], [], 0)[0]:
+            shutil.rmtree(folder)
+            sys.exit()
 
 
 class _Popen(subprocess.Popen[Any]):
     """Forks what a program starts of this interpreter's modules without streams; starts anything else as ever."""
 
     line: Line
-    root: Path
 
     def __new__(cls, args: Any, **how: Any) -> Any:
         quiet = {how.get(name) for name in ("stdin", "stdout", "stderr")} == {subprocess.DEVNULL}
@@ -243,10 +263,12 @@ class _Popen(subprocess.Popen[Any]):
             return super().__new__(cls)
         with open(os.devnull, "r+b") as null:
             streams = (null.fileno(), null.fileno(), null.fileno())
-            return cls.line.start(cls.root, args, Path.cwd(), how.get("env", os.environ), streams, own_session=True)
+            return cls.line.start(
+                Path(sys.prefix), args, Path.cwd(), how.get("env", os.environ), streams, own_session=True
+            )
 
 
-def _become(job: dict[str, Any], descriptors: list[int], root: str) -> None:
+def _become(job: dict[str, Any], descriptors: list[int]) -> None:
     """Set up this process like a new interpreter."""
     terminal = os.isatty(descriptors[0])
     if terminal or job["own_session"]:
@@ -274,13 +296,13 @@ def _become(job: dict[str, Any], descriptors: list[int], root: str) -> None:
     sites = [Path(folder) for folder in site.getsitepackages()]
     brought = {line for folder in sites for file in folder.glob("*.pth") for line in file.read_text().splitlines()}
     sys.path[:] = [path for path in sys.path if path not in brought and Path(path) not in sites]
-    sys.prefix = sys.prefix.replace(root, job["root"])
-    sys.exec_prefix = sys.exec_prefix.replace(root, job["root"])
+    sys.prefix = sys.exec_prefix = job["prefix"]
     site.PREFIXES = [sys.prefix, sys.exec_prefix]
     sys.path_importer_cache.clear()
     sys.modules.pop("sysconfig", None)  # it has read the prefix
     for folder in site.getsitepackages():
         site.addsitedir(folder)
+    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
 
 
 def _program(arguments: list[str]) -> Callable[[], object]:
@@ -317,12 +339,35 @@ def _main() -> None:
     if ours:
         raise AssertionError(f"imported before an environment is known: {ours}")
     gc.freeze()
-    with socket.socket(fileno=int(sys.argv[1])) as control:
-        job, descriptors, line = _serve(control)
-    _become(job, descriptors, sys.argv[2])
-    _Popen.line, _Popen.root = Line(line), Path(job["root"])
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
+        job, descriptors, line = _serve(listener, Path(sys.argv[2]))
+    _become(job, descriptors)
+    _Popen.line = Line(line)
     subprocess.Popen = _Popen
-    end_after(_program(job["command"][1:]))
+    _end_after(_program(job["command"][1:]))
+
+
+def _end_after(program: Callable[[], object]) -> None:
+    """Run a program and end as an interpreter does, except that the system gets the memory back as it is.
+
+    To free all that was loaded before the fork takes longer than most of these programs. An interpreter that ends with
+    an exception, or that cannot write what is in its streams, does it all the same.
+    """
+    code = 0
+    try:
+        program()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise  # a text, for stderr
+        code = ended.code or 0
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):
+        sys.exit(code)  # which says that they are closed or broken
+    os._exit(code & 0xFF)
 
 
 if __name__ == "__main__":

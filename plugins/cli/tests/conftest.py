@@ -18,7 +18,7 @@ import pytest
 
 from tests import forked
 from tests.environments import REPOSITORY, Distribution, Environment, Finished
-from tests.forked import Forked, Nursery
+from tests.forked import Forked, Line
 
 NUMBERS = itertools.count()
 
@@ -38,7 +38,7 @@ class Deep:
     """
 
     environment: Environment
-    nursery: Nursery | None = None
+    nursery: Line | None = None
 
     @property
     def work(self) -> Path:
@@ -61,7 +61,7 @@ class Deep:
         assert self.nursery is not None
         variables = self.environment.variables(**(env or {}))
         return Finished(
-            *self.nursery.run(self.environment.root, self.command(*arguments), cwd or self.work, variables, text)
+            *self.nursery.run(self.environment.prefix, self.command(*arguments), cwd or self.work, variables, text)
         )
 
     def config(self, text: str) -> None:
@@ -87,7 +87,7 @@ class Deep:
         command, variables = self.command(*arguments), self.environment.variables(**env)
         if self.nursery is not None:
             streams = (terminal, terminal, terminal)
-            return self.nursery.start(self.environment.root, command, self.work, variables, streams)
+            return self.nursery.start(self.environment.prefix, command, self.work, variables, streams)
         return subprocess.Popen(
             command,
             cwd=self.work,
@@ -155,12 +155,12 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Nursery:
+def nursery() -> Line:
     """The process that forks the commands. Test files about starting define None under this name."""
     return forked.nursery()
 
 
-def made(root: Path, nursery: Nursery | None, *names: str, others: tuple[Distribution, ...] = ()) -> Deep:
+def made(root: Path, nursery: Line | None, *names: str, others: tuple[Distribution, ...] = ()) -> Deep:
     """The command with these of our distributions (besides deep-cli) and these others."""
     environment = Environment.create(root)
     environment.install(ours("cli"), *(ours(name) for name in names), *others)
@@ -173,7 +173,7 @@ def started(deep: Deep) -> Deep:
 
 
 @pytest.fixture
-def make_deep(tmp_path: Path, nursery: Nursery | None) -> Callable[..., Deep]:
+def make_deep(tmp_path: Path, nursery: Line | None) -> Callable[..., Deep]:
     """Return a function that creates the command: `make_deep("backends", others=(…,))`."""
     return partial(made, tmp_path, nursery)
 

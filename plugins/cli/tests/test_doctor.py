@@ -12,7 +12,7 @@ import pytest
 from plugins.cli.tests.conftest import made, started
 from tests.drawn import sample
 from tests.environments import Distribution
-from tests.forked import Nursery
+from tests.forked import Line
 from tests.local_wheels import write_wheel
 
 HOOK = """
@@ -153,7 +153,7 @@ def test_every_plugin_that_ends_the_process_is_named_and_the_others_are_looked_a
 
 
 @pytest.fixture(scope="module")
-def crowd(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, int, dict[str, Any]]:
+def crowd(nursery: Line, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, int, dict[str, Any]]:
     """The command with all of these plugins, and doctor's report of one run, for the tests below."""
     deep = made(tmp_path_factory.mktemp("crowd"), nursery, others=CROWD)
     return deep, *checks(deep, env={"DEEP_PLUGINS_DISABLE": "off"})
@@ -388,7 +388,7 @@ def test_for_people_each_check_is_a_line_and_its_mending_the_next(make_deep: Any
 
 
 @pytest.fixture(scope="module")
-def alone(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
+def alone(nursery: Line, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
     """Doctor's report with a plugin and without a backend, and the processes that imported the plugin."""
     root = tmp_path_factory.mktemp("alone")
     mark = root / "mark"
