@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from deep_sessions.store import SessionStore
 from deep_sessions.stores.memory import MemoryStore
+from deep_sessions.stores.postgresql import PostgresqlStore
 from deep_sessions.stores.sqlite import SqliteStore
 from pytest_deep import SessionStoreConformance
+
+from tests.postgresql import Cluster
 
 
 class TestMemory(SessionStoreConformance):
@@ -26,3 +29,18 @@ class TestSqlite(SessionStoreConformance):
     @pytest.fixture
     def open_again(self, tmp_path: Path) -> Callable[[], SessionStore]:
         return lambda: SqliteStore(tmp_path / "sessions.db")
+
+
+@pytest.mark.needs("PostgreSQL")
+class TestPostgresql(SessionStoreConformance):
+    @pytest.fixture
+    def url(self, postgresql: Cluster) -> str:
+        return postgresql.create_database()
+
+    @pytest.fixture
+    def store(self, url: str) -> SessionStore:
+        return PostgresqlStore(url)
+
+    @pytest.fixture
+    def open_again(self, url: str) -> Callable[[], SessionStore]:
+        return lambda: PostgresqlStore(url)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .runner import Outcome, Runner
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
+    from .stores.postgresql import PostgresqlStore
     from .stores.sqlite import SqliteStore
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "NotPending",
     "NothingToResume",
     "Outcome",
+    "PostgresqlStore",
     "Runner",
     "SessionBusy",
     "SessionInfo",
@@ -74,6 +76,7 @@ __getattr__, __dir__ = lazy_exports(
         "ledger": ["effect_key", "transaction"],
         "runner": ["Outcome", "Runner"],
         "stores.memory": ["MemoryStore"],
+        "stores.postgresql": ["PostgresqlStore"],
         "stores.sqlite": ["SqliteStore"],
     },
 )  # fmt: skip

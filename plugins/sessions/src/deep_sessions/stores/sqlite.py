@@ -10,7 +10,8 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -227,6 +228,16 @@ class SqliteStore(SessionStore):
 
         await self._file.write(delete)
         await self._file.empty_log()
+
+    @contextmanager
+    def transaction(self, lease: Lease, commit: Commit) -> Generator[sqlite3.Connection]:
+        """Open a transaction of the file that also writes `commit`. Other writers wait for its end: keep it short.
+
+        The block cannot end it by itself: its end commits, an exception rolls back.
+        """
+        held, write = partial(self._held, lease=lease), partial(self._commit, lease, commit)
+        with self._file.transaction(held, write) as connection:
+            yield connection
 
     async def aclose(self) -> None:
         """Close the file."""

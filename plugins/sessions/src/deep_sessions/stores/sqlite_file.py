@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import threading
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from ..errors import StoreError
+from .threads import outcome
 
 __all__ = ["Durability", "SqliteFile"]
 
@@ -81,27 +81,38 @@ class SqliteFile:
 
     # -- work ----------------------------------------------------------------------------------------------------------
 
-    async def write(
-        self,
-        work: Work[T],
-        undo: Callable[[T], Work[object]] | None = None,
-    ) -> T:
+    async def write(self, work: Work[T], undo: Callable[[T], Work[object]] | None = None) -> T:
         """Do work in one transaction. If the task is cancelled while it is done, `undo` is done after it."""
-        future = self._submit(partial(self._write, work))
-        try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
+
+        def undo_work(result: T) -> None:
             if undo is not None:
-                future.add_done_callback(partial(self._undo, undo))
-            raise
+                self._write(undo(result))
+
+        return await outcome(self._submit(partial(self._write, work)), undo_work)
 
     async def read(self, work: Work[T]) -> T:
         """Do work that reads one state of the file. It also reads what can be read of a damaged or read-only file."""
-        return await asyncio.wrap_future(self._submit(partial(self._read, work)))
+        return await outcome(self._submit(partial(self._read, work)))
+
+    @contextmanager
+    def transaction(self, before: Work[object], after: Work[object]) -> Generator[sqlite3.Connection]:
+        """Open a transaction in the caller's thread, on a connection of its own, between two pieces of work."""
+        with self._explained():
+            connection = self._open()
+        with closing(connection):  # which rolls back what was not committed
+            with self._explained():
+                connection.execute("BEGIN IMMEDIATE")
+                before(connection)
+            connection.set_authorizer(_refuse_end)
+            yield connection
+            connection.set_authorizer(None)
+            with self._explained():
+                after(connection)
+                connection.execute("COMMIT")
 
     async def empty_log(self) -> None:
         """Move what was committed into the file itself, so that the log keeps no copy of what was deleted."""
-        await asyncio.wrap_future(self._submit(self._checkpoint))
+        await outcome(self._submit(self._checkpoint))
 
     def _checkpoint(self) -> None:
         # A reader may keep the log in use, or the disk may be full: then a later checkpoint does it.
@@ -113,7 +124,7 @@ class SqliteFile:
         with self._lock:
             self._is_closed = True
         with suppress(RuntimeError):  # closed before
-            await asyncio.wrap_future(self._thread.submit(self._disconnect))
+            await outcome(self._thread.submit(self._disconnect))
         self._thread.shutdown(wait=False)
 
     def _submit(self, work: Callable[[], T]) -> Future[T]:
@@ -125,15 +136,13 @@ class SqliteFile:
                 self._start()
             return self._thread.submit(work)
 
-    def _undo(self, undo: Callable[[T], Work[object]], future: Future[T]) -> None:
-        if not future.cancelled() and future.exception() is None:
-            # A store that was closed meanwhile, or fails, leaves what is to be undone to its own end.
-            with suppress(StoreError):
-                self._write(undo(future.result()))
-
     def _write(self, work: Work[T]) -> T:
         with self._explained():
-            return _transaction(self._connect(), "BEGIN IMMEDIATE", work)
+            try:
+                return _transaction(self._connect(), "BEGIN IMMEDIATE", work)
+            except (sqlite3.Error, OSError):
+                self._disconnect()  # the next call opens the file again: whatever was wrong may be over
+                raise
 
     def _read(self, work: Work[T]) -> T:
         with self._explained():
@@ -149,11 +158,10 @@ class SqliteFile:
 
     @contextmanager
     def _explained(self) -> Generator[None]:
+        """Raise the database's errors as StoreError, with the file and what to do."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            # The next call opens the file again: whatever was wrong may be over.
-            self._disconnect()
             why = ADVICE.get(_kind(error)) if isinstance(error, sqlite3.Error) else error.strerror
             raise StoreError(f"{self.path}: {why or error}") from error
 
@@ -163,6 +171,11 @@ class SqliteFile:
         if self._connection is not None and self._opened == _identity(self.path):
             return self._connection
         self._disconnect()
+        self._connection = self._open()
+        self._opened = _identity(self.path)
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection:
         with _opening:
             _create(self.path)
             connection = sqlite3.connect(
@@ -173,8 +186,7 @@ class SqliteFile:
             except BaseException:
                 connection.close()
                 raise
-        self._connection, self._opened = connection, _identity(self.path)
-        return connection
+            return connection
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -249,6 +261,11 @@ def _transaction(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T
                 connection.execute("ROLLBACK")
         raise
     return result
+
+
+def _refuse_end(action: int, *_: object) -> int:
+    """Refuse BEGIN, COMMIT and ROLLBACK, so that the transaction ends with its block."""
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_TRANSACTION else sqlite3.SQLITE_OK
 
 
 def _create(path: Path) -> None:
