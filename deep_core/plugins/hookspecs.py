@@ -38,7 +38,8 @@ def deep_hookspecs() -> Iterable[ModuleType]:  # pyright: ignore[reportReturnTyp
 
     Result:
         Every other plugin can implement the hooks with `@hookimpl(of="this_plugin")`. `context.collect("deep_cities")`
-        returns what they contribute. A hook takes `context` or nothing, and its policy is `collect` or `one`. With
+        returns what they contribute. A hook takes `context` or nothing, and its policy is `collect` or `one`; a hook
+        with the policy `notify` takes any arguments, and its owner calls it with `kernel.caller.notify`. With
         `mapping=True` it returns a mapping. A contribution that is not an `item` is an error of its plugin. A hook that
         already exists is an error of this plugin. If the function raises, the kernel leaves the plugin out.
 

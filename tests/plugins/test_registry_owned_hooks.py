@@ -70,6 +70,30 @@ def test_without_that_a_mapping_is_refused() -> None:
         kernel_of(owner, norway({"Oslo": 4})).explain()
 
 
+@pytest.mark.anyio
+async def test_an_owner_calls_a_hook_that_notifies_itself_with_any_arguments() -> None:
+    def deep_trip_ended(city: str, context: object) -> None:
+        """Notification: a trip has ended."""
+
+    module, told = ModuleType("travel_hooks"), list[str]()
+    vars(module)["deep_trip_ended"] = hookspec(policy="notify")(deep_trip_ended)
+
+    class Travel:
+        @hookimpl
+        def deep_hookspecs(self) -> list[ModuleType]:
+            return [module]
+
+    class Norway:
+        @hookimpl(of="travel")
+        async def deep_trip_ended(self, context: Any, city: str) -> None:
+            told.append(f"{context.plugin}: {city}")
+
+    kernel = kernel_of(Travel(), Norway())
+    arguments = lambda plugin: {"city": "Oslo", "context": kernel.context(plugin)}  # noqa: E731
+    await kernel.caller.notify("deep_trip_ended", arguments, among=kernel.active)
+    assert told == ["norway: Oslo"]
+
+
 @pytest.mark.parametrize(("mapping", "cities"), [(False, ["Oslo", 7]), (True, {"Oslo": "here", "Bergen": 7})])
 def test_a_contribution_of_a_wrong_type_fails_the_contributor(mapping: bool, cities: Any) -> None:
     owner = travel(hookspec(policy="collect", item="builtins:str", mapping=mapping))
@@ -90,9 +114,11 @@ def test_a_hook_whose_item_is_not_a_class_fails_its_owner(item: str) -> None:
     assert caught.value.plugin == "travel"
 
 
-@pytest.mark.parametrize("policy", ["first", "notify", "deny"])
-def test_a_hook_that_collect_cannot_call_is_refused(policy: Any) -> None:
-    with pytest.raises(PluginError, match=rf"declares hook deep_cities, with policy='{policy}'; .* collect or one"):
+@pytest.mark.parametrize("policy", ["first", "deny"])
+def test_a_hook_that_its_owner_cannot_call_is_refused(policy: Any) -> None:
+    with pytest.raises(
+        PluginError, match=rf"declares hook deep_cities, with policy='{policy}'; .* is collect, one, notify"
+    ):
         kernel_of(travel(hookspec(policy=policy)))
 
 

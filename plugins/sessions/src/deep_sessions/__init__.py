@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
-    from deep_core import StateSlot
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
+
+    from deep_core import PluginContext, StateSlot
 
     from .capability import session_capabilities
     from .errors import (
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from .runner import Outcome, Runner
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
+    from .stores.open import open_store
     from .stores.postgresql import PostgresqlStore
     from .stores.sqlite import SqliteStore
 
@@ -58,6 +62,7 @@ __all__ = [
     "StoreError",
     "Stored",
     "effect_key",
+    "open_store",
     "session_capabilities",
     "transaction",
 ]
@@ -76,6 +81,7 @@ __getattr__, __dir__ = lazy_exports(
         "ledger": ["effect_key", "transaction"],
         "runner": ["Outcome", "Runner"],
         "stores.memory": ["MemoryStore"],
+        "stores.open": ["open_store"],
         "stores.postgresql": ["PostgresqlStore"],
         "stores.sqlite": ["SqliteStore"],
     },
@@ -88,3 +94,19 @@ def deep_state() -> list[StateSlot[Any]]:
     from .slot import JOURNAL
 
     return [JOURNAL]
+
+
+@hookimpl
+def deep_hookspecs() -> list[ModuleType]:
+    """Add the hooks through which other plugins add stores, and erase what they keep of a session."""
+    from . import hookspecs
+
+    return [hookspecs]
+
+
+@hookimpl
+def deep_session_stores(context: PluginContext) -> Mapping[str, Callable[[str], SessionStore]]:
+    """Add the stores `memory:`, `sqlite:` and `postgresql:`."""
+    from .stores.open import STORES
+
+    return STORES
