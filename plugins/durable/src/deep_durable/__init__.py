@@ -1,0 +1,41 @@
+"""Workers for deep agents: a queue of sessions to resume, on SQLite or PostgreSQL.
+
+Importing this module loads neither pydantic nor Pydantic AI nor a library of queues: names load on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deep_core import lazy_exports
+
+if TYPE_CHECKING:
+    from .errors import QueueError, QueueLocked, SessionSetAside
+    from .open import enqueue, open_queue
+    from .queue import Again, Done, Failed, Job, Queue, WorkerInfo
+    from .worker import Worker
+
+__all__ = [
+    "Again",
+    "Done",
+    "Failed",
+    "Job",
+    "Queue",
+    "QueueError",
+    "QueueLocked",
+    "SessionSetAside",
+    "Worker",
+    "WorkerInfo",
+    "enqueue",
+    "open_queue",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "errors": ["QueueError", "QueueLocked", "SessionSetAside"],
+        "open": ["enqueue", "open_queue"],
+        "queue": ["Again", "Done", "Failed", "Job", "Queue", "WorkerInfo"],
+        "worker": ["Worker"],
+    },
+)

@@ -1,0 +1,317 @@
+"""The queue in PostgreSQL: Procrastinate, for any number of workers and hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, LiteralString
+
+import psycopg
+from procrastinate import App, JobContext, PsycopgConnector
+from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
+from procrastinate.jobs import Job as QueuedJob
+from procrastinate.jobs import Status
+from procrastinate.worker import Worker as JobWorker
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+
+from .errors import QueueError
+from .queue import ATTEMPTS, Again, Attempt, Done, Failed, Job, Queue, Verdict, WorkerInfo, backoff, set_aside_error
+
+__all__ = ["PostgresqlQueue"]
+
+logger = logging.getLogger(__name__)
+QUEUE, TASK = "deep", "deep:resume"
+SETUP_LOCK, TAKEOVER_LOCK = 5_310_921_001, 5_310_921_002
+"""Advisory locks of the database: of the process that creates the tables, and of the one that takes over."""
+HEARTBEAT = 2.0
+FORGET = 86_400.0
+"""Seconds until Procrastinate deletes a silent worker. One that only slept goes on under its number until then."""
+LATER = -1
+"""The priority of a job that waits for a time: one that waits for a worker passes it by."""
+TABLES = """
+create table if not exists deep_durable_failures (
+    session_id text primary key, failures int not null, error text not null, aside boolean not null default false);
+create table if not exists deep_durable_workers (
+    worker_id bigint primary key, name text not null, seen timestamptz not null default now());
+"""
+
+
+class PostgresqlQueue(Queue):
+    """A queue in a PostgreSQL database.
+
+    An attempt is one job of Procrastinate, and another attempt is another job: a worker that was taken for dead and
+    continues can end its own job only, never that of its successor.
+
+    Args:
+        url: `postgresql://user@host/database`.
+        silence: seconds without a sign of life after which a worker counts as dead.
+    """
+
+    def __init__(self, url: str, *, silence: float = 10.0) -> None:
+        self._pool = AsyncConnectionPool(
+            url,
+            min_size=1,
+            max_size=4,
+            timeout=10,
+            open=False,
+            check=AsyncConnectionPool.check_connection,
+            configure=_configure,
+        )
+        self._app = App(connector=PsycopgConnector())
+        self._app.task(name=TASK, queue=QUEUE, pass_context=True)(self._resume)
+        self.silence = silence
+        self._attempt: Attempt = _no_attempt
+        self._is_open = False
+        self._opening = asyncio.Lock()
+
+    async def _opened(self) -> App:
+        async with self._opening:
+            if not self._is_open:
+                try:
+                    await self._pool.open(wait=True, timeout=10)
+                    await self._app.open_async(self._pool)
+                    async with self._locked(SETUP_LOCK, wait=True):
+                        if not await self._app.check_connection_async():
+                            await self._app.schema_manager.apply_schema_async()
+                        await self._write(TABLES)
+                except Exception as error:
+                    await self._pool.close()
+                    raise QueueError(f"the queue in PostgreSQL cannot be opened: {error}") from error
+                self._is_open = True
+        return self._app
+
+    async def _write(self, query: LiteralString, **arguments: Any) -> None:
+        await self._app.connector.execute_query_async(query, **arguments)
+
+    async def _read(self, query: LiteralString, **arguments: Any) -> Sequence[Mapping[str, Any]]:
+        return await self._app.connector.execute_query_all_async(query, **arguments)
+
+    @asynccontextmanager
+    async def _locked(self, key: int, *, wait: bool) -> AsyncGenerator[bool]:
+        """Hold an advisory lock; yield whether it was free."""
+        async with self._pool.connection() as connection, connection.transaction():
+            if wait:
+                await connection.execute("select pg_advisory_xact_lock(%s)", [key])
+                yield True
+            else:
+                cursor = await connection.execute("select pg_try_advisory_xact_lock(%s)", [key])
+                yield await cursor.fetchone() == (True,)
+
+    # -- enqueue -------------------------------------------------------------------------------------------------------
+
+    async def enqueue(self, session_id: str) -> None:
+        """Add a job, unless one of this session waits."""
+        await self._opened()
+        failures, error = await self._failures(session_id)
+        if failures >= ATTEMPTS:
+            raise set_aside_error(session_id, failures, error)
+        await self._put(session_id)
+
+    async def _put(self, session_id: str, seconds: float = 0.0) -> None:
+        """Add a job, unless one like it waits."""
+        how: dict[str, Any] = {"queueing_lock": session_id}
+        if seconds:
+            how = {
+                "queueing_lock": f"{session_id} later",
+                "schedule_in": {"milliseconds": int(seconds * 1000)},
+                "priority": LATER,
+            }
+        with contextlib.suppress(AlreadyEnqueued):
+            await self._app.configure_task(TASK, lock=session_id, **how).defer_async(session_id=session_id)
+
+    async def release(self, session_id: str) -> None:
+        """Delete the failures and add a job."""
+        await self._opened()
+        rows = await self._read(
+            "delete from deep_durable_failures where session_id = %(id)s and aside returning session_id", id=session_id
+        )
+        if not rows:
+            raise QueueError(f"session {session_id} is not set aside; deep workers lists those that are")
+        await self._put(session_id)
+
+    # -- failures ------------------------------------------------------------------------------------------------------
+
+    async def _failures(self, session_id: str) -> tuple[int, str]:
+        rows = await self._read(
+            "select failures, error from deep_durable_failures where session_id = %(id)s", id=session_id
+        )
+        return (rows[0]["failures"], rows[0]["error"]) if rows else (0, "")
+
+    async def _fail(self, session_id: str, error: str, *, seconds: float | None = None) -> None:
+        """Count a failure; enqueue the next attempt, or set the session aside."""
+        (row,) = await self._read(
+            "insert into deep_durable_failures as old values (%(id)s, 1, %(error)s, %(most)s <= 1) "
+            "on conflict (session_id) do update set failures = old.failures + 1, error = excluded.error, "
+            "aside = old.failures + 1 >= %(most)s returning failures",
+            id=session_id,
+            error=error,
+            most=ATTEMPTS,
+        )
+        if row["failures"] < ATTEMPTS:
+            await self._put(session_id, backoff(row["failures"]) if seconds is None else seconds)
+
+    # -- work ----------------------------------------------------------------------------------------------------------
+
+    async def work(self, attempt: Attempt, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
+        """Run Procrastinate's worker; start another one if the database goes away."""
+        await self._opened()
+        self._attempt = attempt
+        seconds = 1.0
+        while not stop.is_set():
+            try:
+                await self._work(name, concurrency, stop)
+                seconds = 1.0
+            except (ConnectorException, psycopg.Error) as error:
+                # The database went away, or closed connections because this process slept.
+                logger.warning("worker %s begins again: %s", name, error.__cause__ or error)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), seconds)
+                seconds = min(30.0, seconds * 2)
+
+    async def _work(self, name: str, concurrency: int, stop: asyncio.Event) -> None:
+        worker = JobWorker(
+            self._app,
+            queues=[QUEUE],
+            name=name,
+            concurrency=concurrency,
+            fetch_job_polling_interval=1.0,
+            delete_jobs="always",
+            install_signal_handlers=False,
+            update_heartbeat_interval=HEARTBEAT,
+            stalled_worker_timeout=FORGET,
+        )
+        work = asyncio.ensure_future(worker.run())
+        watch = asyncio.ensure_future(self._watch(worker, name))
+        stopped = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait([work, watch, stopped], return_when=asyncio.FIRST_COMPLETED)
+            worker.stop()
+            await work
+            if watch.done():
+                watch.result()
+        finally:
+            for task in (work, watch, stopped):
+                task.cancel()
+            with contextlib.suppress(ConnectorException, psycopg.Error):
+                await self._write("delete from deep_durable_workers where name = %(name)s", name=name)
+
+    async def _watch(self, worker: JobWorker, name: str) -> None:
+        """Show that this worker lives, and take over from those that do not."""
+        while True:
+            if worker.worker_id is not None:
+                await self._write(
+                    "insert into deep_durable_workers values (%(id)s, %(name)s) "
+                    "on conflict (worker_id) do update set seen = now()",
+                    id=worker.worker_id,
+                    name=name,
+                )
+                await self.takeover()
+            await asyncio.sleep(HEARTBEAT if worker.worker_id is not None else 0.01)
+
+    async def _resume(self, context: JobContext, session_id: str) -> None:
+        failures, _ = await self._failures(session_id)
+        if failures >= ATTEMPTS:
+            return  # set aside while this job waited; `release` enqueues it again
+        try:
+            verdict = await self._attempt(session_id)
+        except BaseException:
+            # The program ends, and Procrastinate will delete this job as aborted.
+            await self._put(session_id)
+            raise
+        while True:
+            try:
+                await self._settle(session_id, verdict, failures)
+                return
+            except (ConnectorException, psycopg.Error) as error:
+                # Procrastinate deletes a job that raises: hold it until its successor is in the database.
+                logger.warning("session %s waits for the database: %s", session_id, error.__cause__ or error)
+                await asyncio.sleep(1)
+
+    async def _settle(self, session_id: str, verdict: Verdict, failures: int) -> None:
+        match verdict:
+            case Done():
+                if failures:
+                    await self._write("delete from deep_durable_failures where session_id = %(id)s", id=session_id)
+            case Again():
+                await self._put(session_id, verdict.seconds)
+            case Failed():
+                await self._fail(session_id, verdict.error)
+
+    async def takeover(self) -> Sequence[str]:
+        """Give the jobs of silent workers a successor. One process at a time does this."""
+        await self._opened()
+        taken: list[str] = []
+        async with self._locked(TAKEOVER_LOCK, wait=False) as is_free:
+            if not is_free:
+                return []
+            manager = self._app.job_manager
+            await self._write(
+                "delete from deep_durable_workers where seen < now() - make_interval(secs => %(silence)s)",
+                silence=self.silence,
+            )
+            for job in await manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=self.silence):
+                session_id = _session(job)
+                # The new job first: a death between the two leaves both, and the lock of the old one holds it back.
+                await self._fail(session_id, "its worker died", seconds=0.0)
+                with contextlib.suppress(ConnectorException):  # its worker lives after all, and has ended it
+                    await manager.finish_job_by_id_async(job.id or 0, Status.ABORTED, delete_job=True)
+                taken.append(session_id)
+        return taken
+
+    # -- lists ---------------------------------------------------------------------------------------------------------
+
+    async def jobs(self) -> Sequence[Job]:
+        """Read the jobs of Procrastinate and the failures."""
+        await self._opened()
+        failures = {row["session_id"]: row for row in await self._read("select * from deep_durable_failures")}
+        names = {row["worker_id"]: row["name"] for row in await self._read("select * from deep_durable_workers")}
+        jobs: dict[str, Job] = {}
+        for job in await self._app.job_manager.list_jobs_async(queue=QUEUE):
+            session_id = _session(job)
+            row = failures.get(session_id) or {"failures": 0, "error": ""}
+            if job.status == Status.DOING.value:
+                worker = names.get(job.worker_id) or "a worker that died"
+                jobs[session_id] = Job(session_id, "running", worker, row["failures"], row["error"])
+            else:
+                jobs.setdefault(session_id, Job(session_id, "waiting", None, row["failures"], row["error"]))
+        for session_id, row in failures.items():
+            if row["aside"]:
+                jobs[session_id] = Job(session_id, "set aside", None, row["failures"], row["error"])
+        return [*jobs.values()]
+
+    async def workers(self) -> Sequence[WorkerInfo]:
+        """Return those that gave a sign of life within `silence` seconds."""
+        await self._opened()
+        rows = await self._read(
+            "select worker_id, name, extract(epoch from now() - seen)::float as silent from deep_durable_workers "
+            "where seen > now() - make_interval(secs => %(silence)s) order by name",
+            silence=self.silence,
+        )
+        sessions: dict[int | None, list[str]] = {}
+        for job in await self._app.job_manager.list_jobs_async(queue=QUEUE, status=Status.DOING.value):
+            sessions.setdefault(job.worker_id, []).append(_session(job))
+        return [WorkerInfo(row["name"], sessions.get(row["worker_id"], []), row["silent"]) for row in rows]
+
+    async def aclose(self) -> None:
+        """Close the pool."""
+        if self._is_open:
+            await self._pool.close()
+            self._is_open = False
+
+
+async def _no_attempt(session_id: str) -> Verdict:
+    raise RuntimeError(f"session {session_id} runs outside `work`")
+
+
+async def _configure(connection: AsyncConnection[Any]) -> None:
+    # A process that is stopped inside a transaction must not keep its locks, the one of takeover least of all.
+    await connection.execute("set idle_in_transaction_session_timeout = '5s'")
+    await connection.commit()
+
+
+def _session(job: QueuedJob) -> str:
+    return str(job.task_kwargs["session_id"])

@@ -1,0 +1,114 @@
+"""A worker: takes sessions from a queue, resumes them, and reports how that ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+
+from deep_sessions import LeaseLost, NothingToResume, SessionBusy, SessionNotFound, StoreError
+
+from deep_core.plugin_api import describe_error
+
+from .queue import Again, Done, Failed, Queue, Verdict
+
+__all__ = ["Worker"]
+
+logger = logging.getLogger(__name__)
+Handler = Callable[[str], Awaitable[object]]
+PAUSE = 5.0
+"""Seconds until the next attempt, where the error does not say when it can succeed."""
+
+
+class Worker:
+    """Resumes the sessions of a queue.
+
+    Args:
+        handler: resumes one session. After `SessionBusy`, `LeaseLost` and `StoreError` the worker tries again later;
+            `NothingToResume` and `SessionNotFound` mean that there is nothing to do; any other exception is a failure.
+        queue: where the sessions come from.
+        concurrency: how many sessions run at the same time.
+        grace: seconds that running sessions have to end after `stop`. The others are cancelled and handed back.
+        name: of this worker; by default its host and process.
+    """
+
+    def __init__(
+        self, handler: Handler, queue: Queue, *, concurrency: int = 4, grace: float = 20.0, name: str | None = None
+    ) -> None:
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._handler = handler
+        self._queue = queue
+        self._concurrency = concurrency
+        self._grace = grace
+        self._stop = asyncio.Event()
+        self._running: set[asyncio.Task[object]] = set()
+        self._is_cancelling = False
+
+    async def run(self) -> None:
+        """Work until `stop`. If it is cancelled, it cancels the running sessions and hands them back first.
+
+        Raises:
+            QueueLocked: another process works on the queue's file.
+        """
+        patience = asyncio.ensure_future(self._cancel_late_ones())
+        work = asyncio.ensure_future(
+            self._queue.work(self._attempt, name=self.name, concurrency=self._concurrency, stop=self._stop)
+        )
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self._stop.set()
+            self._cancel()
+            await work
+            raise
+        finally:
+            patience.cancel()
+            self._cancel()
+
+    def stop(self) -> None:
+        """Take no more sessions; `run` returns when the running ones have ended. A second call cancels them at once."""
+        if self._stop.is_set():
+            self._cancel()
+        self._stop.set()
+
+    async def _cancel_late_ones(self) -> None:
+        await self._stop.wait()
+        await asyncio.sleep(self._grace)
+        self._cancel()
+
+    def _cancel(self) -> None:
+        self._is_cancelling = True
+        for task in self._running:
+            task.cancel()
+
+    async def _attempt(self, session_id: str) -> Verdict:
+        if self._stop.is_set():
+            return Again()
+        task = asyncio.ensure_future(self._handler(session_id))
+        self._running.add(task)
+        try:
+            await asyncio.wait([task])
+        finally:
+            self._running.discard(task)
+        return self._verdict(session_id, task)
+
+    def _verdict(self, session_id: str, task: asyncio.Future[object]) -> Verdict:
+        if task.cancelled():
+            if self._is_cancelling:
+                return Again()
+            return Failed("the handler was cancelled, and not by its worker")
+        error = task.exception()
+        match error:
+            case None | NothingToResume() | SessionNotFound():
+                return Done()
+            case SessionBusy():
+                return Again(error.seconds or PAUSE)
+            case LeaseLost() | StoreError():
+                return Again(PAUSE)
+            case Exception():
+                logger.warning("session %s failed", session_id, exc_info=error)
+                return Failed(describe_error(error))
+            case _:
+                raise error

@@ -1,0 +1,84 @@
+"""How a worker reads the end of an attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from deep_durable import Again, Done, Failed, Job, Queue, Worker, WorkerInfo
+from deep_durable.queue import Attempt, Verdict, backoff
+from deep_sessions import LeaseLost, NothingToResume, SessionBusy, SessionNotFound, StoreError
+
+
+class OneJob(Queue):
+    """A queue in memory that runs one session and keeps the verdict."""
+
+    verdict: Verdict | None = None
+
+    async def enqueue(self, session_id: str) -> None: ...
+
+    async def work(self, attempt: Attempt, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
+        self.verdict = await attempt("one")
+
+    async def takeover(self) -> Sequence[str]:
+        return []
+
+    async def jobs(self) -> Sequence[Job]:
+        return []
+
+    async def workers(self) -> Sequence[WorkerInfo]:
+        return []
+
+    async def release(self, session_id: str) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (None, Done()),
+        (NothingToResume("nothing"), Done()),
+        (SessionNotFound("deleted"), Done()),
+        (SessionBusy("busy", seconds=7.0), Again(7.0)),
+        (SessionBusy("busy"), Again(5.0)),
+        (LeaseLost("taken"), Again(5.0)),
+        (StoreError("full"), Again(5.0)),
+        (ValueError("no such model"), Failed("ValueError: no such model")),
+        (asyncio.CancelledError(), Failed("the handler was cancelled, and not by its worker")),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_the_handler_raises_says_what_follows(error: BaseException | None, verdict: Verdict) -> None:
+    async def handler(session_id: str) -> None:
+        if error is not None:
+            raise error
+
+    queue = OneJob()
+    asyncio.run(Worker(handler, queue).run())
+    assert queue.verdict == verdict
+
+
+def test_a_second_stop_cancels_at_once() -> None:
+    async def main() -> Verdict | None:
+        queue = OneJob()
+        began = asyncio.Event()
+
+        async def handler(session_id: str) -> None:
+            began.set()
+            await asyncio.Event().wait()
+
+        worker = Worker(handler, queue, grace=1e6)
+        run = asyncio.ensure_future(worker.run())
+        await began.wait()
+        worker.stop()
+        worker.stop()
+        await run
+        return queue.verdict
+
+    assert asyncio.run(main()) == Again()
+
+
+def test_the_pause_after_failures_grows_and_ends_at_a_minute() -> None:
+    assert [backoff(number) for number in (1, 2, 3, 9)] == [1.0, 10.0, 60.0, 60.0]
