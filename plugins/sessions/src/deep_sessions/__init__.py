@@ -15,20 +15,33 @@ if TYPE_CHECKING:
 
     from deep_core import PluginContext, StateSlot
 
+    from .agent import DeepAgent
     from .capability import session_capabilities
+    from .deps import AgentDeps, NoopObserver, Observer
+    from .digest import config_digest
     from .errors import (
         AgentClosed,
         AgentError,
         DecisionsPending,
+        InternalError,
         LeaseLost,
+        LimitExceeded,
         MissingDependencyError,
+        ModelError,
         NothingToResume,
         NotPending,
+        RunAborted,
+        RunTimedOut,
+        RuntimeUnavailable,
         SessionBusy,
         SessionNotFound,
         StoreError,
+        ToolNotFound,
+        UsageError,
     )
     from .ledger import effect_key, transaction
+    from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
+    from .results import AgentState, Delta, Message, RunResult, ToolSummary
     from .runner import Outcome, Runner
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
@@ -38,21 +51,35 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentClosed",
+    "AgentDeps",
     "AgentError",
+    "AgentState",
     "Commit",
     "DecisionsPending",
+    "DeepAgent",
+    "Delta",
     "Entry",
+    "InternalError",
     "Lease",
     "LeaseLost",
+    "LimitExceeded",
     "Mail",
     "MemoryStore",
+    "Message",
     "MissingDependencyError",
+    "ModelError",
     "NewEntry",
+    "NoopObserver",
     "NotPending",
     "NothingToResume",
+    "Observer",
     "Outcome",
     "PostgresqlStore",
+    "RunAborted",
+    "RunResult",
+    "RunTimedOut",
     "Runner",
+    "RuntimeUnavailable",
     "SessionBusy",
     "SessionInfo",
     "SessionNotFound",
@@ -61,6 +88,14 @@ __all__ = [
     "SqliteStore",
     "StoreError",
     "Stored",
+    "ToolContext",
+    "ToolDefinition",
+    "ToolNotFound",
+    "ToolRegistry",
+    "ToolSpec",
+    "ToolSummary",
+    "UsageError",
+    "config_digest",
     "effect_key",
     "open_store",
     "session_capabilities",
@@ -70,22 +105,51 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "errors": [
-            "AgentClosed", "AgentError", "DecisionsPending", "LeaseLost", "MissingDependencyError", "NotPending",
-            "NothingToResume", "SessionBusy", "SessionNotFound", "StoreError",
-        ],
-        "store": [
-            "Commit", "Entry", "Lease", "Mail", "NewEntry", "SessionInfo", "SessionStatus", "SessionStore", "Stored",
-        ],
+        "agent": ["DeepAgent"],
         "capability": ["session_capabilities"],
+        "deps": ["AgentDeps", "NoopObserver", "Observer"],
+        "digest": ["config_digest"],
+        "errors": [
+            "AgentClosed",
+            "AgentError",
+            "DecisionsPending",
+            "InternalError",
+            "LeaseLost",
+            "LimitExceeded",
+            "MissingDependencyError",
+            "ModelError",
+            "NotPending",
+            "NothingToResume",
+            "RunAborted",
+            "RunTimedOut",
+            "RuntimeUnavailable",
+            "SessionBusy",
+            "SessionNotFound",
+            "StoreError",
+            "ToolNotFound",
+            "UsageError",
+        ],
         "ledger": ["effect_key", "transaction"],
+        "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
+        "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
         "runner": ["Outcome", "Runner"],
+        "store": [
+            "Commit",
+            "Entry",
+            "Lease",
+            "Mail",
+            "NewEntry",
+            "SessionInfo",
+            "SessionStatus",
+            "SessionStore",
+            "Stored",
+        ],
         "stores.memory": ["MemoryStore"],
         "stores.open": ["open_store"],
         "stores.postgresql": ["PostgresqlStore"],
         "stores.sqlite": ["SqliteStore"],
     },
-)  # fmt: skip
+)
 
 
 @hookimpl

@@ -70,6 +70,8 @@ class JournalCapability(AbstractCapability[Any]):
         if journal is None:
             return result
         path, state = CALL.get(), ctx.deps.state
+        if not path:
+            journal.phase = "tool_running" if isinstance(result, CallToolsNode) else "model_running"
         if isinstance(result, End):
             output = cast("Any", result).data.output
             waits = isinstance(output, DeferredToolRequests)

@@ -8,13 +8,22 @@ __all__ = [
     "AgentClosed",
     "AgentError",
     "DecisionsPending",
+    "InternalError",
     "LeaseLost",
+    "LimitExceeded",
     "MissingDependencyError",
+    "ModelError",
     "NotPending",
     "NothingToResume",
+    "RunAborted",
+    "RunTimedOut",
+    "RuntimeUnavailable",
     "SessionBusy",
     "SessionNotFound",
     "StoreError",
+    "ToolNotFound",
+    "UsageError",
+    "as_agent_error",
 ]
 
 Category = Literal["usage", "session", "store", "model", "tool", "limit"]
@@ -114,3 +123,95 @@ class AgentClosed(AgentError):
     """The agent was closed."""
 
     code = "agent_closed"
+
+
+class ToolNotFound(AgentError):
+    """A run names a tool that the agent does not have."""
+
+    code = "tool_not_found"
+
+
+class RuntimeUnavailable(AgentError):
+    """A tool needs a workspace, and the agent has none."""
+
+    code = "runtime_unavailable"
+
+
+class UsageError(AgentError):
+    """The application calls the agent in a way that cannot work."""
+
+    code = "usage_error"
+
+
+class ModelError(AgentError):
+    """The model's provider refused or failed, or the model's answer cannot be used."""
+
+    code = "model_error"
+    category = "model"
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable  # type: ignore[misc]
+
+
+class LimitExceeded(AgentError):
+    """A limit of the run, the session or the owner is reached."""
+
+    code = "limit_exceeded"
+    category = "limit"
+
+
+class RunTimedOut(AgentError):
+    """The run did not end in its time."""
+
+    code = "run_timed_out"
+    category = "limit"
+
+
+class RunAborted(AgentError):
+    """The run was aborted."""
+
+    code = "run_aborted"
+    category = "session"
+
+
+class InternalError(AgentError):
+    """An exception that no other code names: of the application's own tool, or a defect."""
+
+    code = "internal_error"
+    category = "tool"
+
+
+RETRYABLE = (408, 409, 425, 429, 500, 502, 503, 504, 529)
+"""HTTP statuses of a provider after which the same request can succeed."""
+
+
+def as_agent_error(error: BaseException) -> AgentError:
+    """Return what ended a run as an error with a code; the exception is its cause."""
+    from pydantic_ai import exceptions
+
+    from deep_core import PluginError
+    from deep_core.plugin_api import describe_error
+
+    if isinstance(error, AgentError):
+        return error
+    text = describe_error(error)
+    found: AgentError
+    if isinstance(error, exceptions.RunTimedOut):
+        found = RunTimedOut(text)
+    elif isinstance(error, exceptions.RunCancelled):
+        found = RunAborted("the run was aborted")
+    elif isinstance(error, exceptions.UsageLimitExceeded):
+        found = LimitExceeded(text)
+    elif isinstance(error, exceptions.ModelHTTPError):
+        found = ModelError(text, retryable=error.status_code in RETRYABLE)
+    elif isinstance(error, exceptions.ModelAPIError):
+        found = ModelError(text, retryable=True)
+    elif isinstance(error, exceptions.UnexpectedModelBehavior):
+        found = ModelError(text)
+    elif isinstance(error, exceptions.UserError | PluginError):
+        found = UsageError(text)
+    else:
+        found = InternalError(text)
+    found.__cause__ = error
+    return found

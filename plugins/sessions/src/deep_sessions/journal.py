@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest
 from pydantic_ai.usage import RunUsage
@@ -59,6 +59,8 @@ class Journal:
         self.lease = lease
         self.state = state
         self.run_id = run_id
+        self.phase: Literal["preparing", "model_running", "tool_running"] = "preparing"
+        """What the agent does now."""
         self.effects = state.effects
         """The ledger's rows, by key."""
         for history in state.histories.values():

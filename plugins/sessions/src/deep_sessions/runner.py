@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic_ai import CancellationToken, DeferredToolRequests
-from pydantic_ai.exceptions import RunCancelled
+from pydantic_ai import Agent, CancellationToken, DeferredToolRequests
+from pydantic_ai.exceptions import RunCancelled, RunTimedOut
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -25,18 +25,17 @@ from pydantic_ai.usage import RunUsage
 from pydantic_core import from_json, to_json
 
 from deep_core import DeepAgentDeps, PluginKernel
-from deep_core.plugin_api import describe_error
 
 from .capability import UNKNOWN, key_of
 from .entries import Decision, encode
-from .errors import AgentError, DecisionsPending, LeaseLost, NothingToResume, NotPending
+from .errors import AgentError, DecisionsPending, LeaseLost, NothingToResume, NotPending, as_agent_error
 from .fold import Fold, Run, fold
 from .journal import Journal, session_of
 from .slot import JOURNAL
 from .store import Lease, Mail, SessionStatus, SessionStore
 
 if TYPE_CHECKING:
-    from pydantic_ai import Agent, AgentRunResult
+    from pydantic_ai import AgentRunResult
     from pydantic_ai.agent import EventStreamHandler
     from pydantic_ai.usage import UsageLimits
     from pydantic_ai.workspaces import WorkspaceBackend
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "Runner", "decisions_of", "pending_calls", "results_of"]
 
 Prompt = str | Sequence[UserContent]
+Choose = Callable[[Run], tuple[Agent[Any, Any], Mapping[str, Any]]]
 NOT_RUN = "Not executed: the run was stopped before this call."
 
 
@@ -107,6 +107,7 @@ class Runner:
         kernel: who made the agent.
         backend: makes or is the workspace of each session; None leaves it to the agent.
         app: the application's own object, as `ctx.deps.app`; a function gets the session's id.
+        choose: returns, for a run, the agent that runs it and further arguments of `Agent.run`; None for `agent`.
         ttl: seconds until a lease ends unless it is renewed. It is renewed three times as often.
         keep: how many sessions stay loaded between their runs.
     """
@@ -119,6 +120,7 @@ class Runner:
         kernel: PluginKernel,
         backend: WorkspaceBackend | Callable[[str], WorkspaceBackend | None] | None = None,
         app: Any = None,
+        choose: Choose | None = None,
         ttl: float = 30.0,
         keep: int = 128,
     ) -> None:
@@ -127,6 +129,7 @@ class Runner:
         self._kernel = kernel
         self._backend = backend
         self._app = app
+        self._choose = choose
         self._ttl = ttl
         self._keep = keep
         self._live: OrderedDict[str, _Live] = OrderedDict()
@@ -208,6 +211,12 @@ class Runner:
             )
         await self.store.post(session_id, "decision", to_json(decisions))
 
+    def phase(self, session_id: str) -> Literal["preparing", "model_running", "tool_running"]:
+        """Return what the run of a session does now, in this process."""
+        live = self._live.get(session_id)
+        journal = None if live is None else live.deps.state[JOURNAL]
+        return "preparing" if journal is None else journal.phase
+
     # -- one attempt ---------------------------------------------------------------------------------------------------
 
     async def _attempt(
@@ -234,8 +243,9 @@ class Runner:
                 await self._end(journal, live, "completed", "idle")
                 return self._outcome(live, "completed", None)
             live.deps.state[JOURNAL] = journal
+            agent, options = (self.agent, {}) if self._choose is None else self._choose(todo.run)
             try:
-                result = await self.agent.run(
+                result = await agent.run(
                     todo.prompt,
                     message_history=todo.history,
                     deferred_tool_results=todo.results,
@@ -246,9 +256,12 @@ class Runner:
                     usage_limits=usage_limits,
                     cancellation_token=token,
                     event_stream_handler=on_events,
+                    **options,
                     **more,
                 )
             except RunCancelled as error:
+                if isinstance(error, RunTimedOut):
+                    return await self._failed(journal, live, error)
                 if held.lost is not None:
                     self._live.pop(session_id, None)
                     raise held.lost from error
@@ -262,10 +275,7 @@ class Runner:
                 if journal.failure is not None:  # nothing more can be written; the session stays resumable
                     self._live.pop(session_id, None)
                     raise journal.failure from error
-                code = getattr(error, "code", type(error).__name__)
-                about = {"code": str(code), "message": describe_error(error)}
-                await self._end(journal, live, "failed", "failed", about)
-                return self._outcome(live, "failed", None, error)
+                return await self._failed(journal, live, error)
             finally:
                 live.deps.state[JOURNAL] = None
                 await journal.flush()
@@ -294,6 +304,11 @@ class Runner:
         state.mail = [mail for mail in state.mail if mail.id not in read]
         state.run, run.status = run, "running"
         return journal
+
+    async def _failed(self, journal: Journal, live: _Live, error: Exception) -> Outcome:
+        known = as_agent_error(error)
+        await self._end(journal, live, "failed", "failed", {"code": known.code, "message": known.message})
+        return self._outcome(live, "failed", None, error)
 
     async def _end(
         self,

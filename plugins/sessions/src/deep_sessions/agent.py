@@ -1,0 +1,460 @@
+"""`DeepAgent`: an agent whose sessions are stored, resumed and never do a thing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import Agent, CancellationToken, RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    UserContent,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.tools import DeferredToolResults
+from pydantic_ai.tools import ToolDefinition as OfferedTool
+
+from deep_core import AgentConfig, Kernel, PluginError, create_deep_agent, create_default_deps, default_kernel
+from deep_core.plugin_api import Config, ConfigLayer, read_agent_config, suggest
+
+from .capability import session_capabilities
+from .deps import AgentDeps
+from .digest import config_digest
+from .errors import AgentClosed, MissingDependencyError, RuntimeUnavailable, ToolNotFound, UsageError, as_agent_error
+from .registry import AnyTool, ToolRegistry
+from .results import AgentState, Delta, Message, RunResult, Status, ToolSummary
+from .runner import Outcome, Runner
+from .store import SessionStore
+from .stores.open import open_store
+
+if TYPE_CHECKING:
+    from pydantic_ai.usage import UsageLimits
+
+    from .fold import Run
+
+__all__ = ["DeepAgent"]
+
+logger = logging.getLogger("deep.sessions")
+_MADE_BY_CREATE = object()
+
+
+@dataclass
+class _Active:
+    """A run under way."""
+
+    session_id: str
+    token: CancellationToken
+    task: asyncio.Task[Any] | None
+
+
+class AllowedTools(AbstractCapability[Any]):
+    """Offers, and lets run, only some of the agent's tools in one run."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.id = "deep.sessions.allowed_tools"
+        self.description = None
+        self.defer_loading = False
+        self.names = frozenset(names)
+
+    async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[OfferedTool]) -> list[OfferedTool]:
+        """Leave the others out: a call of one is an unknown tool."""
+        return [definition for definition in tool_defs if definition.name in self.names]
+
+
+class DeepAgent:
+    """An agent with sessions. `DeepAgent.create` makes it.
+
+    One agent serves many sessions, tasks and threads. A session has one run at a time, in all processes together.
+    """
+
+    def __init__(self, made_by: object = None, **parts: Any) -> None:
+        if made_by is not _MADE_BY_CREATE:
+            raise TypeError("an agent is made by: await DeepAgent.create(config=…, deps=…, tools=…)")
+        self._config: AgentConfig = parts["config"]
+        self._deps: AgentDeps = parts["deps"]
+        self._kernel: Kernel = parts["kernel"]
+        self._store: SessionStore = parts["store"]
+        self._registry: ToolRegistry = parts["registry"]
+        self._parameters: Mapping[str, Any] = parts["parameters"]
+        self._owned: AsyncExitStack = parts["owned"]
+        self._active: dict[str, _Active] = {}
+        self._last: Status = "idle"
+        self._is_closed = False
+        self._observer_failed = False
+        self._tools: list[ToolSummary] | None = None
+        agent = self._new_agent(self._config, self._registry)
+        self._runner = Runner(agent, self._store, kernel=self._kernel, app=self._deps.app, choose=self._choose)
+
+    # -- create --------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    async def create(
+        cls,
+        *,
+        config: AgentConfig | Mapping[str, Any] | None = None,
+        deps: AgentDeps | None = None,
+        tools: Iterable[AnyTool] = (),
+        **parameters: Any,
+    ) -> DeepAgent:
+        """Create an agent. Loads no session, and asks no model.
+
+        Args:
+            config: what the agent may do: an `AgentConfig`, or a mapping with its keys.
+            deps: what it runs on.
+            tools: the application's own: functions, tools of Pydantic AI, or `ToolDefinition`s.
+            **parameters: further parameters of `deep_core.create_deep_agent`.
+
+        Raises:
+            MissingDependencyError: services are missing; the message names all of them.
+            ConfigError: a key or value of the configuration is wrong; the message has its path.
+            UsageError: two tools have one name, or configuration and services name different models.
+            RuntimeUnavailable: a tool needs a workspace that no plugin provides.
+        """
+        deps = deps or AgentDeps()
+        if taken := {"model", "config", "kernel", "backend", "tools"} & parameters.keys():
+            raise TypeError(f"DeepAgent.create({min(taken)}=…): AgentDeps has it, or config=… or tools=…")
+        normal = normalized(config)
+        missing = [name for name in ("model", "session_store") if getattr(deps, name) is None]
+        if "model" in missing and normal.model.id is not None:
+            missing.remove("model")
+        if missing:
+            raise MissingDependencyError(
+                f"the agent has no {' and no '.join(missing)}. Add: "
+                f"AgentDeps({', '.join(f'{name}=…' for name in missing)})"
+            )
+        _check_model(deps, normal)
+        registry = ToolRegistry(below=deps.tool_registry)
+        async with AsyncExitStack() as owned:
+            store = deps.session_store
+            if isinstance(store, str):
+                store = open_store(store, kernel=deps.kernel)
+                owned.push_async_callback(store.aclose)
+            registry.register(tools)
+            return cls(
+                _MADE_BY_CREATE,
+                config=normal,
+                deps=deps,
+                kernel=deps.kernel or default_kernel(),
+                store=store,
+                registry=registry,
+                parameters=parameters,
+                owned=owned.pop_all(),
+            )
+
+    def _new_agent(self, config: AgentConfig, registry: ToolRegistry, **instead: Any) -> Agent[Any, Any]:
+        given = {**self._parameters, **instead}
+        given["capabilities"] = [*session_capabilities(), *given.get("capabilities", ())]
+        if self._deps.runtime is not None:
+            given["backend"] = self._deps.runtime
+        try:
+            return create_deep_agent(
+                self._deps.model, config=config, kernel=self._kernel, tools=registry.tools(self), **given
+            )
+        except PluginError as error:
+            if "backend" in str(error) and registry.needs_runtime():
+                tool = registry.needs_runtime()[0]
+                raise RuntimeUnavailable(f"the tool {tool!r} needs a workspace: {error}") from error
+            raise
+
+    def _choose(self, run: Run) -> tuple[Agent[Any, Any], Mapping[str, Any]]:
+        """Return what runs a run: the same on every attempt."""
+        agent = self._runner.agent
+        if run.system_prompt is not None:
+            # Pydantic AI's own override would replace the sections of plugins too.
+            agent = self._new_agent(self._config, self._registry, instructions=run.system_prompt)
+        return agent, {} if run.allowed_tools is None else {"capabilities": [AllowedTools(run.allowed_tools)]}
+
+    # -- run -----------------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        input: str | Sequence[UserContent],
+        *,
+        session_id: str | None = None,
+        run_id: str | None = None,
+        allowed_tools: Sequence[str] | None = None,
+        system_prompt_override: str | None = None,
+        usage_limits: UsageLimits | None = None,
+    ) -> RunResult:
+        """Run the agent with a message. What ends a run early is in the result; what prevents one raises.
+
+        Args:
+            input: the message.
+            session_id: the session to continue; None begins one.
+            run_id: the id of this run; None makes one.
+            allowed_tools: the names of the tools that this run may use; None for all.
+            system_prompt_override: replaces the configuration's `prompt.system` in this run. Sections of plugins stay.
+            usage_limits: of this run.
+
+        Raises:
+            SessionBusy: the session has a run, in this process or another.
+            SessionNotFound: it does not exist, and may not be made.
+            DecisionsPending: calls of the session wait for decisions.
+            ToolNotFound: `allowed_tools` names a tool that the agent does not have.
+            AgentClosed: the agent was closed.
+        """
+        return await self._run(
+            input, session_id, run_id, allowed_tools, system_prompt_override, usage_limits=usage_limits
+        )
+
+    def run_sync(self, input: str | Sequence[UserContent], **how: Any) -> RunResult:
+        """Run the agent with a message, outside an event loop. Takes what `run` takes."""
+        return asyncio.run(self.run(input, **how))
+
+    async def _run(
+        self,
+        input: str | Sequence[UserContent],
+        session_id: str | None,
+        run_id: str | None,
+        allowed_tools: Sequence[str] | None,
+        system_prompt: str | None,
+        **how: Any,
+    ) -> RunResult:
+        self._check_open()
+        make = self._deps.id_generator
+        session_id, run_id = session_id or make(), run_id or make()
+        if allowed_tools is not None:
+            known = [tool.name for tool in self.get_tools()]
+            if unknown := set(allowed_tools) - set(known):
+                raise ToolNotFound(f"the agent has no tool {min(unknown)!r}.{suggest(min(unknown), known)}")
+
+        def start(active: _Active) -> Awaitable[Outcome]:
+            return self._runner.run(
+                session_id,
+                input,
+                run_id=run_id,
+                digest=config_digest(self._config),
+                allowed_tools=allowed_tools,
+                system_prompt=system_prompt,
+                token=active.token,
+                **how,
+            )
+
+        return await self._observed(session_id, run_id, start)
+
+    async def resume(self, session_id: str) -> RunResult:
+        """Continue a session whose run was interrupted, or whose waiting calls are decided.
+
+        If calls wait that are not decided, the result says which.
+
+        Raises:
+            SessionBusy: the session has a run, in this process or another.
+            SessionNotFound: it does not exist.
+            NothingToResume: its last run has ended.
+            AgentClosed: the agent was closed.
+        """
+        self._check_open()
+        return await self._observed(
+            session_id,
+            f"resume {self._deps.id_generator()}",
+            lambda active: self._runner.resume(session_id, token=active.token),
+        )
+
+    async def decide(self, session_id: str, results: DeferredToolResults) -> None:
+        """Record decisions on calls that wait. `resume` then continues the run, in this process or another.
+
+        Raises:
+            NotPending: a call does not wait, or was decided before. Nothing is recorded.
+            SessionNotFound: the session does not exist.
+        """
+        self._check_open()
+        await self._runner.decide(session_id, results)
+
+    async def run_stream(
+        self, input: str | Sequence[UserContent], **how: Any
+    ) -> AsyncGenerator[Delta | Message | RunResult]:
+        """Run the agent with a message, and yield what it writes. Takes what `run` takes.
+
+        Yields:
+            The text as it comes, a `Message` after each turn of the model, and last exactly one `RunResult`, also
+            where the run failed or was aborted.
+        """
+        items: asyncio.Queue[Delta | Message | RunResult | BaseException] = asyncio.Queue()
+
+        async def handle(ctx: RunContext[Any], events: AsyncIterable[object]) -> None:
+            texts: list[str] = []
+            async for event in events:
+                if ctx.deps.depth:
+                    continue
+                text = _text_of(event)
+                if text:
+                    texts.append(text)
+                    items.put_nowait(Delta(text))
+            if texts:
+                items.put_nowait(Message("".join(texts)))
+
+        names = ("session_id", "run_id", "allowed_tools", "system_prompt_override")
+        given = [how.pop(name, None) for name in names]
+        running = asyncio.ensure_future(self._run(input, *given, on_events=handle, **how))
+        running.add_done_callback(lambda task: items.put_nowait(task.exception() or task.result()))
+        try:
+            while True:
+                item = await items.get()
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+                if isinstance(item, RunResult):
+                    return
+        finally:
+            if not running.done():  # the caller left
+                running.cancel()
+                await asyncio.wait([running])
+
+    async def _observed(
+        self, session_id: str, run_id: str, start: Callable[[_Active], Awaitable[Outcome]]
+    ) -> RunResult:
+        active = self._active[run_id] = _Active(session_id, CancellationToken(), asyncio.current_task())
+        self._tell("run_started", session_id, run_id)
+        try:
+            outcome = await start(active)
+        finally:
+            del self._active[run_id]
+        result = _result(session_id, outcome)
+        self._last = result.status
+        self._tell("run_ended", result)
+        return result
+
+    def _tell(self, what: str, *about: Any) -> None:
+        try:
+            getattr(self._deps.observer, what)(*about)
+        except Exception:
+            if not self._observer_failed:
+                logger.warning("the observer %s raised; runs go on without it", self._deps.observer, exc_info=True)
+            self._observer_failed = True
+
+    # -- control -------------------------------------------------------------------------------------------------------
+
+    def abort(self, run_id: str) -> None:
+        """Stop a run of this process. Does nothing for an id that is not running."""
+        active = self._active.get(run_id)
+        if active is not None:
+            active.token.cancel()
+
+    def get_state(self) -> AgentState:
+        """Return what the agent does now, as a copy."""
+        runs = {run_id: self._runner.phase(active.session_id) for run_id, active in self._active.items()}
+        return AgentState([*runs.values()][-1] if runs else self._last, runs)
+
+    def get_config(self) -> AgentConfig:
+        """Return the configuration, as a copy."""
+        return self._config.model_copy(deep=True)
+
+    def set_config(self, config: AgentConfig | Mapping[str, Any]) -> None:
+        """Change the configuration for the runs that begin from now on. A run under way keeps what it began with.
+
+        Raises:
+            ConfigError: a key or value is wrong; the configuration is unchanged.
+            UsageError: configuration and services name different models.
+        """
+        self._check_open()
+        new = normalized(config)
+        _check_model(self._deps, new)
+        self._runner.agent = self._new_agent(new, self._registry)
+        self._config, self._tools = new, None
+
+    def get_tools(self) -> list[ToolSummary]:
+        """Return the tools that the model is offered."""
+        if self._tools is None:
+            agent = self._runner.agent
+            texts = {tool.name: tool.description or "" for tool in _offered(agent, self._kernel)}
+            shown = self._kernel.explain(agent).tools
+            self._tools = [ToolSummary(t.name, texts.get(t.name, ""), t.tags, t.plugin, t.approval) for t in shown]
+        return [*self._tools]
+
+    def register_tools(self, tools: Iterable[AnyTool]) -> None:
+        """Add tools for the runs that begin from now on: all of them, or none.
+
+        Raises:
+            UsageError: two have one name, or the agent has a tool of that name.
+        """
+        self._check_open()
+        registry = ToolRegistry(tools, below=self._registry)
+        self._runner.agent = self._new_agent(self._config, registry)
+        self._registry, self._tools = registry, None
+
+    async def close(self) -> None:
+        """Abort the runs under way, wait for them, and close what the agent opened. A second time does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        running = [active.task for active in self._active.values() if active.task is not None]
+        for active in self._active.values():
+            active.token.cancel()
+        if others := [task for task in running if task is not asyncio.current_task()]:
+            await asyncio.wait(others)
+        await self._owned.aclose()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise AgentClosed("the agent was closed: make another with DeepAgent.create")
+
+
+def normalized(config: AgentConfig | Mapping[str, Any] | None) -> AgentConfig:
+    """Return a copy of a configuration, with defaults. Raises ConfigError with the path of what is wrong."""
+    data = (
+        config.model_dump(exclude_unset=True) if isinstance(config, AgentConfig) else copy.deepcopy(dict(config or {}))
+    )
+    return read_agent_config(Config((ConfigLayer("code", {"agent": data}),)))
+
+
+def _check_model(deps: AgentDeps, config: AgentConfig) -> None:
+    named, given = config.model.id, deps.model
+    if named is None or given is None:
+        return
+    actual = given if isinstance(given, str) else f"{given.system}:{given.model_name}"
+    if actual != named and actual.partition(":")[2] != named:
+        raise UsageError(f"the configuration names the model {named!r}, and AgentDeps(model=…) is {actual!r}: drop one")
+
+
+def _offered(agent: Agent[Any, Any], kernel: Kernel) -> list[OfferedTool]:
+    """Return what a stand-in model is offered. Works inside a running event loop too."""
+    seen: list[OfferedTool] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.extend(info.function_tools)
+        return ModelResponse([TextPart("done")])
+
+    def ask() -> None:
+        asyncio.run(
+            agent.run("", model=FunctionModel(answer), deps=create_default_deps(kernel=kernel), output_type=str)
+        )
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(ask).result()
+    return seen
+
+
+def _result(session_id: str, outcome: Outcome) -> RunResult:
+    output = outcome.result.output if outcome.result is not None and outcome.status == "completed" else None
+    last = outcome.messages[-1] if outcome.messages else None
+    text = last.text if isinstance(last, ModelResponse) else None
+    return RunResult(
+        session_id=session_id,
+        run_id=outcome.run_id,
+        status="awaiting_human" if outcome.status == "awaiting" else outcome.status,
+        message=text if outcome.status == "completed" else None,
+        error=None if outcome.error is None else as_agent_error(outcome.error),
+        usage=outcome.usage,
+        output=output,
+        requests=outcome.requests,
+    )
+
+
+def _text_of(event: object) -> str:
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return text
+        case _:
+            return ""

@@ -1,0 +1,726 @@
+"""`DeepAgent`: one test, at least, for each requirement of its design, named after it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import pickle
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import deep_backends
+import deep_sessions
+import pytest
+from deep_sessions import (
+    AgentClosed,
+    AgentDeps,
+    AgentError,
+    DeepAgent,
+    Delta,
+    MemoryStore,
+    Message,
+    MissingDependencyError,
+    NothingToResume,
+    RunResult,
+    SessionBusy,
+    SessionNotFound,
+    SqliteStore,
+    ToolContext,
+    ToolDefinition,
+    ToolNotFound,
+    ToolRegistry,
+    UsageError,
+    config_digest,
+)
+from deep_sessions.entries import read_entry
+from pydantic import ValidationError
+from pydantic_ai import Tool
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from pydantic_ai.usage import UsageLimits
+
+from deep_core import AgentConfig, ConfigError, Kernel, PromptSection
+from tests.plugins_by_hand import plugin
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Scripted:
+    """A model that answers by the number of its responses, and keeps what it was sent."""
+
+    def __init__(self, *answers: Sequence[ToolCallPart] | str | BaseException) -> None:
+        self.answers = answers
+        self.requests: list[tuple[list[ModelMessage], AgentInfo]] = []
+
+    def _next(self, messages: list[ModelMessage], info: AgentInfo) -> Sequence[ToolCallPart] | str:
+        self.requests.append((messages, info))
+        count = sum(isinstance(message, ModelResponse) for message in messages)
+        said = self.answers[min(count, len(self.answers) - 1)]
+        if isinstance(said, BaseException):
+            raise said
+        return said
+
+    @property
+    def model(self) -> FunctionModel:
+        def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            said = self._next(messages, info)
+            return ModelResponse([TextPart(said)] if isinstance(said, str) else [*said])
+
+        async def stream(messages: list[ModelMessage], info: AgentInfo) -> Any:
+            said = self._next(messages, info)
+            if isinstance(said, str):
+                for start in range(0, len(said), 3):
+                    yield said[start : start + 3]
+            else:
+                for at, part in enumerate(said):
+                    yield {at: DeltaToolCall(part.tool_name, part.args_as_json_str(), tool_call_id=part.tool_call_id)}
+
+        return FunctionModel(answer, stream_function=stream, model_name="scripted")
+
+    def instructions(self, request: int) -> str:
+        return self.requests[request][1].instructions or ""
+
+    def offered(self, request: int) -> set[str]:
+        return {tool.name for tool in self.requests[request][1].function_tools}
+
+
+def call(tool: str, call_id: str = "c1", **args: Any) -> ToolCallPart:
+    return ToolCallPart(tool, args, call_id)
+
+
+def kernel(*plugins: object) -> Kernel:
+    return Kernel(plugins=[deep_sessions, deep_backends, *plugins], discover=False)
+
+
+async def create(
+    said: Scripted, *tools: Any, config: Any = None, plugins: Sequence[object] = (), **deps: Any
+) -> DeepAgent:
+    services = AgentDeps(model=said.model, kernel=kernel(*plugins), **deps)
+    return await DeepAgent.create(config=config, deps=services, tools=tools)
+
+
+async def put(n: int = 0) -> str:
+    """Put it there."""
+    return f"did {n}"
+
+
+async def look() -> str:
+    """Look at it."""
+    return "saw"
+
+
+def results(said: Scripted) -> list[str]:
+    messages = said.requests[-1][0]
+    return [str(part.content) for m in messages for part in m.parts if isinstance(part, ToolReturnPart)]
+
+
+# -- boundaries --------------------------------------------------------------------------------------------------------
+
+
+def test_G3_services_are_never_stored() -> None:
+    deps = AgentDeps(model="test")
+    with pytest.raises(TypeError, match="cannot be stored"):
+        pickle.dumps(deps)
+    assert not hasattr(deps, "model_dump")
+
+
+def test_G4_services_hold_no_policy() -> None:
+    with pytest.raises(TypeError, match="max_iterations"):
+        AgentDeps(max_iterations=3)  # type: ignore[call-arg]
+
+
+def test_G5_the_tools_belong_to_the_agent() -> None:
+    with pytest.raises(TypeError, match="tools"):
+        AgentDeps(tools=[put])  # type: ignore[call-arg]
+
+
+def test_G6_the_registry_only_holds_tools() -> None:
+    registry = ToolRegistry([ToolDefinition("use", "Use it.", {"type": "object"}, lambda ctx: "", requires_agent=True)])
+    held = vars(registry["use"])
+    assert not any(name in held for name in ("agent", "runtime"))
+
+
+@pytest.mark.parametrize("declared", [True, False])
+async def test_G7_a_tool_gets_the_runtime_and_the_agent_only_if_it_declares_them(declared: bool) -> None:
+    seen: list[ToolContext] = []
+
+    async def use(ctx: ToolContext) -> str:
+        seen.append(ctx)
+        return "used"
+
+    definition = ToolDefinition(
+        "use", "Use it.", {"type": "object", "properties": {}}, use, requires_runtime=declared, requires_agent=declared
+    )
+    agent = await create(Scripted([call("use")], "end"), definition, runtime="memory")
+    assert (await agent.run("go")).status == "completed"
+    assert (seen[0].runtime is not None, seen[0].agent is agent) == (declared, declared)
+
+
+async def test_G8_policy_is_read_from_the_configuration() -> None:
+    """The same services with another configuration: the tool is gone, and the services are the same objects."""
+    said = Scripted("end")
+    deps = AgentDeps(model=said.model, kernel=kernel())
+    for allowed in (None, ["look"]):
+        config = {"tools_policy": {"allow_list": allowed}} if allowed else {}
+        agent = await DeepAgent.create(config=config, deps=deps, tools=[put, look])
+        await agent.run("go")
+    assert said.offered(0) == {"put", "look"}
+    assert said.offered(1) == {"look"}
+
+
+async def test_G9_the_base_prompt_is_the_configurations() -> None:
+    said = Scripted("end")
+    agent = await create(said, config={"prompt": {"system": "You tidy notes."}})
+    await agent.run("go")
+    assert said.instructions(0) == "You tidy notes."
+
+
+async def test_G11_the_configuration_is_frozen_to_its_depth() -> None:
+    mine: dict[str, Any] = {"interrupt_on": {"put": True}}
+    said = Scripted([call("put")], "end")
+    agent = await create(said, put, config=mine)
+    before = config_digest(agent.get_config())
+    mine["interrupt_on"]["put"] = False
+    agent.get_config().interrupt_on["put"] = False  # type: ignore[index]
+    assert config_digest(agent.get_config()) == before
+    assert (await agent.run("go")).status == "awaiting_human"
+
+
+def test_G12_equal_configurations_have_one_digest() -> None:
+    one = AgentConfig.model_validate({"identity": {"name": "a"}, "prompt": {"system": "b"}})
+    other = AgentConfig.model_validate({"prompt": {"system": "b"}, "identity": {"name": "a"}})
+    assert config_digest(one) == config_digest(other)
+    assert config_digest(one) != config_digest(AgentConfig())
+
+
+async def test_G12_every_run_records_the_digest() -> None:
+    store = MemoryStore()
+    agent = await create(Scripted("end"), config={"prompt": {"system": "b"}}, session_store=store)
+    await agent.run("go", session_id="s")
+    (started, *_) = await store.entries("s")
+    assert read_entry(started)["digest"] == config_digest(agent.get_config())
+
+
+# -- services ----------------------------------------------------------------------------------------------------------
+
+
+async def test_H1_all_missing_services_are_named_at_once() -> None:
+    with pytest.raises(MissingDependencyError, match=r"no model and no session_store.*model=…, session_store=…"):
+        await DeepAgent.create(deps=AgentDeps(session_store=None))
+
+
+async def test_H1_a_missing_service_builds_nothing() -> None:
+    made: list[object] = []
+
+    class Spy(Kernel):
+        def create_agent(self, *args: Any, **how: Any) -> Any:
+            made.append(args)
+            return super().create_agent(*args, **how)
+
+    with pytest.raises(MissingDependencyError, match="no model"):
+        await DeepAgent.create(deps=AgentDeps(kernel=Spy(discover=False)))
+    assert made == []
+
+
+async def test_H2_H3_H8_a_model_is_enough() -> None:
+    agent = await DeepAgent.create(deps=AgentDeps(model="test", kernel=kernel()))
+    result = await agent.run("go")
+    assert result.status == "completed"
+    assert result.session_id
+    assert result.run_id
+
+
+async def test_H5_the_services_of_an_agent_are_not_replaceable() -> None:
+    deps = AgentDeps(model="test")
+    with pytest.raises(AttributeError):
+        deps.model = "other"  # type: ignore[misc]
+
+
+async def test_H6_defaults_are_fresh_for_each_agent() -> None:
+    one, other = AgentDeps(model="test"), AgentDeps(model="test")
+    assert one.observer is not other.observer
+    first = await create(Scripted("end"), put)
+    second = await create(Scripted("end"), look)
+    assert {tool.name for tool in first.get_tools()} == {"put"}
+    assert {tool.name for tool in second.get_tools()} == {"look"}
+
+
+async def test_H7_an_observer_that_raises_changes_no_run_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def run_started(self, session_id: str, run_id: str) -> None:
+            raise ValueError("no")
+
+        def run_ended(self, result: RunResult) -> None:
+            raise ValueError("no")
+
+    agent = await create(Scripted("end"), observer=Broken())
+    assert (await agent.run("go")).status == "completed"
+    assert (await agent.run("go")).status == "completed"
+    assert len([record for record in caplog.records if "observer" in record.message]) == 1
+
+
+# -- tools -------------------------------------------------------------------------------------------------------------
+
+
+def test_T1_a_tool_is_defined_without_a_model_or_an_agent() -> None:
+    definition = ToolDefinition("use", "Use it.", {"type": "object"}, put, tags=("read",), timeout=3.0)
+    assert definition.name == "use"
+
+
+def test_T2_a_model_sees_the_schema_only() -> None:
+    definition = ToolDefinition("use", "Use it.", {"type": "object"}, put, requires_runtime=True)
+    assert vars(definition.spec) == {"name": "use", "description": "Use it.", "parameters": {"type": "object"}}
+
+
+async def test_T3_K4_a_shared_registry_is_never_changed() -> None:
+    shared = ToolRegistry([look])
+    first = await create(Scripted("end"), put, tool_registry=shared)
+    first.register_tools([Tool(put, name="more")])
+    second = await create(Scripted("end"), tool_registry=shared)
+    assert {tool.name for tool in first.get_tools()} == {"look", "put", "more"}
+    assert {tool.name for tool in second.get_tools()} == {"look"}
+    assert [*shared] == ["look"]
+
+
+async def test_T4_a_run_may_use_only_the_tools_that_it_allows() -> None:
+    said = Scripted([call("put")], "end")
+    agent = await create(said, put, look)
+    await agent.run("go", allowed_tools=["look"])
+    assert said.offered(0) == {"look"}
+    assert "did" not in "".join(results(said))
+    await agent.run("go")
+    assert said.offered(-1) == {"put", "look"}
+
+
+async def test_T4_a_run_that_allows_an_unknown_tool_is_refused() -> None:
+    said = Scripted("end")
+    agent = await create(said, put)
+    with pytest.raises(ToolNotFound, match=r"'putt'.*put"):
+        await agent.run("go", allowed_tools=["putt"])
+    assert said.requests == []
+
+
+@pytest.mark.parametrize(
+    ("listed", "allowed", "offered"),
+    [
+        (None, None, {"put", "look"}),
+        (["put"], None, {"put"}),
+        (None, ["look"], {"look"}),
+        (["put", "look"], ["look"], {"look"}),
+        (["put"], [], set()),
+        ([], None, set()),
+    ],
+)
+async def test_T5_what_is_offered_is_what_all_lists_have(listed: Any, allowed: Any, offered: set[str]) -> None:
+    said = Scripted("end")
+    config = {} if listed is None else {"tools_policy": {"allow_list": listed}}
+    agent = await create(said, put, look, config=config)
+    await agent.run("go", allowed_tools=allowed)
+    assert said.offered(0) == offered
+
+
+async def test_T6_a_hidden_tool_that_is_called_does_not_run() -> None:
+    ran: list[int] = []
+
+    async def put() -> str:
+        ran.append(1)
+        return "did"
+
+    said = Scripted([call("put")], "end")
+    agent = await create(said, put, look)
+    assert (await agent.run("go", allowed_tools=["look"])).status == "completed"
+    assert ran == []
+
+
+async def test_T7_every_call_ends_in_one_result() -> None:
+    said = Scripted([call("put", "a", n=1), call("put", "b", n=2), call("ghost", "c")], "end")
+    agent = await create(said, put)
+    await agent.run("go")
+    answered = [
+        part.tool_call_id  # type: ignore[union-attr]
+        for message in said.requests[-1][0]
+        for part in message.parts
+        if part.part_kind in ("tool-return", "retry-prompt")
+    ]
+    assert sorted(answered) == ["a", "b", "c"]
+
+
+async def test_T8_a_need_that_is_not_met_fails_that_call_only() -> None:
+    definition = ToolDefinition("use", "Use it.", {"type": "object", "properties": {}}, put, requires_runtime=True)
+    said = Scripted([call("use", "a"), call("look", "b")], "end")
+    deps = AgentDeps(model=said.model, kernel=Kernel(plugins=[deep_sessions], discover=False))
+    agent = await DeepAgent.create(deps=deps, tools=[definition, look])
+    assert (await agent.run("go")).status == "completed"
+    assert results(said)[1] == "saw"
+    assert "needs a workspace" in results(said)[0]
+
+
+async def test_T9_two_tools_with_one_name_are_refused_and_none_is_registered() -> None:
+    with pytest.raises(UsageError, match="two tools 'put'"):
+        await create(Scripted("end"), put, Tool(look, name="put"))
+    agent = await create(Scripted("end"), put)
+    with pytest.raises(UsageError, match="two tools 'put'"):
+        agent.register_tools([look, put])
+    assert {tool.name for tool in agent.get_tools()} == {"put"}
+
+
+# -- the agent ---------------------------------------------------------------------------------------------------------
+
+
+def test_J1_create_is_the_only_constructor() -> None:
+    with pytest.raises(TypeError, match=r"await DeepAgent\.create"):
+        DeepAgent()
+
+
+async def test_J2_a_result_says_all_of_a_run() -> None:
+    agent = await create(Scripted([call("put")], "end"), put)
+    result = await agent.run("go", session_id="s", run_id="r")
+    assert (result.session_id, result.run_id, result.status, result.message) == ("s", "r", "completed", "end")
+    assert (result.error, result.usage.requests, result.output) == (None, 2, "end")
+
+
+async def test_J4_a_session_that_never_ran_is_unknown_and_one_that_ended_has_nothing_to_resume() -> None:
+    agent = await create(Scripted("end"))
+    with pytest.raises(SessionNotFound):
+        await agent.resume("s")
+    await agent.run("go", session_id="s")
+    with pytest.raises(NothingToResume):
+        await agent.resume("s")
+
+
+async def test_J4_an_interrupted_run_is_continued_by_another_agent_with_what_it_was_given(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    inside = asyncio.Event()
+
+    async def hang() -> str:
+        inside.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    said = Scripted([call("hang")], "end")
+    first = await create(said, Tool(hang, metadata={"tags": ["read"]}), look, session_store=url)
+    running = asyncio.ensure_future(
+        first.run("go", session_id="s", allowed_tools=["hang"], system_prompt_override="Override.")
+    )
+    await inside.wait()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+    async def ends() -> str:
+        return "ended"
+
+    second = await create(said, Tool(ends, name="hang", metadata={"tags": ["read"]}), look, session_store=url)
+    result = await second.resume("s")
+    assert (result.status, result.message) == ("completed", "end")
+    assert said.offered(-1) == {"hang"}
+    assert said.instructions(-1) == "Override."
+
+
+async def test_J5_abort_stops_a_run_and_keeps_its_history() -> None:
+    store, inside = MemoryStore(), asyncio.Event()
+
+    async def hang() -> str:
+        inside.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    agent = await create(Scripted([call("hang")], "end"), hang, session_store=store)
+    running = asyncio.ensure_future(agent.run("go", session_id="s", run_id="r"))
+    await inside.wait()
+    before = [entry.kind for entry in await store.entries("s")]
+    agent.abort("r")
+    agent.abort("r")
+    agent.abort("nothing runs under this id")
+    result = await running
+    assert result.status == "aborted"
+    assert result.error is not None
+    assert result.error.code == "run_aborted"
+    assert [entry.kind for entry in await store.entries("s")] == [*before, "run_ended"]
+    agent.abort("r")
+
+
+async def test_J6_the_state_follows_the_run_and_is_a_copy() -> None:
+    seen: list[str] = []
+
+    async def watch() -> str:
+        seen.append(agent.get_state().runs["r"])
+        return "watched"
+
+    said = Scripted([call("watch")], "end")
+    agent = await create(said, watch)
+    assert agent.get_state().status == "idle"
+    original = said._next
+
+    def noting(messages: Any, info: Any) -> Any:
+        seen.append(agent.get_state().status)
+        return original(messages, info)
+
+    said._next = noting  # type: ignore[method-assign]
+    await agent.run("go", run_id="r")
+    assert seen == ["model_running", "tool_running", "model_running"]
+    state = agent.get_state()
+    assert (state.status, state.runs) == ("completed", {})
+    state.runs["forged"] = "tool_running"
+    assert agent.get_state().runs == {}
+
+
+async def test_J7_the_configuration_is_a_snapshot() -> None:
+    agent = await create(Scripted("end"), config={"prompt": {"system": "one"}})
+    with pytest.raises(ValidationError, match="frozen"):
+        agent.get_config().prompt.system = "two"
+    assert agent.get_config().prompt.system == "one"
+
+
+async def test_J8_a_wrong_configuration_leaves_the_old_one() -> None:
+    agent = await create(Scripted("end"), config={"prompt": {"system": "one"}})
+    with pytest.raises(ConfigError, match=r"agent\.prompt\.sytem"):
+        agent.set_config({"prompt": {"sytem": "two"}})
+    assert agent.get_config().prompt.system == "one"
+
+
+async def test_J9_a_summary_of_each_tool() -> None:
+    agent = await create(Scripted("end"), Tool(put, metadata={"tags": ["network"]}, requires_approval=True))
+    (tool,) = agent.get_tools()
+    assert (tool.name, tool.description, tool.tags, tool.plugin, tool.approval) == (
+        "put", "Put it there.", ("network",), "app", "always",
+    )  # fmt: skip
+
+
+async def test_J10_registered_tools_are_there_in_the_next_run() -> None:
+    async def more() -> str:
+        agent.register_tools([look])
+        return "more"
+
+    said = Scripted([call("more")], "end")
+    agent = await create(said, more)
+    await agent.run("go")
+    assert [said.offered(0), said.offered(1)] == [{"more"}, {"more"}]
+    await agent.run("go")
+    assert said.offered(-1) == {"more", "look"}
+
+
+async def test_J11_close_ends_runs_and_leaves_a_given_store_open(tmp_path: Any) -> None:
+    store, inside = SqliteStore(tmp_path / "runs.db"), asyncio.Event()
+
+    async def hang() -> str:
+        inside.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    agent = await create(Scripted([call("hang")], "end"), hang, session_store=store)
+    running = asyncio.ensure_future(agent.run("go", session_id="s"))
+    await inside.wait()
+    await agent.close()
+    await agent.close()
+    assert (await running).status == "aborted"
+    assert (await store.info("s")).status == "aborted"
+    for refused in (agent.run("go"), agent.resume("s")):
+        with pytest.raises(AgentClosed):
+            await refused
+    await store.aclose()
+
+
+async def test_J11_close_closes_a_store_that_the_agent_opened(tmp_path: Any) -> None:
+    agent = await create(Scripted("end"), session_store=f"sqlite:///{tmp_path / 'runs.db'}")
+    await agent.run("go", session_id="s")
+    store = agent._store
+    await agent.close()
+    with pytest.raises(AgentError, match="was closed"):
+        await store.info("s")
+
+
+async def test_J12_J13_an_id_is_made_or_used_and_stands_on_every_entry() -> None:
+    numbers = iter(range(100))
+    store = MemoryStore()
+    agent = await create(Scripted("end"), session_store=store, id_generator=lambda: f"id-{next(numbers)}")
+    made = await agent.run("go")
+    assert (made.session_id, made.run_id) == ("id-0", "id-1")
+    given = await agent.run("go", session_id="s", run_id="run-42")
+    assert given.run_id == "run-42"
+    assert {entry.run_id for entry in await store.entries("s")} == {"run-42"}
+
+
+def test_J14_no_turn_or_message_ids_in_the_public_api() -> None:
+    methods = [value for name, value in vars(DeepAgent).items() if not name.startswith("_") and callable(value)]
+    named = {name for method in methods for name in inspect.signature(method).parameters}
+    assert not {name for name in named if "turn" in name or "message_id" in name}
+
+
+async def test_J15_a_session_has_one_run() -> None:
+    inside, leave = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> str:
+        inside.set()
+        await leave.wait()
+        return "left"
+
+    agent = await create(Scripted([call("hang")], "end"), hang)
+    running = asyncio.ensure_future(agent.run("go", session_id="s"))
+    await inside.wait()
+    with pytest.raises(SessionBusy):
+        await agent.run("go", session_id="s")
+    leave.set()
+    assert (await running).status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("answers", "how", "code"),
+    [
+        pytest.param(
+            ([call("put")], "end"), {"usage_limits": UsageLimits(request_limit=1)}, "limit_exceeded", id="limit"
+        ),
+        pytest.param((ValueError("broken"),), {}, "internal_error", id="exception"),
+        pytest.param(([call("boom")], "end"), {}, "internal_error", id="tool of the application"),
+        pytest.param(("",), {}, "model_error", id="empty answers"),
+    ],
+)
+async def test_J16_what_fails_a_run_has_a_code(answers: Any, how: Any, code: str) -> None:
+    def boom() -> str:
+        raise RuntimeError("boom")
+
+    agent = await create(Scripted(*answers), put, boom)
+    result = await agent.run("go", **how)
+    assert result.status == "failed"
+    assert result.error is not None
+    assert result.error.code == code, result.error
+    assert result.error.cause is not None
+
+
+# -- create ------------------------------------------------------------------------------------------------------------
+
+
+async def test_create_loads_no_session_and_asks_no_model() -> None:
+    class Untouched(MemoryStore):
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("acquire", "load", "info", "list", "entries", "mail", "commit"):
+                raise AssertionError(name)
+            return super().__getattribute__(name)
+
+    said = Scripted("end")
+    await create(said, put, session_store=Untouched())
+    assert said.requests == []
+
+
+async def test_step_3_4_the_configuration_is_validated_with_its_path() -> None:
+    with pytest.raises(ConfigError, match=r"agent\.identity\.name"):
+        await create(Scripted("end"), config={"identity": {"name": "../x"}})
+
+
+async def test_step_4_K5_the_configuration_and_the_services_name_one_model() -> None:
+    with pytest.raises(UsageError, match=r"'openai:gpt-5'.*'test'"):
+        await DeepAgent.create(config={"model": "openai:gpt-5"}, deps=AgentDeps(model="test", kernel=kernel()))
+
+
+async def test_step_8_a_failure_leaves_nothing_open(tmp_path: Any) -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(UsageError):
+        await create(Scripted("end"), put, put, session_store=f"sqlite:///{tmp_path / 'runs.db'}")
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+async def test_step_9_defaults_are_filled() -> None:
+    agent = await create(Scripted("end"))
+    config = agent.get_config()
+    assert (config.identity.name, config.tools_policy.enabled, config.schema_version) == ("agent", True, 1)
+
+
+# -- the open questions ------------------------------------------------------------------------------------------------
+
+
+async def test_O1_a_new_configuration_begins_with_the_next_run() -> None:
+    async def change() -> str:
+        agent.set_config({"prompt": {"system": "two"}})
+        return "changed"
+
+    said = Scripted([call("change")], "end")
+    agent = await create(said, change, config={"prompt": {"system": "one"}})
+    await agent.run("go")
+    assert [said.instructions(0), said.instructions(1)] == ["one", "one"]
+    await agent.run("go")
+    assert said.instructions(-1) == "two"
+
+
+async def collect(agent: DeepAgent, prompt: str = "go", **how: Any) -> list[Any]:
+    return [item async for item in agent.run_stream(prompt, **how)]
+
+
+async def test_O2_J3_deltas_then_a_message_then_one_result() -> None:
+    agent = await create(Scripted([call("put")], "a longer answer"), put)
+    items = await collect(agent)
+    deltas = [item.text for item in items if isinstance(item, Delta)]
+    assert len(deltas) > 2
+    assert items[-2] == Message("".join(deltas))
+    assert isinstance(items[-1], RunResult)
+    assert items[-1].message == "a longer answer" == "".join(deltas)
+    assert sum(isinstance(item, RunResult) for item in items) == 1
+
+
+async def test_O2_a_stream_that_fails_or_is_aborted_ends_with_a_result() -> None:
+    failed = await collect(await create(Scripted(ValueError("broken"))))
+    assert [type(item) for item in failed] == [RunResult]
+    assert failed[-1].status == "failed"
+
+    async def stop() -> str:
+        agent.abort("r")
+        await asyncio.Event().wait()
+        return "never"
+
+    agent = await create(Scripted([call("stop")], "end"), stop)
+    aborted = await collect(agent, run_id="r")
+    assert [type(item) for item in aborted] == [RunResult]
+    assert aborted[-1].status == "aborted"
+
+
+async def test_O2_what_prevents_a_run_raises_from_the_stream() -> None:
+    agent = await create(Scripted("end"), put)
+    with pytest.raises(ToolNotFound):
+        await collect(agent, allowed_tools=["ghost"])
+
+
+async def test_O2_a_caller_who_leaves_a_stream_leaves_no_run_behind() -> None:
+    agent = await create(Scripted("a longer answer"))
+    stream = agent.run_stream("go", session_id="s")
+    async for _ in stream:
+        break
+    await stream.aclose()
+    assert agent.get_state().runs == {}
+    assert (await agent.resume("s")).status == "completed"
+
+
+async def test_O3_deltas_are_not_stored() -> None:
+    store = MemoryStore()
+    agent = await create(Scripted("x" * 3000), session_store=store)
+    items = await collect(agent, session_id="s")
+    assert sum(isinstance(item, Delta) for item in items) == 1000
+    assert [entry.kind for entry in await store.entries("s")] == ["run_started", "messages", "run_ended"]
+
+
+async def test_O4_an_override_replaces_the_base_prompt_of_one_run() -> None:
+    said = Scripted("end")
+    notes = plugin("notes", sections=lambda context: [PromptSection.static("rules", "Keep the rules.", locked=True)])
+    agent = await create(said, config={"prompt": {"system": "Base."}}, plugins=[notes])
+    await agent.run("go", session_id="s", system_prompt_override="Override.")
+    await agent.run("go", session_id="s")
+    assert "Override." in said.instructions(0)
+    assert "Base." not in said.instructions(0)
+    assert "Keep the rules." in said.instructions(0)
+    assert "Base." in said.instructions(1)
+    assert "Override." not in said.instructions(1)
+
+
+def test_J2_sync() -> None:
+    said = Scripted("end")
+    agent = asyncio.run(create(said))
+    assert agent.run_sync("go", session_id="s").message == "end"
+    assert agent.run_sync("go", session_id="s").message == "end"
+    assert len([m for m in said.requests[-1][0] if isinstance(m, ModelRequest)]) == 2
