@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from .ledger import effect_key, transaction
+    from .manage import delete, export, fork, retain, rewind
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
     from .runner import Outcome, Runner
@@ -96,8 +97,13 @@ __all__ = [
     "ToolSummary",
     "UsageError",
     "config_digest",
+    "delete",
     "effect_key",
+    "export",
+    "fork",
     "open_store",
+    "retain",
+    "rewind",
     "session_capabilities",
     "transaction",
 ]
@@ -132,6 +138,7 @@ __getattr__, __dir__ = lazy_exports(
         "ledger": ["effect_key", "transaction"],
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
+        "manage": ["delete", "export", "fork", "retain", "rewind"],
         "runner": ["Outcome", "Runner"],
         "store": [
             "Commit",

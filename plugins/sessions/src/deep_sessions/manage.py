@@ -1,0 +1,247 @@
+"""What people do with stored sessions: delete, keep some, export, fork, rewind."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import time
+from asyncio import to_thread
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pydantic_ai.messages import ModelMessage, ModelResponse
+
+from deep_core import PluginKernel
+from deep_core.plugin_api import folder_name
+
+from .errors import AgentError, SessionBusy, StoreError
+from .fold import Fold, fold, fold_entries
+from .journal import base_entry
+from .runner import open_calls
+from .store import Commit, Entry, Lease, SessionInfo, SessionStore
+
+__all__ = ["delete", "export", "fork", "retain", "rewind"]
+
+PAGE = 500
+
+
+async def delete(
+    store: SessionStore, session_id: str, *, kernel: PluginKernel | None = None, roots: Iterable[Path] = ()
+) -> None:
+    """Erase a session, its folders, and what plugins keep of it. A deletion that was interrupted can be repeated.
+
+    Args:
+        store: the store.
+        session_id: the session.
+        kernel: its plugins' folders of the session are removed, and they are notified by `deep_session_deleted`.
+        roots: folders with a folder for each session, such as the root of a `SessionManager`.
+
+    Raises:
+        SessionBusy: it is running.
+        SessionNotFound: it does not exist.
+    """
+    # The session goes last: what an interruption leaves can then still be deleted by its id.
+    async with _lease(store, session_id):
+        if kernel is not None:
+            context = kernel.context
+            await kernel.caller.notify(
+                "deep_session_deleted",
+                lambda plugin: {"session_id": session_id, "context": context(plugin)},
+                among=kernel.active,
+            )
+            roots = [*roots, *(kernel.data_dir / "plugins").glob("*/sessions")]
+        for root in roots:
+            folder = root / folder_name(session_id)
+            if folder.is_dir() and not folder.is_symlink():
+                await to_thread(shutil.rmtree, folder)
+    await store.delete(session_id)
+
+
+async def retain(
+    store: SessionStore,
+    *,
+    older_than: float | None = None,
+    keep: int | None = None,
+    kernel: PluginKernel | None = None,
+    roots: Iterable[Path] = (),
+) -> list[str]:
+    """Delete old sessions. Sessions that run stay.
+
+    Args:
+        store: the store; of one that was opened for an owner, only that owner's sessions.
+        older_than: delete sessions whose last entry is older than this many seconds.
+        keep: delete all but the latest ones.
+        kernel: as in `delete`.
+        roots: as in `delete`.
+
+    Returns:
+        The ids of the deleted sessions.
+    """
+    if older_than is None and keep is None:
+        raise ValueError("retain() needs older_than= or keep=: without them it would delete nothing, or everything")
+    before = None if older_than is None else time.time() - older_than
+    sessions = [info async for info in _sessions(store)]
+    deleted: list[str] = []
+    for place, info in enumerate(sessions):
+        if (before is not None and info.updated_at < before) or (keep is not None and place >= keep):
+            try:
+                await delete(store, info.id, kernel=kernel, roots=roots)
+            except SessionBusy:
+                continue
+            deleted.append(info.id)
+    return deleted
+
+
+async def export(store: SessionStore, session_id: str) -> AsyncGenerator[str]:
+    """Yield a session as JSON Lines: the session, its entries, the ledger and the mail; what is damaged, by number.
+
+    Each line is an object with `type`: `session`, `entry`, `ledger`, `mail`, or `damaged`, which says what is missing.
+    """
+    info = await store.info(session_id)
+    yield _line("session", asdict(info))
+    last = 0
+    async for entry in _entries(store, session_id):
+        if entry.seq > last + 1:
+            yield _line("damaged", {"entries": [*range(last + 1, entry.seq)]})
+        last = entry.seq
+        yield _line("entry", {**asdict(entry), "data": _readable(entry.data)})
+    if last < info.seq:
+        yield _line("damaged", {"entries": [*range(last + 1, info.seq + 1)]})
+    try:
+        stored = await store.load(session_id)
+    except StoreError as error:
+        yield _line("damaged", {"reason": str(error)})
+        return
+    for key, data in stored.ledger.items():
+        yield _line("ledger", {"key": key, "data": _readable(data)})
+    for mail in stored.mail:
+        yield _line("mail", {**asdict(mail), "data": _readable(mail.data)})
+
+
+async def fork(store: SessionStore, session_id: str, *, at: int | None = None, new_id: str | None = None) -> str:
+    """Create a session that continues from a state of another one, which stays as it is.
+
+    Calls that have no result yet are cut off.
+
+    Args:
+        store: the store of both.
+        session_id: the session to fork.
+        at: the number of the entry whose state to take; None for the last one.
+        new_id: the id of the new session; None for a random one.
+
+    Returns:
+        The id of the new session, which has the same owner.
+
+    Raises:
+        AgentError: no entry has this number, or `new_id` exists.
+    """
+    state = await _state(store, session_id, at)
+    owner = state.info.owner
+    target = store if owner is None else store.for_owner(owner)
+    new_id = new_id or uuid4().hex
+    async with _lease(target, new_id, create=True) as lease:
+        if (await target.info(new_id)).seq:
+            raise AgentError(f"session {new_id!r} exists: fork into another id")
+        await target.commit(lease, Commit([_base(state)], status="idle"))
+    return new_id
+
+
+async def rewind(store: SessionStore, session_id: str, *, to: int) -> int:
+    """Set a session back to an earlier state. The entries that came later stay in the journal.
+
+    Calls that have no result at that state are cut off. Decisions that wait for the next run are dropped.
+
+    Args:
+        store: the store.
+        session_id: the session.
+        to: the number of the entry whose state to take.
+
+    Returns:
+        The number of the entry that says so.
+
+    Raises:
+        AgentError: no entry has this number.
+        SessionBusy: the session is running.
+    """
+    async with _lease(store, session_id) as lease:
+        state = await _state(store, session_id, to)
+        ledger = (await store.load(session_id)).ledger
+        decisions = [mail.id for mail in await store.mail(session_id) if mail.kind == "decision"]
+        return await store.commit(lease, Commit([_base(state)], drop=[*ledger], read=decisions, status="idle"))
+
+
+@asynccontextmanager
+async def _lease(store: SessionStore, session_id: str, *, create: bool = False) -> AsyncGenerator[Lease]:
+    lease = await store.acquire(session_id, create=create)
+    try:
+        yield lease
+    finally:
+        await store.release(lease)
+
+
+async def _sessions(store: SessionStore) -> AsyncIterator[SessionInfo]:
+    offset = 0
+    while page := await store.list(limit=PAGE, offset=offset):
+        offset += len(page)
+        for info in page:
+            yield info
+
+
+async def _entries(store: SessionStore, session_id: str) -> AsyncIterator[Entry]:
+    after = 0
+    while page := await store.entries(session_id, after=after, limit=PAGE):
+        after = page[-1].seq
+        for entry in page:
+            yield entry
+
+
+async def _state(store: SessionStore, session_id: str, at: int | None) -> Fold:
+    """Return the state after an entry."""
+    if at is None:
+        return fold(await store.load(session_id))
+    info = await store.info(session_id)
+    if not 1 <= at <= info.seq:
+        raise AgentError(f"session {session_id!r} has no entry {at}: its entries are 1 to {info.seq}")
+    needed: list[Entry] = []
+    async for entry in _entries(store, session_id):
+        if entry.seq > at:
+            break
+        needed = [entry] if entry.base else [*needed, entry]
+    _check_whole(session_id, needed, at)
+    return fold_entries(info, needed)
+
+
+def _check_whole(session_id: str, entries: Sequence[Entry], last: int) -> None:
+    first = entries[0].seq if entries and entries[0].base else 1
+    if missing := set(range(first, last + 1)).difference(entry.seq for entry in entries):
+        raise StoreError(
+            f"session {session_id}: entry {min(missing)} is damaged; take a state before it, or after a base"
+        )
+
+
+def _base(state: Fold) -> Any:
+    source = {"session": state.info.id, "seq": state.seq}
+    return base_entry(_without_open_calls(state.messages()), state.root.slots, None, None, source)
+
+
+def _without_open_calls(messages: list[ModelMessage]) -> list[ModelMessage]:
+    if not open_calls(messages):
+        return messages
+    last = max(index for index, message in enumerate(messages) if isinstance(message, ModelResponse))
+    return messages[:last]
+
+
+def _readable(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _line(kind: str, about: Mapping[str, Any]) -> str:
+    return json.dumps({"type": kind, **about}, ensure_ascii=False)
