@@ -266,11 +266,19 @@ def test_sessions_may_have_any_name(store: str, tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("url", ["memory:", "sqlite://", "redis://u:secret@host/0", "nonsense"])
+@pytest.mark.parametrize("url", ["memory:", "sqlite://", "sqlite:///:memory:", "redis://u:secret@host/0", "nonsense"])
 def test_a_store_that_processes_cannot_share_has_no_queue(url: str) -> None:
     with pytest.raises(QueueError, match="postgresql://") as caught:
         open_queue(url)
     assert "secret" not in str(caught.value)
+
+
+def test_the_queue_of_a_file_is_beside_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        await enqueue(f"sqlite:///{tmp_path}/my%20sessions.db?durability=full", "one")
+
+    asyncio.run(main())
+    assert (tmp_path / "my sessions.queue.db").exists()
 
 
 def test_a_stopped_worker_on_a_file_goes_on(sqlite_store: str, tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
-"""`deep workers`. Only deep-cli imports this, when it was typed."""
+"""`deep worker` and `deep workers`. Only deep-cli imports this, when it was typed."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from deep_cli import Failure
@@ -16,7 +19,10 @@ from deep_core.plugin_api import visible
 from .open import open_queue
 from .queue import Job, WorkerInfo
 
-__all__ = ["workers"]
+if TYPE_CHECKING:
+    from deep_core import Kernel
+
+__all__ = ["worker", "workers"]
 
 store_option = click.option(
     "--store",
@@ -30,6 +36,66 @@ def default_store() -> str:
     from platformdirs import user_data_path
 
     return f"sqlite:///{user_data_path('deep') / 'sessions.db'}"
+
+
+@click.command("worker")
+@store_option
+@click.option("-m", "--model", metavar="MODEL", help="provider:name. Default: DEEP_MODEL, [agent] model.")
+@click.option("--backend", metavar="NAME", help="Where files and commands are. Default: [agent] runtime_policy, local.")
+@click.option(
+    "--concurrency", metavar="N", type=click.IntRange(1, 1000), default=4, help="Sessions at a time. Default: 4."
+)
+@click.option(
+    "--grace",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    default=20.0,
+    help="How long running sessions may take to end after SIGTERM; the others are handed back. Default: 20.",
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Read this configuration too, trusted like code.",
+)
+def worker(
+    store: str | None,
+    model: str | None,
+    backend: str | None,
+    concurrency: int,
+    grace: float,
+    config: Path | None,
+) -> None:
+    """Resume the sessions that are enqueued, until SIGTERM or Ctrl-C.
+
+    The agent is the one that `deep run` has in this folder. A call that needs approval waits in its session.
+    """
+    from deep_core import Kernel
+
+    try:
+        with Kernel(config=config) as kernel:
+            asyncio.run(_work(kernel, store or default_store(), model, backend, concurrency, grace))
+    except AgentError as error:
+        raise Failure(error.message) from error
+
+
+async def _work(
+    kernel: Kernel, store: str, model: str | None, backend: str | None, concurrency: int, grace: float
+) -> None:
+    from .session_agent import open_runner
+    from .worker import Worker
+
+    queue = open_queue(store)
+    try:
+        async with open_runner(kernel, store, model=model, backend=backend) as runner:
+            crew = Worker(runner.resume, queue, concurrency=concurrency, grace=grace)
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, crew.stop)
+            click.echo(f"worker {crew.name} waits for sessions; Ctrl-C ends it, a second one at once", err=True)
+            await crew.run()
+    finally:
+        await queue.aclose()
 
 
 @click.command("workers")

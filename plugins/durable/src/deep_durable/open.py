@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from .errors import QueueError
 
@@ -17,28 +18,32 @@ def open_queue(store: str) -> Queue:
     """Open the queue that belongs to a store of sessions.
 
     Args:
-        store: the store's URL. With `postgresql://…` the queue is in the same database; with `sqlite:///path/x.db` in
-            the file `x.queue.db` beside it.
+        store: the store's URL, as `open_store` of deep-sessions takes it. With `postgresql://…` the queue is in the
+            same database; with `sqlite:///path/x.db` in the file `x.queue.db` beside it.
 
     Raises:
         QueueError: no queue belongs to such a URL, or a library is not installed.
     """
-    scheme, _, rest = store.partition("://")
-    if scheme == "postgresql":
+    address = store.partition("?")[0]
+    scheme = address.partition(":")[0].lower()
+    if scheme in ("postgresql", "postgres"):
         try:
             from .postgresql import PostgresqlQueue
         except ImportError as error:
             raise QueueError(
-                f"{_shown(store)}: the queue needs {error.name}; pip install 'deep-durable[postgresql]'"
+                f"the queue in PostgreSQL needs {error.name}; pip install 'deep-durable[postgresql]'"
             ) from error
         return PostgresqlQueue(store)
-    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+    path = unquote(address[len("sqlite:///") :])
+    if address.lower().startswith("sqlite:///") and path not in ("", ":memory:"):
         from .sqlite import SqliteQueue
 
-        path = Path(rest[1:])
-        return SqliteQueue(path.with_name(f"{path.stem}.queue{path.suffix}"))
+        file = Path(path).expanduser()
+        return SqliteQueue(file.with_name(f"{file.stem}.queue{file.suffix}"))
+    # The URL is not shown: it may contain a password.
     raise QueueError(
-        f"{_shown(store)}: workers share no such store; use sqlite:///path or postgresql://user@host/database"
+        f"processes cannot share a store whose URL begins with {scheme[:20]!r}; "
+        "use sqlite:///relative.db, sqlite:////absolute/path.db or postgresql://user@host/database"
     )
 
 
@@ -54,10 +59,3 @@ async def enqueue(store: str, session_id: str) -> None:
         await queue.enqueue(session_id)
     finally:
         await queue.aclose()
-
-
-def _shown(url: str) -> str:
-    """Return a URL without its password."""
-    scheme, slashes, rest = url.partition("://")
-    user, at, place = rest.rpartition("@")
-    return f"{scheme}{slashes}{user.partition(':')[0]}{at}{place}"

@@ -1,0 +1,230 @@
+"""`python -m benchmarks.queues [QUEUE…]`: measure the queues for workers, for docs/decisions/0020-queues.md.
+
+Every worker is a process. A job writes to a file when it begins and ends, and does nothing else; where workers are
+killed, it sleeps for 50 ms. PostgreSQL is a cluster of its own in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deep_durable import Queue, Worker, open_queue
+
+from tests.postgresql import cluster
+
+JOBS, KILLED, KILLS, ROUNDS = 600, 60, 5, 3
+IMPORT = """
+import resource, time
+from pathlib import Path
+import deep_durable.worker
+
+def memory():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+before, began = memory(), time.process_time()
+import {modules}
+print((time.process_time() - began) * 1000, memory() - before)
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A queue that is compared.
+
+    Attributes:
+        name: in the table.
+        modules: what its process imports.
+        workers: how many at the same time are measured.
+    """
+
+    name: str
+    modules: str
+    workers: tuple[int, ...]
+
+
+KINDS = [
+    Kind("sqlite", "deep_durable.sqlite", (1,)),
+    Kind("procrastinate", "deep_durable.postgresql", (1, 2, 4)),
+    Kind("dbos", "benchmarks.contenders.dbos_postgresql", (1, 2, 4)),
+]
+
+
+def queue_of(kind: str, url: str) -> Queue:
+    """Open a queue."""
+    if kind == "dbos":
+        from benchmarks.contenders.dbos_postgresql import DbosPostgresqlQueue
+
+        return DbosPostgresqlQueue(url)
+    return open_queue(url)
+
+
+# -- a worker ----------------------------------------------------------------------------------------------------------
+
+
+async def work(kind: str, url: str, folder: Path, seconds: float) -> None:
+    """Wait for the gate, then work until killed."""
+
+    def write(verb: str, session_id: str) -> None:
+        file = os.open(folder / "effects", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        os.write(file, f"{verb} {session_id} {time.time()}\n".encode())
+        os.close(file)
+
+    async def handler(session_id: str) -> None:
+        write("begin", session_id)
+        if seconds:
+            await asyncio.sleep(seconds)
+        write("end", session_id)
+
+    write("ready", str(os.getpid()))
+    queue = queue_of(kind, url)
+    while not (folder / "gate").exists():
+        await asyncio.sleep(0.005)
+    await Worker(handler, queue, concurrency=10).run()
+
+
+@contextmanager
+def crew(kind: str, url: str, folder: Path, seconds: float) -> Generator[Callable[[], subprocess.Popen[bytes]]]:
+    """Yield a function that starts a worker; kill them all at the end."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        program = [sys.executable, "-m", "benchmarks.queues", "worker", kind, url, str(folder), str(seconds)]
+        processes.append(subprocess.Popen(program))
+        return processes[-1]
+
+    try:
+        yield start
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def lines(folder: Path, verb: str) -> list[tuple[str, float]]:
+    """Return the sessions and times of what workers did."""
+    path = folder / "effects"
+    found = [line.split() for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    return [(session, float(when)) for what, session, when in found if what == verb]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for at most two minutes."""
+    async with asyncio.timeout(120):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+# -- what is measured --------------------------------------------------------------------------------------------------
+
+
+async def fill(kind: str, url: str, count: int) -> None:
+    """Enqueue sessions."""
+    queue = queue_of(kind, url)
+    for number in range(count):
+        await queue.enqueue(f"s{number}")
+    await queue.aclose()
+
+
+async def throughput(kind: str, url: str, folder: Path, workers: int) -> float:
+    """Return empty jobs a second, from the first to the last."""
+    await fill(kind, url, JOBS)
+    with crew(kind, url, folder, 0.0) as start:
+        for _ in range(workers):
+            start()
+        await until(lambda: len(lines(folder, "ready")) == workers)
+        (folder / "gate").touch()
+        await until(lambda: len(lines(folder, "end")) >= JOBS)
+    times = [when for _, when in lines(folder, "end")]
+    return (len(times) - 1) / (max(times) - min(times))
+
+
+async def takeover(kind: str, url: str, folder: Path) -> float:
+    """Return the seconds from a kill to the next beginning of the job, by a second worker or the next one."""
+    (folder / "gate").touch()
+    await fill(kind, url, 1)
+    with crew(kind, url, folder, 1e6) as start:
+        first = start()
+        await until(lambda: len(lines(folder, "begin")) == 1)
+        if kind != "sqlite":
+            start()
+            await until(lambda: len(lines(folder, "ready")) == 2)
+            await asyncio.sleep(3)  # the second one has launched
+        killed = time.time()
+        first.kill()
+        first.wait()
+        if kind == "sqlite":
+            start()
+        await until(lambda: len(lines(folder, "begin")) == 2)
+    return lines(folder, "begin")[1][1] - killed
+
+
+async def kills(kind: str, url: str, folder: Path) -> tuple[int, int]:
+    """Kill workers while they work; return how many jobs were lost, and how many ended twice."""
+    (folder / "gate").touch()
+    await fill(kind, url, KILLED)
+    queue = queue_of(kind, url)
+    with crew(kind, url, folder, 0.05) as start:
+        victims = [start() for _ in range(1 if kind == "sqlite" else 2)]
+        for number in range(1, KILLS + 1):
+            target = number * KILLED // (KILLS + 1)
+            await until(lambda target=target: len({session for session, _ in lines(folder, "end")}) >= target)
+            victim = victims.pop(0)
+            victim.kill()
+            victim.wait()
+            victims.append(start())
+        async with asyncio.timeout(120):
+            while await queue.jobs():
+                await asyncio.sleep(0.1)
+    await queue.aclose()
+    ended = Counter(session for session, _ in lines(folder, "end"))
+    return KILLED - len(ended), sum(count > 1 for count in ended.values())
+
+
+def weight(kind: Kind) -> tuple[float, float]:
+    """Return milliseconds (CPU) and megabytes of the imports, beside what every worker imports."""
+    rows: list[list[float]] = []
+    for _ in range(5):
+        program = [sys.executable, "-c", IMPORT.format(modules=kind.modules)]
+        done = subprocess.run(program, capture_output=True, text=True, check=True)
+        rows.append([float(word) for word in done.stdout.split()])
+    return statistics.median(row[0] for row in rows), statistics.median(row[1] for row in rows)
+
+
+def main(names: list[str]) -> None:
+    """Measure all, and print the table as it goes."""
+    with cluster() as server, tempfile.TemporaryDirectory() as temporary:
+        numbers = iter(range(1_000_000))
+
+        def place(kind: Kind) -> tuple[str, str, Path]:
+            folder = Path(temporary, str(next(numbers)))
+            folder.mkdir()
+            return kind.name, f"sqlite:///{folder}/s.db" if kind.name == "sqlite" else server.create_database(), folder
+
+        for kind in (kind for kind in KINDS if not names or kind.name in names):
+            milliseconds, megabytes = weight(kind)
+            print(f"{kind.name}: import {milliseconds:.0f} ms CPU, {megabytes:.0f} MB", flush=True)
+            for workers in kind.workers:
+                rates = [asyncio.run(throughput(*place(kind), workers)) for _ in range(ROUNDS)]
+                print(f"{kind.name}: {workers} workers: {statistics.median(rates):.0f} empty jobs a second", flush=True)
+            waits = [asyncio.run(takeover(*place(kind))) for _ in range(ROUNDS)]
+            print(f"{kind.name}: takeover after {', '.join(f'{wait:.1f}' for wait in sorted(waits))} s", flush=True)
+            lost, twice = zip(*(asyncio.run(kills(*place(kind))) for _ in range(ROUNDS)), strict=True)
+            print(f"{kind.name}: {KILLED} jobs, {KILLS} kills: lost {[*lost]}, ended twice {[*twice]}", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["worker"]:
+        asyncio.run(work(sys.argv[2], sys.argv[3], Path(sys.argv[4]), float(sys.argv[5])))
+    else:
+        main(sys.argv[1:])

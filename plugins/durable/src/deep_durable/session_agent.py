@@ -1,0 +1,43 @@
+"""The agent of a worker, as `deep run` assembles it, with its sessions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from deep_sessions import Runner, open_store, session_capabilities
+
+from deep_core import ConfigError, Kernel
+from deep_core.plugin_api import read_agent_config
+
+__all__ = ["open_runner"]
+
+
+@asynccontextmanager
+async def open_runner(
+    kernel: Kernel, store: str, *, model: str | None = None, backend: str | None = None
+) -> AsyncGenerator[Runner]:
+    """Create the agent of all plugins; yield what resumes its sessions.
+
+    Args:
+        kernel: whose plugins the agent uses.
+        store: the URL of the sessions.
+        model: a model's id; None reads the configuration.
+        backend: a backend's name; None reads the configuration, then takes `local`.
+
+    Raises:
+        ConfigError: no model is named, or a value or the URL is wrong.
+        PluginError: two plugins clash, or no plugin provides the backend.
+    """
+    settings = read_agent_config(kernel.config)
+    chosen = model or settings.model.id
+    if chosen is None:
+        raise ConfigError("a worker needs a model: deep worker --model openai:gpt-5.2, or [agent] model in deep.toml")
+    agent = kernel.create_agent(
+        chosen, backend=backend or settings.runtime_policy.profile or "local", capabilities=session_capabilities()
+    )
+    opened = open_store(store, kernel=kernel)
+    try:
+        yield Runner(agent, opened, kernel=kernel)
+    finally:
+        await opened.aclose()
