@@ -205,7 +205,8 @@ class PostgresqlStore(SessionStore):
 
         The block cannot end it by itself: its end commits, an exception rolls back.
         """
-        held, write = partial(self._held, lease=lease), partial(self._commit, lease, commit)
+        # Without a lock on the session's row: other commits of the session need not wait for the block.
+        held, write = partial(self._held, lease=lease, lock=False), partial(self._commit, lease, commit)
         with self._server.transaction(held, write) as connection:
             yield connection
 
@@ -292,8 +293,8 @@ class PostgresqlStore(SessionStore):
             raise not_found(session_id)
         return rows[0]
 
-    def _held(self, db: Database, lease: Lease) -> _Row:
-        row = self._find(db, lease.session_id, lock=True)
+    def _held(self, db: Database, lease: Lease, *, lock: bool = True) -> _Row:
+        row = self._find(db, lease.session_id, lock=lock)
         if row.fence != lease.fence or row.holder is None:
             raise lost(lease, row.runner)
         return row

@@ -57,6 +57,8 @@ SCHEMA_LOCK = 0x64656570_73657373
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 """Given in full: a database may have other defaults."""
+LIMITS = "SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '15s'"
+"""A process that was stopped in the middle of a transaction would keep its locks, and all others would wait."""
 THREADS = 8
 
 
@@ -113,9 +115,13 @@ class PostgresqlServer:
         try:
             with self._explained():
                 before(connection)
-            # psycopg refuses commit() and rollback() in such a block.
-            with connection.transaction():
-                yield connection
+            try:
+                with connection.transaction():  # in which psycopg refuses commit() and rollback()
+                    yield connection
+            except psycopg.OperationalError as error:
+                if not connection.broken:
+                    raise  # the block's own
+                raise StoreError(f"{self.name}: {_line(error)}; nothing was written") from error
             with self._explained():
                 after(connection)
                 connection.commit()
@@ -206,7 +212,9 @@ class PostgresqlServer:
         connection.close()
 
     def _connect(self) -> Database:
-        return psycopg.connect(**self._settings, autocommit=True)  # type: ignore[arg-type]
+        connection = psycopg.connect(**self._settings, autocommit=True)  # type: ignore[arg-type]
+        connection.execute(LIMITS)
+        return connection
 
     def _create_schema(self, connection: Database) -> None:
         if self._has_schema:

@@ -153,7 +153,8 @@ class SqliteFile:
                 if _kind(error) == "SQLITE_BUSY":
                     raise
                 with suppress(sqlite3.Error), closing(self._read_only()) as connection:
-                    return _transaction(connection, "BEGIN", work)
+                    connection.execute("BEGIN")  # without COMMIT, which fails in a truncated file
+                    return work(connection)
                 raise
 
     @contextmanager
@@ -218,11 +219,12 @@ class SqliteFile:
 
     def _version(self, connection: sqlite3.Connection) -> int:
         """Return the version of the file's schema; 0 for an empty file."""
-        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise StoreError(f"{self.path} is a database of another program; name another file")
+        # First: another process may create the tables between two statements, together with the application's id.
+        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             return 0
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise StoreError(f"{self.path} is a database of another program; name another file")
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > len(MIGRATIONS):
             raise StoreError(
                 f"{self.path} was written by a newer deep-sessions (schema {version}, this one knows "

@@ -1,0 +1,292 @@
+"""The SQLite store and its file: full, read-only, damaged, replaced; nothing more is lost, and the error says why."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from deep_sessions import Commit, Entry, NewEntry, SessionNotFound, SessionStore, SqliteStore, StoreError
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "files" / "sessions.db"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(path)
+    yield store
+    await store.aclose()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small disk needs root: run the tests as root in a container")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+async def fill(path: Path, sessions: int = 3, entries: int = 60) -> dict[str, list[Entry]]:
+    """Create sessions of known content; return their entries."""
+    store, draw, found = SqliteStore(path), random.Random(7), dict[str, list[Entry]]()
+    for name in (f"s{number}" for number in range(sessions)):
+        lease = await store.acquire(name)
+        for _ in range(entries):
+            await store.commit(lease, Commit([NewEntry("messages", b'"%s"' % draw.randbytes(700).hex().encode())]))
+        await store.commit(lease, Commit(put={"tail:": b'"a result"'}))
+        await store.post(name, "prompt", b'"hello"')
+        await store.release(lease)
+        found[name] = [*await store.entries(name)]
+    await store.aclose()
+    return found
+
+
+# -- full and read-only ------------------------------------------------------------------------------------------------
+
+
+async def test_a_full_disk_loses_nothing_and_the_store_recovers(small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(b"x" * 300_000)
+    store, last = SqliteStore(small_disk / "sessions.db"), 0
+    lease = await store.acquire("s")
+    with pytest.raises(StoreError, match=r"sessions.db: the disk (is full|fails, or is full)"):  # noqa: PT012
+        while True:
+            last = await store.commit(lease, Commit([NewEntry("messages", b"x" * 5000)] * 2, put={"tail:": b"{}"}))
+    assert last > 10
+    stored = await store.load("s")
+    assert [entry.seq for entry in stored.entries] == [*range(1, last + 1)]
+    (small_disk / "filler").unlink()
+    assert await store.commit(lease, Commit([NewEntry("messages", b"{}")])) == last + 1
+    await store.aclose()
+
+
+async def test_a_read_only_file_can_be_read(small_disk: Path) -> None:
+    path = small_disk / "sessions.db"
+    whole = await fill(path, sessions=1, entries=5)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    store = SqliteStore(path)
+    assert (await store.load("s0")).entries == whole["s0"]
+    assert [info.id for info in await store.list()] == ["s0"]
+    with pytest.raises(StoreError, match=r"sessions.db: the file cannot be (written|opened)"):
+        await store.acquire("s0")
+    await store.aclose()
+
+
+async def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    store = SqliteStore(tmp_path / "file" / "sessions.db")
+    with pytest.raises(StoreError, match=r"file/sessions.db: "):
+        await store.list()
+    await store.aclose()
+
+
+# -- not ours ----------------------------------------------------------------------------------------------------------
+
+
+async def check_refused(path: Path, message: str) -> None:
+    before, store = path.read_bytes(), SqliteStore(path)
+    for call in (store.acquire("s"), store.load("s"), store.list()):
+        with pytest.raises(StoreError, match=message):
+            await call
+    await store.aclose()
+    assert path.read_bytes() == before
+
+
+async def test_a_file_that_is_no_database_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("Buy milk.\n" * 500)
+    await check_refused(tmp_path / "notes.txt", r"notes.txt: the file is no SQLite database: name another file")
+
+
+async def test_a_database_of_another_program_stays_as_it_is(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "other.db")
+    connection.execute("CREATE TABLE songs (name)")
+    connection.close()
+    await check_refused(tmp_path / "other.db", r"other.db is a database of another program")
+
+
+async def test_a_file_of_a_newer_version_stays_as_it_is(path: Path) -> None:
+    await fill(path, sessions=1, entries=2)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    await check_refused(
+        path, r"written by a newer deep-sessions \(schema 99, this one knows 1\): pip install --upgrade"
+    )
+
+
+# -- damage ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_truncated_file_gives_what_is_whole(path: Path) -> None:
+    whole = await fill(path)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 2 // 3])
+    before, store = path.read_bytes(), SqliteStore(path)
+    with pytest.raises(StoreError, match=r"sessions.db: the file is damaged: `deep sessions export` saves"):
+        await store.acquire("s0")
+    saved = {name: [*await store.entries(name)] for name in whole}
+    await store.aclose()
+    assert path.read_bytes() == before
+    assert sum(map(len, saved.values())) > 60
+    for name, entries in saved.items():
+        assert [entry for entry in entries if entry not in whole[name]] == []
+        assert [entry.seq for entry in entries] == sorted(entry.seq for entry in entries)
+
+
+async def test_a_flipped_bit_is_never_read_as_data(path: Path) -> None:
+    whole = await fill(path)
+    data, draw, noticed = path.read_bytes(), random.Random(3), 0
+    for _ in range(120):
+        at = draw.randrange(100, len(data))
+        path.write_bytes(data[:at] + bytes([data[at] ^ (1 << draw.randrange(8))]) + data[at + 1 :])
+        store = SqliteStore(path)
+        for name, entries in whole.items():
+            try:
+                stored = await store.load(name)
+                assert (list(stored.entries), stored.info.seq) == (entries, len(entries)), at
+                assert (dict(stored.ledger), [mail.data for mail in stored.mail]) == (
+                    {"tail:": b'"a result"'},
+                    [b'"hello"'],
+                ), at
+            except StoreError:
+                noticed += 1
+            try:
+                assert [entry for entry in await store.entries(name) if entry not in entries] == []
+            except StoreError:
+                noticed += 1
+        await store.aclose()
+    assert noticed > 60, "most of the file is entries"
+
+
+async def test_damage_in_one_session_leaves_the_others(path: Path) -> None:
+    whole = await fill(path)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE entries SET data = zeroblob(10) WHERE session = 2 AND seq IN (7, 9)")
+    connection.commit()
+    connection.close()
+    store = SqliteStore(path)
+    with pytest.raises(StoreError, match=r"sessions.db: entry 7 of session s1 is damaged; `deep sessions export`"):
+        await store.load("s1")
+    assert [entry.seq for entry in await store.entries("s1", limit=8)] == [1, 2, 3, 4, 5, 6, 8, 10]
+    for name in ("s0", "s2"):
+        assert (await store.load(name)).entries == whole[name]
+        await store.commit(await store.acquire(name), Commit([NewEntry("messages", b"{}")]))
+    await store.aclose()
+
+
+# -- the file itself ---------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_deleted_is_overwritten(path: Path, store: SqliteStore) -> None:
+    async def use(name: str, canary: bytes) -> None:
+        lease = await store.acquire(name)
+        await store.commit(lease, Commit([NewEntry("messages", b'"%s"' % (canary * 300))], put={"tail:": canary * 20}))
+        await store.post(name, "prompt", canary)
+        await store.commit(lease, Commit(drop=["tail:"]))
+        await store.release(lease)
+
+    def found(canary: bytes) -> list[str]:
+        return [file.name for file in path.parent.iterdir() if canary in file.read_bytes()]
+
+    await use("s", b"canary-one")
+    await use("other", b"canary-two")
+    assert found(b"canary-one")
+    await store.delete("s")
+    assert found(b"canary-one") == []
+    assert found(b"canary-two")
+
+
+async def test_a_file_that_was_deleted_is_not_written_to(path: Path, store: SqliteStore) -> None:
+    lease = await store.acquire("s")
+    for file in path.parent.iterdir():
+        file.unlink()
+    with pytest.raises(SessionNotFound):
+        await store.commit(lease, Commit([NewEntry("messages", b"{}")]))
+
+
+async def test_a_locked_file_is_named(path: Path) -> None:
+    await fill(path, sessions=1, entries=1)
+    store, other = SqliteStore(path, timeout=0.05), sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="another process keeps the file locked"):
+        await store.acquire("s0")
+    assert (await store.info("s0")).seq == 1  # readers do not wait
+    other.execute("ROLLBACK")
+    other.close()
+    await store.acquire("s0")
+    await store.aclose()
+
+
+async def test_many_processes_create_one_file(tmp_path: Path) -> None:
+    program = """
+import asyncio, sys
+from deep_sessions import SqliteStore
+async def main(path):
+    store = SqliteStore(path)
+    await store.acquire(sys.argv[1])
+    await store.aclose()
+for line in sys.stdin:
+    asyncio.run(main(line.strip()))
+"""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, f"s{n}"], text=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for n in range(5)
+    ]
+    paths = [tmp_path / f"{number}.db" for number in range(20)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.writelines(f"{path}\n" for path in paths)
+        process.stdin.flush()
+    assert [process.communicate()[1] for process in processes] == [""] * 5
+    for path in paths:
+        store = SqliteStore(path)
+        assert {info.id for info in await store.list()} == {f"s{n}" for n in range(5)}
+        await store.aclose()
+
+
+def test_a_forked_process_opens_the_file_again(path: Path) -> None:
+    program = """
+import asyncio, os, sys
+from deep_sessions import Commit, NewEntry, SqliteStore
+store = SqliteStore(sys.argv[1])
+lease = asyncio.run(store.acquire("s"))
+child = os.fork()
+for _ in range(50):
+    asyncio.run(store.commit(lease, Commit([NewEntry("messages", b"{}")])))
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print(asyncio.run(store.info("s")).seq)
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("100", "")
+
+
+async def test_a_closed_store_says_so(path: Path) -> None:
+    store: SessionStore = SqliteStore(path)
+    await store.acquire("s")
+    await store.aclose()
+    with pytest.raises(StoreError, match=r"sessions.db was closed; open it again"):
+        await store.info("s")
+    await asyncio.sleep(0)

@@ -1,0 +1,200 @@
+"""Stores and processes: killed in the middle of a commit, stopped, two at a time; and a tool's own transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deep_sessions import Commit, Lease, LeaseLost, NewEntry, SessionBusy, SessionStore, open_store
+
+pytestmark = pytest.mark.anyio
+
+COMMITTER = """
+import asyncio, sys
+from deep_sessions import Commit, NewEntry, open_store
+
+async def main(url, ttl, waits):
+    store = open_store(url)
+    lease = await store.acquire("s", ttl=float(ttl))
+    number = (await store.info("s")).seq
+    while True:
+        number += 2
+        commit = Commit([NewEntry("messages", b"%d" % number)] * 2, put={str(number): b"{}"})
+        assert await store.commit(lease, commit) == number
+        print(number, flush=True)
+        if waits:
+            sys.stdin.readline()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("PostgreSQL"))])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/sessions.db"
+    return request.getfixturevalue("postgresql").create_database()
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[SessionStore]:
+    store = open_store(url)
+    yield store
+    await store.aclose()
+
+
+@contextmanager
+def committer(url: str, *, ttl: float = 3600, waits: str = "") -> Generator[subprocess.Popen[str]]:
+    """A process that holds session s and commits to it; with `waits`, once for each line that it reads."""
+    command = [sys.executable, "-c", COMMITTER, url, str(ttl), waits]
+    process = subprocess.Popen(
+        command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def read(process: subprocess.Popen[str]) -> int:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        pytest.fail(process.communicate()[1])
+    return int(line)
+
+
+async def takeover(store: SessionStore, **how: Any) -> Lease:
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return await store.acquire("s", **how)
+            except SessionBusy:
+                await asyncio.sleep(0.01)
+
+
+async def test_kill_at_any_moment_loses_nothing_and_leaves_nothing_half(url: str, store: SessionStore) -> None:
+    draw, last = random.Random(13), 0
+    for _ in range(8):
+        with committer(url) as process:  # it takes over from the killed one at once, though that had an hour left
+            for _ in range(draw.randrange(1, 40)):
+                last = read(process)
+            process.kill()
+            rest = process.communicate()[0].split()
+        last = int(rest[-1]) if rest and rest[-1].isdecimal() else last
+        stored = await store.load("s")
+        assert stored.info.seq >= last, "a commit that was confirmed is gone"
+        assert [entry.seq for entry in stored.entries] == [*range(1, stored.info.seq + 1)]
+        assert sorted(map(int, stored.ledger)) == [*range(2, stored.info.seq + 1, 2)]
+        assert stored.info.holder is None
+        last = stored.info.seq
+
+
+async def test_of_two_processes_one_holds_a_session(url: str, store: SessionStore) -> None:
+    with committer(url, waits="yes") as process:
+        read(process)
+        with pytest.raises(SessionBusy) as caught:
+            await store.acquire("s")
+        assert f":{process.pid}:" in caught.value.holder
+        with pytest.raises(SessionBusy):
+            await store.delete("s")
+        number = await store.post("s", "cancel", b"{}")
+        assert [mail.id for mail in await store.mail("s")] == [number]
+
+
+async def test_a_stopped_process_is_taken_over_and_then_refused(url: str, store: SessionStore) -> None:
+    with committer(url, ttl=0.5, waits="yes") as process:
+        read(process)
+        process.send_signal(signal.SIGSTOP)
+        lease = await takeover(store, ttl=3600)
+        process.send_signal(signal.SIGCONT)
+        error = process.communicate("\n")[1]
+        assert "LeaseLost: session s: the lease of" in error
+        assert await store.commit(lease, Commit([NewEntry("messages", b"{}")])) == 3
+        assert [entry.seq for entry in await store.entries("s")] == [1, 2, 3]
+
+
+@pytest.mark.needs("PostgreSQL")
+async def test_a_process_of_another_host_is_taken_over_when_it_dies(postgresql: Any) -> None:
+    """Its host name is another one, so that only the server knows that it is dead."""
+    url = postgresql.create_database()
+    elsewhere = f"import socket; socket.gethostname = lambda: 'elsewhere'\n{COMMITTER}"
+    process = subprocess.Popen([sys.executable, "-c", elsewhere, url, "3600", ""], text=True, stdout=subprocess.PIPE)
+    store = open_store(url)
+    try:
+        read(process)
+        with pytest.raises(SessionBusy) as caught:
+            await store.acquire("s")
+        assert caught.value.holder.startswith("elsewhere:")
+        process.kill()
+        process.wait()
+        await takeover(store)
+    finally:
+        process.kill()
+        process.communicate()
+        await store.aclose()
+
+
+# -- a tool's transaction ----------------------------------------------------------------------------------------------
+
+
+async def test_an_effect_in_the_stores_database_commits_with_its_record(url: str, store: SessionStore) -> None:
+    lease = await store.acquire("s")
+    with store.transaction(lease, Commit()) as connection:
+        connection.execute("CREATE TABLE orders (name text)")
+    with store.transaction(lease, Commit([NewEntry("note", b"{}")], put={"k": b"{}"})) as connection:
+        connection.execute("INSERT INTO orders VALUES ('tea')")
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012, SIM117
+        with store.transaction(lease, Commit(put={"other": b"{}"})) as connection:
+            connection.execute("INSERT INTO orders VALUES ('coffee')")
+            raise ZeroDivisionError
+    stored = await store.load("s")
+    assert (dict(stored.ledger), stored.info.seq) == ({"k": b"{}"}, 1)
+    with store.transaction(lease, Commit()) as connection:
+        assert connection.execute("SELECT name FROM orders").fetchall() == [("tea",)]
+
+
+async def test_the_block_of_a_transaction_cannot_end_it(url: str, store: SessionStore) -> None:
+    lease = await store.acquire("s")
+    with pytest.raises(Exception, match=r"not authorized|forbidden"):  # noqa: PT012, SIM117
+        with store.transaction(lease, Commit(put={"k": b"{}"})) as connection:
+            connection.execute("CREATE TABLE orders (name text)")
+            connection.commit()
+    assert dict((await store.load("s")).ledger) == {}
+    with store.transaction(lease, Commit()) as connection:
+        connection.execute("CREATE TABLE orders (name text)")  # it was rolled back
+
+
+async def test_a_transaction_needs_the_lease(url: str, store: SessionStore) -> None:
+    lost = await store.acquire("s")
+    await store.release(lost)
+    with pytest.raises(LeaseLost), store.transaction(lost, Commit()):
+        pytest.fail("the block ran")
+    assert (await store.info("s")).seq == 0
+
+
+@pytest.mark.needs("PostgreSQL")
+async def test_a_lease_that_is_taken_over_in_the_block_writes_nothing(postgresql: Any) -> None:
+    """In SQLite no other writer comes between."""
+    store = open_store(postgresql.create_database())
+    lease = await store.acquire("s", ttl=0.0)
+    with pytest.raises(LeaseLost):  # noqa: PT012, SIM117
+        with store.transaction(lease, Commit([NewEntry("note", b"{}")])) as connection:
+            connection.execute("CREATE TABLE orders (name text)")
+            await store.acquire("s")
+    assert (await store.info("s")).seq == 0
+    await store.aclose()
