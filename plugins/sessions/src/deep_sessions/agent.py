@@ -26,7 +26,15 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolResults
 from pydantic_ai.tools import ToolDefinition as OfferedTool
 
-from deep_core import AgentConfig, Kernel, PluginError, create_deep_agent, create_default_deps, default_kernel
+from deep_core import (
+    AgentConfig,
+    PluginError,
+    PluginKernel,
+    create_deep_agent,
+    create_default_deps,
+    default_kernel,
+    explain,
+)
 from deep_core.plugin_api import Config, ConfigLayer, read_agent_config, suggest
 
 from .capability import session_capabilities
@@ -84,7 +92,7 @@ class DeepAgent:
             raise TypeError("an agent is made by: await DeepAgent.create(config=…, deps=…, tools=…)")
         self._config: AgentConfig = parts["config"]
         self._deps: AgentDeps = parts["deps"]
-        self._kernel: Kernel = parts["kernel"]
+        self._kernel: PluginKernel = parts["kernel"]
         self._store: SessionStore = parts["store"]
         self._registry: ToolRegistry = parts["registry"]
         self._parameters: Mapping[str, Any] = parts["parameters"]
@@ -369,7 +377,7 @@ class DeepAgent:
         if self._tools is None:
             agent = self._runner.agent
             texts = {tool.name: tool.description or "" for tool in _offered(agent, self._kernel)}
-            shown = self._kernel.explain(agent).tools
+            shown = explain(agent).tools
             self._tools = [ToolSummary(t.name, texts.get(t.name, ""), t.tags, t.plugin, t.approval) for t in shown]
         return [*self._tools]
 
@@ -418,7 +426,7 @@ def _check_model(deps: AgentDeps, config: AgentConfig) -> None:
         raise UsageError(f"the configuration names the model {named!r}, and AgentDeps(model=…) is {actual!r}: drop one")
 
 
-def _offered(agent: Agent[Any, Any], kernel: Kernel) -> list[OfferedTool]:
+def _offered(agent: Agent[Any, Any], kernel: PluginKernel) -> list[OfferedTool]:
     """Return what a stand-in model is offered. Works inside a running event loop too."""
     seen: list[OfferedTool] = []
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from deep_core import BackendFactory, Kernel
+    from deep_core import BackendFactory, PluginKernel
 
     from .registry import ToolRegistry
     from .results import RunResult
@@ -60,7 +60,7 @@ class AgentDeps:
         tool_registry: tools that the agent has beside its own. The agent adds nothing to it.
         observer: sees runs begin and end.
         id_generator: makes the ids of runs and sessions.
-        kernel: whose plugins the agent uses; None means a kernel of its own process's default.
+        kernel: whose plugins the agent uses; None means the process's default kernel.
         app: the application's own object, as `ctx.deps.app`; a function gets the session's id.
     """
 
@@ -70,7 +70,7 @@ class AgentDeps:
     tool_registry: ToolRegistry | None = None
     observer: Observer = field(default_factory=NoopObserver)
     id_generator: Callable[[], str] = new_id
-    kernel: Kernel | None = None
+    kernel: PluginKernel | None = None
     app: Any = None
 
     def __reduce__(self) -> NoReturn:
