@@ -20,7 +20,18 @@ GATES: dict[str, dict[str, Any]] = json.loads((REPOSITORY / "benchmarks/gates.js
 COUNTS = "import runpy; runpy.run_module('benchmarks.counts', run_name='__main__')"
 AT_THE_WIRE = ("requests", "static_chars", "summaries")
 """Counts of what is sent: for those it is the same who imported the framework."""
-FEATURES = ("backends", "filesystem", "todo", "subagents", "skills", "summarization", "uploads", "demo", "cli")
+FEATURES = (
+    "backends",
+    "sessions",
+    "filesystem",
+    "todo",
+    "subagents",
+    "skills",
+    "summarization",
+    "uploads",
+    "demo",
+    "cli",
+)
 
 
 @pytest.fixture(scope="module")

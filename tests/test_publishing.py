@@ -12,7 +12,7 @@ from tests.environments import REPOSITORY, Distribution, Environment, plugin
 
 def test_the_list_of_the_page_is_what_users_see(environment: Environment) -> None:
     environment.install(
-        Distribution.of_project(REPOSITORY / "plugins" / "cli"),
+        *(Distribution.of_project(REPOSITORY / "plugins" / name) for name in ("cli", "sessions")),
         replace(
             plugin("forecast", requires=["deep-core>=0.1,<1", "deep-atlas>=1,<2"]),
             name="deep-forecast",

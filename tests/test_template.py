@@ -35,7 +35,7 @@ from tests.local_wheels import build, made_once, of_the_checkout
 KINDS = questions().contributions
 Kinds = tuple[str, ...]
 TEMPLATE = REPOSITORY / "cookiecutter-plugin"
-BESIDE = ("pytest-deep", "cli", "backends", "filesystem", "skills")
+BESIDE = ("pytest-deep", "cli", "sessions", "backends", "filesystem", "skills")
 """What the tests of rendered plugins need."""
 
 

@@ -106,7 +106,7 @@ def test_every_wheel_is_typed_and_holds_its_package_alone(wheels: Mapping[str, P
 def test_deep_all_depends_on_every_plugin_and_on_the_usual_providers(wheels: Mapping[str, Path]) -> None:
     requires = metadata(wheels["deep-all"]).get_all("Requires-Dist")
     names = {text.partition(">")[0].partition("<")[0].partition("[")[0].strip() for text in requires}
-    assert names >= set(FIRST_PARTY) - {"deep-all", "pytest-deep"}
+    assert names >= set(FIRST_PARTY) - {"deep-all", "deep-durable", "pytest-deep"}
     assert any("openai" in text and "anthropic" in text for text in requires)
 
 
@@ -167,7 +167,7 @@ def command_line(environment: Environment, *arguments: str) -> Any:
 
 
 def test_a_third_partys_plugin_comes_and_goes_in_every_view(fresh: Install, wheels: Mapping[str, Path]) -> None:
-    environment = fresh("deep-core", "deep-cli")
+    environment = fresh("deep-core", "deep-cli", "deep-sessions")
     before = command_line(environment, "explain", "--json")
     assert environment.run(environment.scripts / "deep", "weather", "Paris").code == 2
 
@@ -204,7 +204,7 @@ def test_a_third_partys_plugin_comes_and_goes_in_every_view(fresh: Install, whee
 def test_the_installed_command_never_runs_what_lies_in_the_working_directory(
     fresh: Install, wheels: Mapping[str, Path]
 ) -> None:
-    environment = fresh("deep-core", "deep-cli", "acme-weather")
+    environment = fresh("deep-core", "deep-cli", "deep-sessions", "acme-weather")
     ran = "import pathlib; pathlib.Path(__file__).with_name('RAN').touch()\n"
     for name in ("acme_weather.py", "acme_forged.py", "deep_core.py", "click.py"):
         (environment.work / name).write_text(ran, encoding="utf-8")
@@ -213,7 +213,11 @@ def test_the_installed_command_never_runs_what_lies_in_the_working_directory(
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-forged\nVersion: 1.0\n", encoding="utf-8")
     (folder / "entry_points.txt").write_text("[deep]\nforged = acme_forged\n", encoding="utf-8")
     listed = command_line(environment, "plugins", "list", "--json")["plugins"]
-    assert {plugin["name"]: plugin["status"] for plugin in listed} == {"cli": "active", "weather": "active"}
+    assert {plugin["name"]: plugin["status"] for plugin in listed} == {
+        "cli": "active",
+        "sessions": "active",
+        "weather": "active",
+    }
     assert command_line(environment, "explain", "--json")["tools"]
     environment.run(environment.scripts / "deep", "doctor", "--json")
     assert not (environment.work / "RAN").exists()

@@ -375,7 +375,7 @@ def test_a_plugin_that_ends_the_process_can_be_disabled(environment: Environment
 
 # -- the command line --------------------------------------------------------------------------------------------------
 
-CLI = Distribution.of_project(REPOSITORY / "plugins" / "cli")
+CLI = [Distribution.of_project(REPOSITORY / "plugins" / name) for name in ("cli", "sessions")]
 
 
 def deep(environment: Environment, *arguments: str, code: int = 0) -> Any:
@@ -386,9 +386,9 @@ def deep(environment: Environment, *arguments: str, code: int = 0) -> Any:
 
 
 def test_list_shows_every_broken_plugin_with_status_and_reason_and_imports_none(environment: Environment) -> None:
-    environment.install(CLI, GOOD, OS_EXIT, *(broken.distribution for broken in BROKEN.values()))
+    environment.install(*CLI, GOOD, OS_EXIT, *(broken.distribution for broken in BROKEN.values()))
     listed = {plugin["name"]: plugin for plugin in deep(environment, "plugins", "list", "--json")["plugins"]}
-    assert listed.keys() == {"cli", "good", "os_exit", *BROKEN}
+    assert listed.keys() == {"cli", "good", "os_exit", "sessions", *BROKEN}
     assert (listed["os_exit"]["status"], listed["os_exit"]["hooks"]) == ("active", None)  # it would have told
     for kind in ("too_new", "missing_plugin"):  # known without an import
         assert listed[kind]["status"] == BROKEN[kind].status
@@ -402,7 +402,7 @@ def test_list_shows_every_broken_plugin_with_status_and_reason_and_imports_none(
 
 
 def test_the_doctor_survives_a_plugin_that_ends_the_process_and_names_it(environment: Environment) -> None:
-    environment.install(CLI, GOOD, OS_EXIT)
+    environment.install(*CLI, GOOD, OS_EXIT)
     checks = {check["name"]: check for check in deep(environment, "doctor", "--json", code=1)["checks"]}
     assert checks["plugin:good"]["ok"] is True
     assert checks["plugin:os_exit"]["ok"] is False
@@ -414,7 +414,7 @@ def test_the_doctor_survives_a_plugin_that_ends_the_process_and_names_it(environ
 @pytest.mark.exhaustive
 def test_the_doctor_names_broken_plugins_of_every_status_and_what_to_type(environment: Environment) -> None:
     kinds = ["missing_extra", "missing_extra_in_hook", "missing_plugin", "raising_hook", "system_exit", "too_new"]
-    environment.install(CLI, GOOD, *(BROKEN[kind].distribution for kind in kinds))
+    environment.install(*CLI, GOOD, *(BROKEN[kind].distribution for kind in kinds))
     report = deep(environment, "doctor", "--json", code=1)
     checks = {check["plugin"]: check for check in report["checks"] if check["name"].startswith("plugin:")}
     assert checks["good"]["ok"] is True
@@ -430,11 +430,11 @@ def test_the_doctor_names_broken_plugins_of_every_status_and_what_to_type(enviro
 
 
 def test_a_plugin_that_ends_the_process_can_be_uninstalled(environment: Environment) -> None:
-    environment.install(CLI, GOOD, OS_EXIT)
+    environment.install(*CLI, GOOD, OS_EXIT)
     done = environment.run(environment.python, "-m", "deep_cli", "plugins", "uninstall", "os_exit", "--yes")
     assert done.code == 0, done.err
-    assert environment.listed().statuses == {"cli": "active", "good": "active"}
-    assert environment.loaded().statuses == {"cli": "active", "good": "active"}
+    assert environment.listed().statuses == {"cli": "active", "good": "active", "sessions": "active"}
+    assert environment.loaded().statuses == {"cli": "active", "good": "active", "sessions": "active"}
 
 
 # -- interleaved -------------------------------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     for key in ("HOME", "USERPROFILE", "LOCALAPPDATA"):
         monkeypatch.setenv(key, str(home))
     # What runs in this process sees these plugins only, whatever else the environment of the tests has.
-    monkeypatch.setenv("DEEP_PLUGINS_ALLOW", "backends,cli,demo,filesystem")
+    monkeypatch.setenv("DEEP_PLUGINS_ALLOW", "backends,cli,demo,filesystem,sessions")
     monkeypatch.chdir(tmp_path_factory.mktemp(f"cli-folder-{number}", numbered=False))
     return home
 
@@ -161,9 +161,9 @@ def nursery() -> Line:
 
 
 def made(root: Path, nursery: Line | None, *names: str, others: tuple[Distribution, ...] = ()) -> Deep:
-    """The command with these of our distributions (besides deep-cli) and these others."""
+    """The command with these of our distributions (besides deep-cli and deep-sessions) and these others."""
     environment = Environment.create(root)
-    environment.install(ours("cli"), *(ours(name) for name in names), *others)
+    environment.install(ours("cli"), ours("sessions"), *(ours(name) for name in names), *others)
     return Deep(environment, nursery)
 
 

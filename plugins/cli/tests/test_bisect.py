@@ -176,7 +176,7 @@ def test_the_plugins_that_a_command_of_deep_is_made_of_are_kept(make_deep: Any) 
     for words, kept in ([["sunny"], ["cli", "sun"]], [["run", "x"], ["backends", "cli", "demo"]]):
         done = deep("plugins", "bisect", "--json", "--keep", "acme-moon", "--", "deep", *words)
         report = json.loads(done.out)
-        assert report["kept"] == sorted([*kept, "moon"])
+        assert report["kept"] == sorted([*kept, "moon", "sessions"])
         assert (done.code, report["outcome"]) == (1, "fails-without")
 
 
@@ -238,6 +238,6 @@ def test_ctrl_c_ends_the_command_too_and_says_what_is_in_question(sixteen: Any, 
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert "interrupted after 0 runs; still suspected: cli, p00" in err
+    assert "interrupted after 0 runs; still suspected: sessions, cli, p00" in err
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

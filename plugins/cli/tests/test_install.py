@@ -23,6 +23,7 @@ SUN = plugin("sun")
 MOON = plugin("moon")
 OFF = {"DEEP_PLUGINS_DISABLE": "moon,sun"}
 """Disables both plugins, so that an installation does not load them."""
+OURS = {"cli": "active", "sessions": "active"}
 COMMAND = "import click\n\n@click.command()\ndef command():\n    click.echo('sunny')\n"
 
 
@@ -73,7 +74,7 @@ def test_a_name_is_installed_told_recorded_and_uninstalled_again(shop: Shop) -> 
     out = shop("install", "acme-sun").ok().out
     assert "Installed acme-sun 1.0" in out
     assert "plugin sun 1.0 (acme-sun) is active: deep_prompt_sections" in out
-    assert shop.statuses == {"cli": "active", "sun": "active"}
+    assert shop.statuses == {**OURS, "sun": "active"}
     environment = str((shop.deep.environment.root / "env").resolve())
     entry = {"environment": environment, "name": "acme-sun", "requirement": "acme-sun", "editable": False}
     assert shop.recorded == [{**entry, "version": "1.0"}]
@@ -81,7 +82,7 @@ def test_a_name_is_installed_told_recorded_and_uninstalled_again(shop: Shop) -> 
     assert {path.name for path in shop.record.parent.iterdir()} == {"installed.json", "installed.lock"}
 
     assert shop("uninstall", "sun", "--yes").ok().out == "Uninstalled acme-sun.\n"
-    assert shop.statuses == {"cli": "active"}
+    assert shop.statuses == OURS
     assert shop.recorded == []
 
 
@@ -124,10 +125,10 @@ def test_several_come_together_or_not_at_all(shop: Shop) -> None:
     assert done.code == 1
     assert "acme-sun, acme-moon were not installed: " in done.err
     assert "acme-moon" in done.err
-    assert shop.statuses == {"cli": "active"}
+    assert shop.statuses == OURS
     shop.offer(MOON)
     shop("install", "acme-sun", "acme-moon", env=OFF).ok()
-    assert shop.statuses == {"cli": "active", "moon": "active", "sun": "active"}
+    assert shop.statuses == {**OURS, "moon": "active", "sun": "active"}
     assert [entry["name"] for entry in shop.recorded] == ["acme-sun", "acme-moon"]
 
 
@@ -225,7 +226,7 @@ def test_a_plugin_that_needs_another_kernel_is_a_conflict_that_says_which(
     assert (done.code, done.out) == (1, "")
     assert f"acme-old was not installed: acme-old 1.0 {needs}" in done.err
     assert "nothing was changed" in done.err
-    assert shop.statuses == {"cli": "active"}
+    assert shop.statuses == OURS
     assert not (shop.deep.environment.site / "deep_core-2.0.dist-info").exists()
 
 
@@ -234,7 +235,7 @@ def test_of_several_the_conflict_names_the_one_that_is_in_the_way(shop: Shop) ->
     done = shop("install", "acme-moon", "acme-sun", "acme-old")
     assert done.code == 1
     assert "acme-moon, acme-sun, acme-old were not installed: acme-old 1.0 needs deep-core" in done.err
-    assert shop.statuses == {"cli": "active"}
+    assert shop.statuses == OURS
 
 
 def test_a_newer_kernel_that_is_offered_is_not_taken(shop: Shop) -> None:
@@ -390,9 +391,9 @@ def test_a_record_that_cannot_be_written_does_not_undo_an_installation(shop: Sho
     shop.offer(SUN)
     out = shop("install", "acme-sun", env=OFF).ok().out
     assert "Not recorded" in out
-    assert shop.statuses == {"cli": "active", "sun": "active"}
+    assert shop.statuses == {**OURS, "sun": "active"}
     assert "Still recorded" in shop("uninstall", "sun", "--yes").ok().out
-    assert shop.statuses == {"cli": "active"}
+    assert shop.statuses == OURS
 
 
 def test_a_record_that_cannot_be_read_is_told_and_not_written_over(shop: Shop) -> None:

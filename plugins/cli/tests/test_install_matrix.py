@@ -53,9 +53,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stock(folder: Path, ours: Mapping[str, Path]) -> None:
     """Fill the shop."""
     folder.mkdir()
-    for name in ("deep-core", "deep-cli", "acme-weather", "acme-cities"):
+    for name in ("deep-core", "deep-cli", "deep-sessions", "acme-weather", "acme-cities"):
         shutil.copy(ours[name], folder)
-    projects = [REPOSITORY, REPOSITORY / "plugins" / "cli", FIXTURES / "acme-weather", FIXTURES / "acme-cities"]
+    plugins = REPOSITORY / "plugins"
+    projects = [REPOSITORY, plugins / "cli", plugins / "sessions", FIXTURES / "acme-weather", FIXTURES / "acme-cities"]
     required = {canonicalize_name(Requirement(text).name) for project in projects for text in dependencies(project)}
     repack([*(name for name in required if not name.startswith(("deep-", "acme-"))), "hatchling", "editables"], folder)
     write_wheel(plugin("future", requires=("deep-core>=2,<3",)), folder)
@@ -119,7 +120,7 @@ class Place:
     @property
     def active(self) -> set[str]:
         listed = json.loads(self.plugins("list", "--json").ok().out)["plugins"]
-        return {p["name"] for p in listed if p["status"] == "active"} - {"cli"}
+        return {p["name"] for p in listed if p["status"] == "active"} - {"cli", "sessions"}
 
     @property
     def checks(self) -> dict[str, Any]:
@@ -273,7 +274,7 @@ def test_a_read_only_environment_says_what_to_type_and_nothing_is_half_done(
     typed = done.err.partition("With write access, type: ")[2].partition("; or make")[0]
     own = done.err.partition("your own environment: ")[2].strip()
     assert own.startswith("python3 -m venv ~/deep && ~/deep/bin/python -m pip install ")
-    assert shlex.split(own)[-2:] == ["deep-cli", "acme-weather"]
+    assert shlex.split(own)[-3:] == ["deep-sessions", "deep-cli", "acme-weather"]
     assert place.plugins("uninstall", "cli", "--yes", env={"TMPDIR": "/tmp"}).code == 1
     assert "ok    deep plugins install cannot change" in place.run(place.deep, "doctor").out
     found = place.checks

@@ -53,7 +53,7 @@ def test_a_name_is_enough_and_the_plugin_is_seen_by_an_agent(deep: Any) -> None:
 
     deep.environment.install(Distribution.of_project(folder))
     listed = json.loads(deep("plugins", "list", "--json").ok().out)["plugins"]
-    assert {p["name"]: p["status"] for p in listed} == {"cli": "active", "weather": "active"}
+    assert {p["name"]: p["status"] for p in listed} == {"cli": "active", "sessions": "active", "weather": "active"}
     explain_error = json.loads(deep("explain", "--json").ok().out)
     assert [(tool["name"], tool["plugin"]) for tool in explain_error["tools"]] == [("weather_lookup", "weather")]
 

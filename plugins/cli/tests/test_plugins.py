@@ -55,7 +55,7 @@ def test_the_list_is_json_in_the_documented_form_and_a_broken_plugin_is_in_it(ma
     assert listed["schema"] == 1
     keys = {"name", "distribution", "version", "status", "reason", "path", "editable", "hooks"}
     assert all(set(plugin) == keys for plugin in listed["plugins"])
-    broken, cli, sun = listed["plugins"]
+    broken, cli, _, sun = listed["plugins"]
     assert (broken["name"], broken["distribution"], broken["version"]) == ("broken", "acme-broken", "3.1")
     # Nothing was loaded yet: it would load, as far as anybody knows.
     assert (broken["status"], broken["hooks"], cli["status"], sun["status"]) == ("active", None, "active", "active")
@@ -74,8 +74,8 @@ def test_the_table_has_name_version_distribution_status_and_reason(make_deep: An
     deep = make_deep(others=(SUN,))
     lines = deep("plugins", "list", env={"DEEP_PLUGINS_DISABLE": "sun"}).ok().out.splitlines()
     assert lines[0].split() == ["NAME", "VERSION", "DISTRIBUTION", "STATUS", "REASON"]
-    assert lines[2].split()[:4] == ["sun", "1.0", "acme-sun", "disabled"]
-    assert "environment" in lines[2]
+    assert lines[3].split()[:4] == ["sun", "1.0", "acme-sun", "disabled"]
+    assert "environment" in lines[3]
 
 
 def test_the_table_obeys_no_color_on_a_terminal(make_deep: Any) -> None:
@@ -161,7 +161,7 @@ def test_what_concerns_a_plugin_is_one_warning_line(make_deep: Any) -> None:
 
 def test_a_plugins_command_is_listed_and_runs(make_deep: Any) -> None:
     deep = make_deep(others=(WEATHER,))
-    assert "weather  From acme-weather 2.0." in deep("--help").ok().out
+    assert "weather   From acme-weather 2.0." in deep("--help").ok().out
     assert deep("weather", "Oslo").ok().out == "Sunny in Oslo\n"
 
 

@@ -39,7 +39,7 @@ def run(make_deep: Any, tmp_path: Path) -> Any:
 
 
 def active(run: Any) -> set[str]:
-    return {p["name"] for p in json.loads(run("list", "--json").ok().out)["plugins"]} - {"cli"}
+    return {p["name"] for p in json.loads(run("list", "--json").ok().out)["plugins"]} - {"cli", "sessions"}
 
 
 def test_what_is_gone_comes_back_and_what_is_there_is_left_alone(run: Any) -> None:

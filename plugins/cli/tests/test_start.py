@@ -119,7 +119,11 @@ def test_what_counts_as_a_plugin(make_deep: Any, points: bytes | None, listed: b
     else:
         file.write_bytes(points)
     plugins = json.loads(deep("plugins", "list", "--json").ok().out)["plugins"]
-    assert {plugin["distribution"] for plugin in plugins} == {"deep-cli", *(["acme-sun"] if listed else [])}
+    assert {plugin["distribution"] for plugin in plugins} == {
+        "deep-cli",
+        "deep-sessions",
+        *(["acme-sun"] if listed else []),
+    }
 
 
 def test_every_control_and_invisible_character_is_made_visible_and_no_other_is_touched() -> None:

@@ -13,11 +13,15 @@ from deep_core import hookimpl, lazy_exports
 if TYPE_CHECKING:
     from .approval import Answer, ApprovalMode, Ask, Question, Refusal
     from .changes import FileChange
+    from .commands.run import run
     from .failure import Failure
+    from .flags import agent_options, store_option
     from .options import CliOptions
+    from .output import say, say_json, say_text
     from .report import Decision, RunReport, Step
     from .reporter import Reporter
     from .runner import run_task
+    from .screen import one_line
     from .terminal import TerminalReporter
 
 __version__ = "0.1.0"
@@ -36,7 +40,14 @@ __all__ = [
     "RunReport",
     "Step",
     "TerminalReporter",
+    "agent_options",
+    "one_line",
+    "run",
     "run_task",
+    "say",
+    "say_json",
+    "say_text",
+    "store_option",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -44,11 +55,15 @@ __getattr__, __dir__ = lazy_exports(
     {
         "approval": ["Answer", "ApprovalMode", "Ask", "Question", "Refusal"],
         "changes": ["FileChange"],
+        "commands.run": ["run"],
         "failure": ["Failure"],
+        "flags": ["agent_options", "store_option"],
         "options": ["CliOptions"],
+        "output": ["say", "say_json", "say_text"],
         "report": ["Decision", "RunReport", "Step"],
         "reporter": ["Reporter"],
         "runner": ["run_task"],
+        "screen": ["one_line"],
         "terminal": ["TerminalReporter"],
     },
 )

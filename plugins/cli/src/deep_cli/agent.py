@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from .flags import BACKEND
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
+    from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.models import Model
     from pydantic_ai.workspaces import WorkspaceBackend
 
@@ -37,7 +39,11 @@ class AgentSetup:
 
 
 def make_agent(
-    kernel: Kernel, model: str | Model | None = None, backend: str | WorkspaceBackend | None = None
+    kernel: Kernel,
+    model: str | Model | None = None,
+    backend: str | WorkspaceBackend | None = None,
+    *,
+    is_stored: bool = False,
 ) -> AgentSetup:
     """Create the agent of all plugins.
 
@@ -45,6 +51,7 @@ def make_agent(
         kernel: the kernel whose plugins it uses.
         model: a model, or its id; None reads the configuration.
         backend: a name or an instance; None reads the configuration, then takes `local`.
+        is_stored: whether its sessions are stored.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -60,7 +67,7 @@ def make_agent(
         problem = no_model()
         raise Failure(problem.message, problem.exit_code)
     place = backend if backend is not None else settings.runtime_policy.profile or BACKEND
-    agent = kernel.create_agent(model_id, backend=place)
+    agent = kernel.create_agent(model_id, backend=place, capabilities=_capabilities() if is_stored else ())
     if isinstance(agent.model, str):
         # No plugin knows this model. Resolve it now, so that a missing key is the first error.
         agent.model = infer_model(agent.model)
@@ -70,3 +77,9 @@ def make_agent(
         model_id if isinstance(model_id, str) else model_id.model_id,
         place if isinstance(place, str) else type(place).__name__,
     )
+
+
+def _capabilities() -> Sequence[AbstractCapability[Any]]:
+    from deep_sessions import session_capabilities
+
+    return session_capabilities()

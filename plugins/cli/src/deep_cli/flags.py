@@ -14,9 +14,11 @@ __all__ = [
     "approve_option",
     "backend_option",
     "config_option",
+    "file_option",
     "json_option",
     "model_of",
     "plugin_option",
+    "store_option",
     "verbose",
     "verbose_option",
 ]
@@ -55,37 +57,59 @@ def verbose_option(command: F) -> F:
     )(command)
 
 
-def agent_options(command: F) -> F:
-    """Add the options of `deep run` and `deep chat`: model, backend, files, approvals."""
-    for option in reversed(
-        (
-            click.option(
-                "-m",
-                "--model",
-                metavar="MODEL",
-                callback=_note_model,
-                help="provider:name, as openai:gpt-5.2. Default: DEEP_MODEL, [agent] model.",
-            ),
-            backend_option,
-            click.option(
-                "--file",
-                "files",
-                metavar="FILE",
-                type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                multiple=True,
-                help="Attach a text file to the task (in a chat, to the first message); may be given several times.",
-            ),
-            approve_option,
-            click.option(
-                "--max-requests",
-                type=click.IntRange(min=1),
-                help="Maximum requests to the model (in a chat, for one message). Default: 200.",
-            ),
-            plugin_option,
-        )
-    ):
-        command = option(command)
-    return command
+def agent_options(*, files: bool = True) -> Callable[[F], F]:
+    """Add the options of `deep run` and `deep chat`: model, backend, files, approvals.
+
+    Args:
+        files: whether `--file` is one of them.
+    """
+
+    def add(command: F) -> F:
+        for option in reversed(
+            (
+                click.option(
+                    "-m",
+                    "--model",
+                    metavar="MODEL",
+                    callback=_note_model,
+                    help="provider:name, as openai:gpt-5.2. Default: DEEP_MODEL, [agent] model.",
+                ),
+                backend_option,
+                *([file_option] if files else []),
+                approve_option,
+                click.option(
+                    "--max-requests",
+                    type=click.IntRange(min=1),
+                    help="Maximum requests to the model (in a chat, for one message). Default: 200.",
+                ),
+                plugin_option,
+            )
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def file_option(command: F) -> F:
+    """Add `--file FILE`."""
+    return click.option(
+        "--file",
+        "files",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        multiple=True,
+        help="Attach a text file to the task (in a chat, to the first message); may be given several times.",
+    )(command)
+
+
+def store_option(command: F) -> F:
+    """Add `--store URL`."""
+    return click.option(
+        "--store",
+        metavar="URL",
+        help="Where sessions are: sqlite:///path or postgresql://…. Default: sessions.db in deep's data folder.",
+    )(command)
 
 
 def backend_option(command: F) -> F:

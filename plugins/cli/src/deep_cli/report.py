@@ -138,6 +138,7 @@ class RunReport(Report):
         files_by: how `files` was found: `folder` (names, sizes and times of the folder compared before and after)
             or `tools` (paths that tools wrote, if the folder is remote or too large to compare).
         prompt: the cost of prompt and tools in every request; None if the run failed.
+        session: the stored session; None without one.
     """
 
     output: str
@@ -150,6 +151,7 @@ class RunReport(Report):
     files: tuple[FileChange, ...]
     files_by: Literal["folder", "tools"]
     prompt: PromptCost | None
+    session: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `deep run --output json` (documented in the README of deep-cli)."""
@@ -170,4 +172,5 @@ class RunReport(Report):
             "approvals": [decision.to_json() for decision in self.decisions],
             "files": [{"path": change.path, "change": change.change} for change in self.files],
             "files_by": self.files_by,
+            **({} if self.session is None else {"session": self.session}),
         }

@@ -20,6 +20,7 @@ from .options import cli_options
 from .progress import CliProgress
 from .report import PromptCost, RunReport
 from .reporter import Reporter
+from .stored import StoredSession
 from .waiting import waking
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ __all__ = ["converse", "run_task"]
 
 
 def run_task(
-    task: str,
+    task: str | None,
     *,
     model: str | Model | None = None,
     backend: str | WorkspaceBackend | None = None,
@@ -46,6 +47,8 @@ def run_task(
     folder: Path | None = None,
     max_requests: int | None = None,
     reporter: Reporter | None = None,
+    session: str | None = None,
+    store: str | None = None,
 ) -> RunReport:
     """Let an agent of all installed plugins do one task, and report the result.
 
@@ -53,7 +56,7 @@ def run_task(
     the report; errors before the first request are raised.
 
     Args:
-        task: the task, in words.
+        task: the task, in words; None continues the last run of `session`.
         model: a model, or its id; None reads the configuration.
         backend: a name or an instance; None reads the configuration, then takes `local`.
         files: UTF-8 text files to attach to the task.
@@ -65,6 +68,8 @@ def run_task(
         folder: where to work; None means the current directory. The process changes to it during the task.
         max_requests: maximum requests; None reads `[plugins.cli] options` (200 by default).
         reporter: receives progress.
+        session: the stored session to continue or begin; None stores nothing.
+        store: the URL of its store; None means the user's own.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -72,17 +77,19 @@ def run_task(
         Failure: no model is named, or a file cannot be attached.
         Exception: any error of the model's provider before the first request: no key, no package, no such model.
     """
+    if task is None and session is None:
+        raise TypeError("run_task(None) continues a stored session: name it with session=…")
     listener = reporter or Reporter()
     paths = [path.resolve() for path in files]
     with contextlib.chdir(folder or Path.cwd()):
         progress = CliProgress(listener)
         with Kernel(plugins=[progress, *plugins], config=config) as kernel:
             options = cli_options(kernel.config)
-            setup = make_agent(kernel, model, backend)
-            prompt = with_files(task, paths, options.attach_chars)
+            setup = make_agent(kernel, model, backend, is_stored=session is not None)
+            prompt = None if task is None else with_files(task, paths, options.attach_chars)
             approver = Approver(approve or options.approve, ask, listener.decided)
-            job = _Job(kernel, setup.agent, progress, listener, approver, setup.model, setup.backend)
-            listener.begin(task, job.model, job.backend, Path.cwd())
+            job = _Job(kernel, setup.agent, progress, listener, approver, setup.model, setup.backend, session, store)
+            listener.begin(task or f"continue {session}", job.model, job.backend, Path.cwd())
             report = job.run(prompt, max_requests or options.max_requests)
             listener.end(report)
             return report
@@ -100,7 +107,11 @@ class _Job:
         approver: Approver,
         model: str,
         backend: str,
+        session: str | None,
+        store: str | None,
     ) -> None:
+        self.session = session
+        self.store = store
         self.kernel = kernel
         self.agent = agent
         self.progress = progress
@@ -109,7 +120,7 @@ class _Job:
         self.model = model
         self.backend = backend
 
-    def run(self, prompt: str, max_requests: int) -> RunReport:
+    def run(self, prompt: str | None, max_requests: int) -> RunReport:
         from pydantic_ai.usage import UsageLimits
 
         from deep_core import create_default_deps
@@ -123,7 +134,10 @@ class _Job:
         with asyncio.Runner() as loop, waking(loop.get_loop()):
             try:
                 limits = UsageLimits(request_limit=max_requests)
-                output = str(converse(loop, self.agent, prompt, deps, self.approver, limits))
+                if self.session is not None:
+                    output = self._run_stored(self.session, loop, prompt, deps, limits)
+                elif prompt is not None:
+                    output = str(converse(loop, self.agent, prompt, deps, self.approver, limits))
             except Exception as error:  # noqa: BLE001 - the report holds the error that ended the run
                 failure = error
             if deps.backend is not None:
@@ -145,7 +159,26 @@ class _Job:
             files=files,
             files_by=files_by,
             prompt=None if failure is not None else self._prompt_cost(),
+            session=self.session,
         )
+
+    def _run_stored(
+        self,
+        session: str,
+        loop: asyncio.Runner,
+        prompt: str | None,
+        deps: DeepAgentDeps[Any],
+        limits: UsageLimits,
+    ) -> str:
+        from deep_sessions import default_store, open_store
+
+        store = open_store(self.store or default_store(), kernel=self.kernel)
+        stored = StoredSession(session, store, self.kernel, self.agent)
+        try:
+            return stored.converse(loop, prompt, self.approver, limits)
+        finally:
+            deps.backend = stored.backend
+            loop.run(store.aclose())
 
     def _files(self, folder: Path, before: Snapshot | None, root: str | None) -> tuple[tuple[FileChange, ...], Any]:
         """List the changes: compare the folder if the tools worked in it, else read the calls."""

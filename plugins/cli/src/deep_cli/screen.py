@@ -69,10 +69,10 @@ def middle(text: str, width: int, hint: str = "") -> str:
     return f"{text[:head]} … {hidden:,} characters hidden{hint} … {text[head + hidden :]}"
 
 
-def one_line(text: str, width: int = 100) -> str:
-    """Put the text on one line of at most `width` characters, with control characters made visible."""
+def one_line(text: str, width: int | None = 100) -> str:
+    """Put the text on one line of at most `width` characters (None: of any length), control characters made visible."""
     line = visible(" ".join(text.split()))
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return line if width is None or len(line) <= width else line[: width - 1] + "…"
 
 
 @contextlib.contextmanager

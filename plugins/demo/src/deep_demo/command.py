@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
-from deep_cli import Failure, TerminalReporter, run_task
+from deep_cli import Failure, TerminalReporter, run_task, say
 
 from deep_core.plugin_api import find_plugins
 
@@ -39,7 +39,7 @@ def command(ctx: click.Context, directory: Path | None) -> None:
     """
     _check_plugins()
     folder = _copy(directory)
-    click.echo(
+    say(
         f"A copy of a small Python project is in {folder}.\n"
         f"The model is a script ({MODEL}: no key, no network); tools, files and commands are real. Calls that need\n"
         "your approval are approved here, and shown. The same with your model:\n"
@@ -50,7 +50,7 @@ def command(ctx: click.Context, directory: Path | None) -> None:
         report = run_task(TASK, model=MODEL, backend="local", approve="allow", folder=folder, reporter=screen)
     if report.error is not None:
         raise Failure(report.error, report.exit_code)
-    click.echo(f"\nSee what changed: {folder}\nNext: deep plugins list, deep explain, deep doctor", err=True)
+    say(f"\nSee what changed: {folder}\nNext: deep plugins list, deep explain, deep doctor", err=True)
     ctx.exit(report.exit_code)
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from deep_cli import Failure
-from deep_sessions import AgentError
-
-from deep_core.plugin_api import visible
+from deep_cli import Failure, one_line, say, say_json, store_option
+from deep_sessions import AgentError, default_store
 
 from .open import open_queue
 from .queue import Job, WorkerInfo
@@ -24,18 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["worker", "workers"]
 
-store_option = click.option(
-    "--store",
-    metavar="URL",
-    help="Where the sessions are: sqlite:///path or postgresql://…. Default: sessions.db in deep's data folder.",
-)
-
-
-def default_store() -> str:
-    """Return the URL of the store that is used without `--store`."""
-    from platformdirs import user_data_path
-
-    return f"sqlite:///{user_data_path('deep') / 'sessions.db'}"
+_line = partial(one_line, width=None)
 
 
 @click.command("worker")
@@ -92,7 +79,7 @@ async def _work(
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, crew.stop)
-            click.echo(f"worker {crew.name} waits for sessions; Ctrl-C ends it, a second one at once", err=True)
+            say(f"worker {crew.name} waits for sessions; Ctrl-C ends it, a second one at once", err=True)
             await crew.run()
     finally:
         await queue.aclose()
@@ -113,21 +100,19 @@ def workers(store: str | None, release: str | None, as_json: bool) -> None:
         raise Failure(error.message) from error
     if as_json:
         lists = {"workers": [asdict(worker) for worker in crew], "sessions": [asdict(job) for job in jobs]}
-        click.echo(json.dumps(lists, indent=2, ensure_ascii=False))
+        say_json(lists)
         return
     for worker in crew:
         sessions = ", ".join(_line(session) for session in worker.sessions)
-        click.echo(f"{_line(worker.name)} works on {sessions or 'nothing'}")
+        say(f"{_line(worker.name)} works on {sessions or 'nothing'}")
     if not crew:
-        click.echo("no worker; start one with: deep worker")
+        say("no worker; start one with: deep worker")
     for job in jobs:
         if job.state == "waiting":
-            click.echo(f"{_line(job.session_id)} waits" + (f", after: {_line(job.error)}" if job.failures else ""))
+            say(f"{_line(job.session_id)} waits" + (f", after: {_line(job.error)}" if job.failures else ""))
         elif job.state == "set aside":
             why = f"{job.failures} failures, the last one: {_line(job.error)}"
-            click.echo(
-                f"{_line(job.session_id)} is set aside after {why}; deep workers --release {_line(job.session_id)}"
-            )
+            say(f"{_line(job.session_id)} is set aside after {why}; deep workers --release {_line(job.session_id)}")
 
 
 async def _look(store: str, release: str | None) -> tuple[Sequence[WorkerInfo], Sequence[Job]]:
@@ -138,8 +123,3 @@ async def _look(store: str, release: str | None) -> tuple[Sequence[WorkerInfo], 
         return await queue.workers(), await queue.jobs()
     finally:
         await queue.aclose()
-
-
-def _line(text: str) -> str:
-    """Make foreign text safe for a terminal, on one line."""
-    return visible(" ".join(text.split()))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .runner import Outcome, Runner
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
-    from .stores.open import open_store
+    from .stores.open import default_store, open_store
     from .stores.postgresql import PostgresqlStore
     from .stores.sqlite import SqliteStore
 
@@ -97,6 +97,7 @@ __all__ = [
     "ToolSummary",
     "UsageError",
     "config_digest",
+    "default_store",
     "delete",
     "effect_key",
     "export",
@@ -152,7 +153,7 @@ __getattr__, __dir__ = lazy_exports(
             "Stored",
         ],
         "stores.memory": ["MemoryStore"],
-        "stores.open": ["open_store"],
+        "stores.open": ["default_store", "open_store"],
         "stores.postgresql": ["PostgresqlStore"],
         "stores.sqlite": ["SqliteStore"],
     },

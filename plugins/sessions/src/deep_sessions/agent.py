@@ -352,8 +352,10 @@ class DeepAgent:
 
     def get_state(self) -> AgentState:
         """Return what the agent does now, as a copy."""
-        runs = {run_id: self._runner.phase(active.session_id) for run_id, active in self._active.items()}
-        return AgentState([*runs.values()][-1] if runs else self._last, runs)
+        runs: dict[str, Status] = {
+            run_id: self._runner.phase(active.session_id) for run_id, active in self._active.items()
+        }
+        return AgentState(next(reversed(runs.values()), self._last), runs)
 
     def get_config(self) -> AgentConfig:
         """Return the configuration, as a copy."""
@@ -446,13 +448,11 @@ def _offered(agent: Agent[Any, Any], kernel: PluginKernel) -> list[OfferedTool]:
 
 def _result(session_id: str, outcome: Outcome) -> RunResult:
     output = outcome.result.output if outcome.result is not None and outcome.status == "completed" else None
-    last = outcome.messages[-1] if outcome.messages else None
-    text = last.text if isinstance(last, ModelResponse) else None
     return RunResult(
         session_id=session_id,
         run_id=outcome.run_id,
         status="awaiting_human" if outcome.status == "awaiting" else outcome.status,
-        message=text if outcome.status == "completed" else None,
+        message=outcome.text,
         error=None if outcome.error is None else as_agent_error(outcome.error),
         usage=outcome.usage,
         output=output,

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from deep_cli import Failure
+from deep_cli import Failure, agent_options, one_line, run, say, say_json, say_text, store_option
 
 from deep_core import ConfigError, Kernel, MissingExtra
-from deep_core.plugin_api import visible
 
 from .errors import AgentError
-from .fold import fold
+from .fold import Fold, fold
 from .store import SessionInfo, SessionStore
-from .stores.open import open_store
+from .stores.open import default_store, open_store
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -26,23 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["sessions"]
 
 T = TypeVar("T")
-FAILED, USAGE, REFUSED = 1, 2, 3
-"""Exit codes, as those of `deep run`."""
+_line = partial(one_line, width=None)
+USAGE = 2
+"""The exit code, as that of `deep run`."""
 AGO = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-store_option = click.option(
-    "--store",
-    metavar="URL",
-    help="Where the sessions are: sqlite:///path or postgresql://…. Default: sessions.db in deep's data folder.",
-)
 owner_option = click.option("--owner", metavar="NAME", help="Only the sessions of this owner.")
 json_option = click.option("--json", "as_json", is_flag=True, help='Print JSON ("schema": 1, documented).')
-
-
-def default_store() -> str:
-    """Return the URL of the store that is used without `--store`."""
-    from platformdirs import user_data_path
-
-    return f"sqlite:///{user_data_path('deep') / 'sessions.db'}"
 
 
 def _with_store(store: str | None, owner: str | None, work: Callable[[SessionStore], Coroutine[Any, Any, T]]) -> T:
@@ -80,13 +69,13 @@ def list_sessions(status: Any, limit: int, owner: str | None, store: str | None,
 
     found = _with_store(store, owner, look)
     if as_json:
-        _print_json({"sessions": [asdict(info) for info in found]})
+        say_json({"schema": 1, "sessions": [asdict(info) for info in found]})
     elif not found:
-        click.echo("no sessions; begin one with: deep run --session NAME TASK")
+        say("no sessions; begin one with: deep run --session NAME TASK")
     for info in () if as_json else found:
         owner_of = f", of {_line(info.owner)}" if info.owner else ""
         runs = f", runs in {_line(info.holder)}" if info.holder else ""
-        click.echo(f"{_line(info.id)}  {_shown_status(info)}, {_ago(info.updated_at)}{owner_of}{runs}")
+        say(f"{_line(info.id)}  {_shown_status(info)}, {_ago(info.updated_at)}{owner_of}{runs}")
 
 
 @sessions.command("show")
@@ -97,7 +86,7 @@ def list_sessions(status: Any, limit: int, owner: str | None, store: str | None,
 def show(session_id: str, owner: str | None, store: str | None, as_json: bool) -> None:
     """Show the conversation of a session, and the calls that wait."""
 
-    async def look(opened: SessionStore) -> Any:
+    async def look(opened: SessionStore) -> Fold:
         return fold(await opened.load(session_id))
 
     state = _with_store(store, owner, look)
@@ -107,64 +96,26 @@ def show(session_id: str, owner: str | None, store: str | None, as_json: bool) -
     if as_json:
         calls = [{"id": call.tool_call_id, "tool": call.tool_name, "args": call.args_as_dict()} for call in waiting]
         said = [{"role": role, "text": text} for role, text in lines]
-        _print_json({"session": asdict(state.info), "messages": said, "waiting": calls})
+        say_json({"schema": 1, "session": asdict(state.info), "messages": said, "waiting": calls})
         return
-    click.echo(f"{_line(state.info.id)}  {_shown_status(state.info)}, {_ago(state.info.updated_at)}")
+    say(f"{_line(state.info.id)}  {_shown_status(state.info)}, {_ago(state.info.updated_at)}")
     for role, text in lines:
-        click.echo(f"\n{click.style(role, bold=True)}\n{visible(text)}")
+        say("\n", (role, "bold"), f"\n{text}")
     for call in waiting:
-        click.echo(f"\nwaits for approval: {_line(call.tool_name)} {_line(call.args_as_json_str())}")
+        say(f"\nwaits for approval: {_line(call.tool_name)} {_line(call.args_as_json_str())}")
 
 
 @sessions.command("resume")
 @click.argument("session_id", metavar="SESSION")
-@click.option("-m", "--model", metavar="MODEL", help="provider:name. Default: DEEP_MODEL, [agent] model.")
-@click.option("--backend", metavar="NAME", default="local", help="Where files are. Default: local, the current folder.")
-@click.option("--approve", type=click.Choice(["allow", "deny"]), help="Decide all calls that wait.")
-@owner_option
+@agent_options(files=False)
 @store_option
-def resume(
-    session_id: str, model: str | None, backend: str, approve: str | None, owner: str | None, store: str | None
-) -> None:
-    """Continue a session whose run was interrupted, or whose calls wait.
+@click.pass_context
+def resume(ctx: click.Context, session_id: str, **options: Any) -> None:
+    """Continue a session whose run was interrupted, or whose calls wait for approval.
 
-    Exit code 0: the run completed; 1: it failed; 3: calls still wait.
+    The same as `deep run --session SESSION` without a task.
     """
-    from pydantic_ai.exceptions import UserError
-
-    from .agent import DeepAgent
-    from .deps import AgentDeps
-
-    async def run(opened: SessionStore) -> Any:
-        with Kernel() as kernel:
-            deps = AgentDeps(model=model, session_store=opened, runtime=backend, kernel=kernel)
-            agent = await DeepAgent.create(config=kernel_model(kernel) if model is None else None, deps=deps)
-            result = await agent.resume(session_id)
-            while result.requests is not None and approve is not None:
-                answers = result.requests.build_results(approve_all=approve == "allow", deny_all=approve == "deny")
-                await agent.decide(session_id, answers)
-                result = await agent.resume(session_id)
-            return result
-
-    try:
-        result = _with_store(store, owner, run)
-    except UserError as error:
-        raise Failure(str(error), USAGE) from error
-    if result.error is not None:
-        raise Failure(result.error.message, FAILED)
-    if result.requests is not None:
-        for call in result.requests.approvals:
-            click.echo(f"waits for approval: {_line(call.tool_name)} {_line(call.args_as_json_str())}", err=True)
-        raise Failure(f"decide with: deep sessions resume {_line(session_id)} --approve allow", REFUSED)
-    click.echo(visible(result.message or ""))
-
-
-def kernel_model(kernel: Kernel) -> Any:
-    """Return a configuration with the model that the kernel's configuration names."""
-    from deep_core.plugin_api import read_agent_config
-
-    named = read_agent_config(kernel.config).model.id
-    return None if named is None else {"model": named}
+    ctx.invoke(run, session=session_id, **options)
 
 
 @sessions.command("fork")
@@ -177,7 +128,7 @@ def fork(session_id: str, at: int | None, name: str | None, owner: str | None, s
     """Make a new session that continues from this one, which stays as it is. Prints the new name."""
     from . import manage
 
-    click.echo(_line(_with_store(store, owner, lambda opened: manage.fork(opened, session_id, at=at, new_id=name))))
+    say(_line(_with_store(store, owner, lambda opened: manage.fork(opened, session_id, at=at, new_id=name))))
 
 
 @sessions.command("rewind")
@@ -190,7 +141,7 @@ def rewind(session_id: str, to: int, owner: str | None, store: str | None) -> No
     from . import manage
 
     entry = _with_store(store, owner, lambda opened: manage.rewind(opened, session_id, to=to))
-    click.echo(f"rewound to entry {to}; to undo: deep sessions rewind {_line(session_id)} --to {entry - 1}")
+    say(f"rewound to entry {to}; to undo: deep sessions rewind {_line(session_id)} --to {entry - 1}")
 
 
 @sessions.command("delete")
@@ -205,7 +156,7 @@ def delete(session_ids: tuple[str, ...], owner: str | None, store: str | None) -
         with Kernel() as kernel:
             for session_id in session_ids:
                 await manage.delete(opened, session_id, kernel=kernel)
-                click.echo(f"deleted {_line(session_id)}")
+                say(f"deleted {_line(session_id)}")
 
     _with_store(store, owner, work)
 
@@ -220,7 +171,7 @@ def export(session_id: str, owner: str | None, store: str | None) -> None:
 
     async def work(opened: SessionStore) -> None:
         async for line in manage.export(opened, session_id):
-            click.echo(line)
+            say_text(line, sys.stdout)
 
     _with_store(store, owner, work)
 
@@ -247,12 +198,3 @@ def _ago(at: float) -> str:
     seconds = max(0, int(time.time() - at))
     size, unit = next(((size, unit) for size, unit in AGO if seconds >= size), (1, "s"))
     return f"{seconds // size} {unit} ago"
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    click.echo(json.dumps({"schema": 1, **value}, ensure_ascii=True))
-
-
-def _line(text: str) -> str:
-    """Make foreign text safe for a terminal, on one line."""
-    return visible(" ".join(text.split()))

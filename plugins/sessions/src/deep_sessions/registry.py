@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pydantic_ai import RunContext, Tool
 from pydantic_ai.exceptions import ToolFailed
@@ -123,7 +123,9 @@ class ToolRegistry:
         """
         new: dict[str, Tool[Any] | ToolDefinition] = {}
         for given in tools:
-            tool = given if isinstance(given, Tool | ToolDefinition) else Tool[Any](given)
+            tool = cast(
+                "Tool[Any] | ToolDefinition", given if isinstance(given, Tool | ToolDefinition) else Tool(given)
+            )
             if tool.name in new or tool.name in self:
                 raise UsageError(f"there are two tools {tool.name!r}: rename one. No tool was registered")
             new[tool.name] = tool

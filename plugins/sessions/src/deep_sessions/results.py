@@ -10,7 +10,7 @@ from pydantic_ai.usage import RunUsage
 
 from .errors import AgentError
 
-__all__ = ["AgentState", "Delta", "Message", "RunResult", "RunStatus", "ToolSummary"]
+__all__ = ["AgentState", "Delta", "Message", "RunResult", "RunStatus", "Status", "ToolSummary"]
 
 RunStatus = Literal["completed", "awaiting_human", "failed", "aborted"]
 Status = Literal[

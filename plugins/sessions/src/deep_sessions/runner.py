@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai import Agent, CancellationToken, DeferredToolRequests
 from pydantic_ai.exceptions import RunCancelled, RunTimedOut
@@ -68,6 +68,12 @@ class Outcome:
     requests: DeferredToolRequests | None
     usage: RunUsage
     error: BaseException | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The final text of a run that completed; None without one."""
+        last = self.messages[-1] if self.status == "completed" and self.messages else None
+        return last.text if isinstance(last, ModelResponse) else None
 
 
 @dataclass
@@ -211,6 +217,11 @@ class Runner:
             )
         await self.store.post(session_id, "decision", to_json(decisions))
 
+    def backend(self, session_id: str) -> WorkspaceBackend | None:
+        """Return the workspace of a session that this process has run; None before its first use."""
+        live = self._live.get(session_id)
+        return self._backends.get(session_id) if live is None else live.deps.backend
+
     def phase(self, session_id: str) -> Literal["preparing", "model_running", "tool_running"]:
         """Return what the run of a session does now, in this process."""
         live = self._live.get(session_id)
@@ -243,7 +254,9 @@ class Runner:
                 await self._end(journal, live, "completed", "idle")
                 return self._outcome(live, "completed", None)
             live.deps.state[JOURNAL] = journal
-            agent, options = (self.agent, {}) if self._choose is None else self._choose(todo.run)
+            agent, options = self.agent, cast("Mapping[str, Any]", {})
+            if self._choose is not None:
+                agent, options = self._choose(todo.run)
             try:
                 result = await agent.run(
                     todo.prompt,

@@ -13,7 +13,7 @@ __all__ = ["chat"]
 
 
 @click.command()
-@agent_options
+@agent_options()
 @click.option(
     "--resume",
     metavar="[ID]",

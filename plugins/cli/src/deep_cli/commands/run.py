@@ -8,27 +8,29 @@ from typing import Any, Literal
 import click
 
 from deep_cli.finish import finish
-from deep_cli.flags import agent_options, config_option, verbose_option
+from deep_cli.flags import agent_options, config_option, store_option, verbose_option
 from deep_cli.screen import is_text, redirect_prints
 
 __all__ = ["run"]
 
 
 @click.command()
-@click.argument("task")
-@agent_options
+@click.argument("task", required=False)
+@agent_options()
 @click.option(
     "--output",
     type=click.Choice(["text", "json"]),
     default="text",
     help="Format of stdout. Default: text.",
 )
+@click.option("--session", metavar="NAME", help="Store the conversation under this name, and continue it.")
+@store_option
 @config_option
 @verbose_option
 @click.pass_context
 def run(
     ctx: click.Context,
-    task: str,
+    task: str | None,
     model: str | None,
     backend: str | None,
     files: tuple[Path, ...],
@@ -36,16 +38,22 @@ def run(
     max_requests: int | None,
     plugin_files: tuple[Path, ...],
     output: str,
+    session: str | None,
+    store: str | None,
     config: Path | None,
 ) -> None:
     """Let the agent do TASK on the current folder.
 
+    With --session and without TASK, continue a run that was interrupted, or whose calls wait for approval.
+
     Progress goes to stderr, the answer to stdout. Exit code: 0 done, 1 failed, 2 usage or configuration, 3 an
     approval was denied or unanswered.
     """
-    if not task.strip():
+    if session is None and store is not None:
+        raise click.UsageError("--store needs --session NAME.")
+    if not (task or "").strip() and (session is None or task is not None):
         raise click.UsageError("TASK is empty: say what to do.")
-    if not is_text(task):
+    if not is_text(task or ""):
         raise click.UsageError("TASK has bytes that are not UTF-8: set the terminal to UTF-8.")
     from deep_cli.plugin_files import load_plugin_files
     from deep_cli.runner import run_task
@@ -64,5 +72,7 @@ def run(
             config=config,
             max_requests=max_requests,
             reporter=screen,
+            session=session,
+            store=store,
         )
     finish(ctx, report, as_json=output == "json")

@@ -11,9 +11,16 @@ from deep_core.plugin_api import suggest
 
 from ..store import SessionStore
 
-__all__ = ["STORES", "open_store"]
+__all__ = ["STORES", "default_store", "open_store"]
 
 # No message here shows a URL: it may contain a password.
+
+
+def default_store() -> str:
+    """Return the URL of the user's own store: `sessions.db` in deep's data folder."""
+    from platformdirs import user_data_path
+
+    return f"sqlite:///{user_data_path('deep') / 'sessions.db'}"
 
 
 def open_store(url: str, *, owner: str | None = None, kernel: PluginKernel | None = None) -> SessionStore:

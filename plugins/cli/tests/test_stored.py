@@ -1,0 +1,120 @@
+"""`deep run --session` and `deep sessions`, as typed: real processes, real SQLite, a stub of a provider."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.stubs import Call, OpenAIStub, Script
+
+MODEL = ("--model", "openai-chat:stub")
+EXECUTE = Call("execute", {"command": "printf x >> effects.txt"})
+CRASH = """
+import os, pathlib
+from deep_core import hookimpl
+
+def burn(times: int = 1) -> str:
+    "Write a line."
+    with open("effects.txt", "a") as file:
+        file.write("x")
+    if pathlib.Path("armed").exists():
+        pathlib.Path("armed").unlink()
+        os.kill(os.getpid(), 9)
+    return "burnt"
+
+@hookimpl
+def deep_toolsets():
+    from pydantic_ai.toolsets import FunctionToolset
+
+    return [FunctionToolset([burn], metadata={"tags": ["write"], "on_unknown": %r})]
+"""
+
+
+def texts(stub: OpenAIStub) -> str:
+    return json.dumps(stub.requests[-1]["messages"])
+
+
+def shown(deep: Any, name: str) -> Any:
+    return json.loads(deep("sessions", "show", name, "--json").ok().out)
+
+
+def test_a_second_run_continues_the_session(deep: Any) -> None:
+    with OpenAIStub(Script("Noted.", "Seven.")) as stub:
+        deep("run", "Remember 7", *MODEL, "--session", "numbers", env=stub.env).ok()
+        done = deep("run", "Which number?", *MODEL, "--session", "numbers", "--output", "json", env=stub.env)
+    assert json.loads(done.ok().out)["session"] == "numbers"
+    assert "Remember 7" in texts(stub)
+    assert [message["text"] for message in shown(deep, "numbers")["messages"]] == [
+        "Remember 7",
+        "Noted.",
+        "Which number?",
+        "Seven.",
+    ]
+
+
+def test_without_a_session_nothing_is_stored(deep: Any) -> None:
+    with OpenAIStub(Script("Noted.")) as stub:
+        report = json.loads(deep("run", "Hello", *MODEL, "--output", "json", env=stub.env).ok().out)
+    assert "session" not in report
+    assert not [*deep.environment.home.rglob("sessions.db")]
+
+
+@pytest.mark.parametrize(("on_unknown", "effects"), [("fail", "x"), ("retry", "xx")])
+def test_a_killed_run_continues_and_an_effect_runs_again_only_if_its_author_allows_it(
+    deep: Any, on_unknown: str, effects: str
+) -> None:
+    (deep.work / "crash.py").write_text(CRASH % on_unknown, encoding="utf-8")
+    (deep.work / "armed").touch()
+    with OpenAIStub(Script(Call("burn", {}), "done")) as stub:
+        killed = deep("run", "Burn", *MODEL, "-p", "crash.py", "--approve", "allow", "--session", "s", env=stub.env)
+        assert killed.code != 0
+        assert "interrupted" in deep("sessions", "list").ok().out
+        done = deep("sessions", "resume", "s", *MODEL, "-p", "crash.py", env=stub.env)
+    assert (done.code, done.out) == (0, "done\n")
+    assert (deep.work / "effects.txt").read_text() == effects
+    assert "idle" in deep("sessions", "list").ok().out
+
+
+def test_a_call_that_waits_when_the_terminal_is_gone_is_asked_again_and_runs_once(deep: Any) -> None:
+    with OpenAIStub(Script(EXECUTE, "done")) as stub:
+        # SIGQUIT at the question: the process ends without a decision.
+        asked = deep.typed("run", "Write", *MODEL, "--session", "s", answers=[("effects.txt", "\x1c")], env=stub.env)
+        assert asked.code != 0
+        assert [call["tool"] for call in shown(deep, "s")["waiting"]] == ["execute"]
+        done = deep("run", *MODEL, "--session", "s", "--approve", "allow", env=stub.env)
+    assert (done.code, done.out) == (0, "done\n")
+    assert (deep.work / "effects.txt").read_text() == "x"
+
+
+def test_a_session_is_forked_rewound_exported_and_deleted(deep: Any) -> None:
+    with OpenAIStub(Script("one", "two", "three")) as stub:
+        for text in ("1", "2"):
+            deep("run", text, *MODEL, "--session", "a", env=stub.env).ok()
+        entries = [json.loads(line) for line in deep("sessions", "export", "a").ok().out.splitlines()]
+        ends = [entry["seq"] for entry in entries if entry.get("kind") == "run_ended"]
+        assert deep("sessions", "fork", "a", "--at", str(ends[0]), "--name", "b").ok().out == "b\n"
+        deep("run", "3", *MODEL, "--session", "b", env=stub.env).ok()
+    assert [message["text"] for message in shown(deep, "b")["messages"]] == ["1", "one", "3", "three"]
+    assert [message["text"] for message in shown(deep, "a")["messages"]] == ["1", "one", "2", "two"]
+    undo = deep("sessions", "rewind", "a", "--to", str(ends[0])).ok().out
+    assert [message["text"] for message in shown(deep, "a")["messages"]] == ["1", "one"]
+    deep(*undo.rpartition("deep ")[2].split()).ok()
+    assert len(shown(deep, "a")["messages"]) == 4
+    assert deep("sessions", "delete", "a", "b").ok().out == "deleted a\ndeleted b\n"
+    assert "no sessions" in deep("sessions", "list").ok().out
+
+
+def test_wrong_use_is_one_line_that_says_what_to_type(deep: Any) -> None:
+    for words, code, said in (
+        (["run"], 2, "TASK is empty"),
+        (["run", "x", "--store", "sqlite:///a.db"], 2, "--store needs --session NAME"),
+        (["sessions", "show", "ghost"], 1, "ghost"),
+        (["sessions", "list", "--store", "mysql://x"], 2, "sqlite:///sessions.db"),
+        (["sessions", "resume", "ghost", *MODEL], 1, "ghost"),
+    ):
+        done = deep(*words, env={"OPENAI_API_KEY": "x"})
+        assert (done.code, done.out) == (code, ""), words
+        assert said in done.err
+        assert "Traceback" not in done.err
