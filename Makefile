@@ -30,7 +30,7 @@ test-all: $(VENV)/.dev
 
 # Draws 10,000 sequences where `make test` draws 300: ten minutes of one processor.
 test-nightly: $(VENV)/.dev
-	DEEP_TEST_PROFILE=nightly $(BIN)/python -m pytest -q -n auto --dist worksteal $$(grep -rl 'sequences(' --include='test_*.py' tests plugins)
+	DEEP_TEST_PROFILE=nightly $(BIN)/python -m pytest -q -n auto --dist worksteal $$(grep -rlE 'sequences\(|nightly=' --include='test_*.py' tests plugins)
 
 # Builds every wheel and installs it into fresh environments; .ci/run does this too.
 test-wheels: $(VENV)/.dev

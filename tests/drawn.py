@@ -49,12 +49,12 @@ def load_profile() -> None:
     settings.load_profile(PROFILE)
 
 
-def many(full: int, few: int) -> int:
+def many(full: int, few: int, *, nightly: int | None = None) -> int:
     """How many of the same a test makes (sessions, turns): `full` in CI, elsewhere as few as still show it.
 
-    Mark the test `more`, so that CI runs it again in full.
+    Mark the test `more`, so that CI runs it again in full. `make test-nightly` runs the files that say `nightly=`.
     """
-    return full if PROFILE == "ci" else few
+    return {"ci": full, "nightly": nightly or full}.get(PROFILE, few)
 
 
 def sample(values: Iterable[Any], *kept: Any) -> list[Any]:
