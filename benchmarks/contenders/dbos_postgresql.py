@@ -13,7 +13,7 @@ from uuid import uuid4
 import psycopg
 from dbos import DBOS, DBOSClient, DBOSConfig
 from deep_durable import Job, Queue, WorkerInfo
-from deep_durable.queue import Attempt
+from deep_durable.queue import Attempt, Step
 
 __all__ = ["DbosPostgresqlQueue"]
 
@@ -51,7 +51,7 @@ class DbosPostgresqlQueue(Queue):
             {"workflow_name": "resume", "queue_name": "deep", "workflow_id": f"{session_id}/{uuid4()}"}, session_id
         )
 
-    async def work(self, attempt: Attempt, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
+    async def work(self, attempt: Attempt, step: Step, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
         """Hold the lock of this worker, launch DBOS, and take over once a second."""
         await asyncio.to_thread(self._client)
         loop = asyncio.get_running_loop()

@@ -141,9 +141,7 @@ async def finished(queue: Queue) -> list[Job]:
 
 async def main(store: str, folder: Path, task: str) -> None:
     """Work until SIGTERM."""
-    queue = open_queue(store)
-    if hasattr(queue, "silence"):
-        queue.silence = 3.0  # pyright: ignore[reportAttributeAccessIssue] - as short as a loaded machine allows
+    queue = open_queue(store, silence=3.0)  # as short as a loaded machine allows
     worker = Worker(getattr(Tasks(folder), task), queue, concurrency=2, grace=0.2)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     try:

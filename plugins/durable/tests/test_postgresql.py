@@ -116,7 +116,9 @@ def test_a_job_that_the_end_of_the_program_cancels_is_handed_back(postgresql_sto
             await asyncio.Event().wait()
             return Done()
 
-        work = asyncio.ensure_future(queue.work(attempt, name="me", concurrency=1, stop=stop))
+        async def step(session_id: str) -> None: ...
+
+        work = asyncio.ensure_future(queue.work(attempt, step, name="me", concurrency=1, stop=stop))
         await began.wait()
         stop.set()
         for task in asyncio.all_tasks():

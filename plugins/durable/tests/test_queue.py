@@ -7,12 +7,50 @@ import signal
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from deep_durable import Queue, QueueError, SessionSetAside, enqueue, open_queue
+from deep_durable.queue import Failures, blame
 
 from plugins.durable.tests.crew import Crew, effects, finished, until
+
+
+def test_a_death_counts_above_all_against_the_sessions_that_took_no_step() -> None:
+    lost = {
+        "poison": (Failures(count=2, total=2, step=7), 7),
+        "advancing": (Failures(count=2, total=2, step=7), 9),
+        "new": (Failures(step=0), 3),
+    }
+    after = blame(lost)
+    assert {name: (failures.count, failures.total) for name, failures in after.items()} == {
+        "poison": (3, 3),
+        "advancing": (1 / 3, 3),
+        "new": (1 / 3, 1),
+    }
+    assert [name for name, failures in after.items() if failures.is_final] == ["poison"]
+
+
+def test_sessions_that_died_together_share_the_blame() -> None:
+    lost: dict[str, tuple[Failures, int | None]] = {"one": (Failures(), None), "two": (Failures(), None)}
+    for _ in range(5):
+        lost = {name: (failures, None) for name, failures in blame(lost).items()}
+        assert not any(failures.is_final for failures, _ in lost.values())
+    assert all(failures.is_final for failures in blame(lost).values())  # three of six deaths each
+
+
+def test_ten_failures_in_a_row_are_too_many_whoever_is_to_blame() -> None:
+    failures = Failures()
+    for step in range(10):
+        assert not failures.is_final
+        failures = replace(failures, step=step).add("no such model", step + 1)
+    assert failures.is_final
+
+
+def test_the_pause_after_a_failure_grows() -> None:
+    first = Failures().add("no such model", None)
+    assert (first.pause, first.add("no such model", None).pause) == (1.0, 10.0)
 
 
 @asynccontextmanager

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
-from deep_durable import Again, QueueError, QueueLocked, open_queue
+from deep_durable import QueueError, QueueLocked, open_queue
 
 from plugins.durable.tests.crew import Crew, effects, until
 
@@ -18,14 +19,14 @@ def test_a_second_worker_of_a_file_is_refused_and_the_next_starts_after_a_kill(
         queue = open_queue(sqlite_store)
         await queue.enqueue("one")
 
-        async def attempt(session_id: str) -> Again:
+        async def attempt(session_id: str) -> NoReturn:
             raise AssertionError(session_id)
 
         crew = Crew(sqlite_store, tmp_path, "wait")
         with crew.running() as (first,):
             await until(lambda: effects(tmp_path, "begin") == ["one"])
             with pytest.raises(QueueLocked, match=rf":{first.pid} works on .*sessions\.queue\.db.*postgresql://"):
-                await queue.work(attempt, name="second", concurrency=1, stop=asyncio.Event())
+                await queue.work(attempt, attempt, name="second", concurrency=1, stop=asyncio.Event())
             first.kill()
             first.wait()
             crew.start()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from deep_durable import Again, Done, Failed, Job, Queue, Worker, WorkerInfo
-from deep_durable.queue import Attempt, Verdict, backoff
+from deep_durable.queue import Attempt, Step, Verdict
 from deep_sessions import LeaseLost, NothingToResume, SessionBusy, SessionNotFound, StoreError
 
 
@@ -18,7 +18,7 @@ class OneJob(Queue):
 
     async def enqueue(self, session_id: str) -> None: ...
 
-    async def work(self, attempt: Attempt, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
+    async def work(self, attempt: Attempt, step: Step, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
         self.verdict = await attempt("one")
 
     async def takeover(self) -> Sequence[str]:
@@ -78,7 +78,3 @@ def test_a_second_stop_cancels_at_once() -> None:
         return queue.verdict
 
     assert asyncio.run(main()) == Again()
-
-
-def test_the_pause_after_failures_grows_and_ends_at_a_minute() -> None:
-    assert [backoff(number) for number in (1, 2, 3, 9)] == [1.0, 10.0, 60.0, 60.0]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .flags import agent_options, store_option
     from .options import CliOptions
     from .output import say, say_json, say_text
+    from .plugin_files import load_plugin_files
     from .report import Decision, RunReport, Step
     from .reporter import Reporter
     from .runner import run_task
@@ -41,6 +42,7 @@ __all__ = [
     "Step",
     "TerminalReporter",
     "agent_options",
+    "load_plugin_files",
     "one_line",
     "run",
     "run_task",
@@ -60,6 +62,7 @@ __getattr__, __dir__ = lazy_exports(
         "flags": ["agent_options", "store_option"],
         "options": ["CliOptions"],
         "output": ["say", "say_json", "say_text"],
+        "plugin_files": ["load_plugin_files"],
         "report": ["Decision", "RunReport", "Step"],
         "reporter": ["Reporter"],
         "runner": ["run_task"],

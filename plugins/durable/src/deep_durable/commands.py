@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from deep_cli import Failure, one_line, say, say_json, store_option
+from deep_cli import Failure, load_plugin_files, one_line, say, say_json, store_option
 from deep_sessions import AgentError, default_store
 
 from .open import open_queue
@@ -40,6 +40,22 @@ _line = partial(one_line, width=None)
     help="How long running sessions may take to end after SIGTERM; the others are handed back. Default: 20.",
 )
 @click.option(
+    "--lease",
+    metavar="SECONDS",
+    type=click.FloatRange(1),
+    default=30.0,
+    help="How long a worker that is silent keeps its sessions. Default: 30.",
+)
+@click.option(
+    "-p",
+    "--plugin",
+    "plugin_files",
+    metavar="PLUGIN.py",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="A plugin file; may be given several times.",
+)
+@click.option(
     "--config",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -51,6 +67,8 @@ def worker(
     backend: str | None,
     concurrency: int,
     grace: float,
+    lease: float,
+    plugin_files: tuple[Path, ...],
     config: Path | None,
 ) -> None:
     """Resume the sessions that are enqueued, until SIGTERM or Ctrl-C.
@@ -60,22 +78,28 @@ def worker(
     from deep_core import Kernel
 
     try:
-        with Kernel(config=config) as kernel:
-            asyncio.run(_work(kernel, store or default_store(), model, backend, concurrency, grace))
+        with Kernel(plugins=load_plugin_files(plugin_files), config=config) as kernel:
+            asyncio.run(_work(kernel, store or default_store(), model, backend, concurrency, grace, lease))
     except AgentError as error:
         raise Failure(error.message) from error
 
 
 async def _work(
-    kernel: Kernel, store: str, model: str | None, backend: str | None, concurrency: int, grace: float
+    kernel: Kernel,
+    store: str,
+    model: str | None,
+    backend: str | None,
+    concurrency: int,
+    grace: float,
+    lease: float,
 ) -> None:
     from .session_agent import open_runner
     from .worker import Worker
 
-    queue = open_queue(store)
+    queue = open_queue(store, silence=lease / 3)
     try:
-        async with open_runner(kernel, store, model=model, backend=backend) as runner:
-            crew = Worker(runner.resume, queue, concurrency=concurrency, grace=grace)
+        async with open_runner(kernel, store, model=model, backend=backend, lease=lease) as runner:
+            crew = Worker(runner.resume, queue, store=runner.store, concurrency=concurrency, grace=grace)
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, crew.stop)

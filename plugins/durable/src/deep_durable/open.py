@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["enqueue", "open_queue"]
 
 
-def open_queue(store: str) -> Queue:
+def open_queue(store: str, *, silence: float = 10.0) -> Queue:
     """Open the queue that belongs to a store of sessions.
 
     Args:
         store: the store's URL, as `open_store` of deep-sessions takes it. With `postgresql://…` the queue is in the
             same database; with `sqlite:///path/x.db` in the file `x.queue.db` beside it.
+        silence: seconds without a sign of life after which a worker in PostgreSQL counts as dead.
 
     Raises:
         QueueError: no queue belongs to such a URL, or a library is not installed.
@@ -33,7 +34,7 @@ def open_queue(store: str) -> Queue:
             raise QueueError(
                 f"the queue in PostgreSQL needs {error.name}; pip install 'deep-durable[postgresql]'"
             ) from error
-        return PostgresqlQueue(store)
+        return PostgresqlQueue(store, silence=silence)
     path = unquote(address[len("sqlite:///") :])
     if address.lower().startswith("sqlite:///") and path not in ("", ":memory:"):
         from .sqlite import SqliteQueue

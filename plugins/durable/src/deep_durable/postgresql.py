@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, LiteralString
+from dataclasses import asdict
+from functools import partial
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from procrastinate import App, JobContext, PsycopgConnector
@@ -19,22 +21,23 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from .errors import QueueError
-from .queue import ATTEMPTS, Again, Attempt, Done, Failed, Job, Queue, Verdict, WorkerInfo, backoff, set_aside_error
+from .queue import Again, Attempt, Done, Failed, Failures, Job, Queue, Step, Verdict, WorkerInfo, blame
 
 __all__ = ["PostgresqlQueue"]
 
 logger = logging.getLogger(__name__)
-QUEUE, TASK = "deep", "deep:resume"
+T = TypeVar("T")
+QUEUE, TASK, WAKE = "deep", "deep:resume", "deep:wake"
 SETUP_LOCK, TAKEOVER_LOCK = 5_310_921_001, 5_310_921_002
 """Advisory locks of the database: of the process that creates the tables, and of the one that takes over."""
-HEARTBEAT = 2.0
 FORGET = 86_400.0
 """Seconds until Procrastinate deletes a silent worker. One that only slept goes on under its number until then."""
-LATER = -1
-"""The priority of a job that waits for a time: one that waits for a worker passes it by."""
+EARLY = 1
+"""The priority of a session that has run before: it does not wait behind those that have not."""
 TABLES = """
-create table if not exists deep_durable_failures (
-    session_id text primary key, failures int not null, error text not null, aside boolean not null default false);
+create table if not exists deep_durable_attempts (
+    session_id text primary key, count real not null, total int not null, step bigint, error text not null,
+    aside boolean not null default false);
 create table if not exists deep_durable_workers (
     worker_id bigint primary key, name text not null, seen timestamptz not null default now());
 """
@@ -48,7 +51,7 @@ class PostgresqlQueue(Queue):
 
     Args:
         url: `postgresql://user@host/database`.
-        silence: seconds without a sign of life after which a worker counts as dead.
+        silence: seconds without a sign of life after which a worker counts as dead. It gives five in that time.
     """
 
     def __init__(self, url: str, *, silence: float = 10.0) -> None:
@@ -63,10 +66,17 @@ class PostgresqlQueue(Queue):
         )
         self._app = App(connector=PsycopgConnector())
         self._app.task(name=TASK, queue=QUEUE, pass_context=True)(self._resume)
+        self._app.task(name=WAKE, queue=QUEUE)(self._again)
         self.silence = silence
         self._attempt: Attempt = _no_attempt
+        self._step: Step = _no_attempt
         self._is_open = False
         self._opening = asyncio.Lock()
+
+    @property
+    def _beat(self) -> float:
+        """Seconds between two signs of life."""
+        return self.silence / 5
 
     async def _opened(self) -> App:
         async with self._opening:
@@ -106,28 +116,33 @@ class PostgresqlQueue(Queue):
     async def enqueue(self, session_id: str) -> None:
         """Add a job, unless one of this session waits."""
         await self._opened()
-        failures, error = await self._failures(session_id)
-        if failures >= ATTEMPTS:
-            raise set_aside_error(session_id, failures, error)
+        failures, is_aside = await self._failures(session_id)
+        if is_aside:
+            raise failures.refusal(session_id)
         await self._put(session_id)
 
-    async def _put(self, session_id: str, seconds: float = 0.0) -> None:
+    async def _put(self, session_id: str, priority: int = 0) -> None:
         """Add a job, unless one like it waits."""
-        how: dict[str, Any] = {"queueing_lock": session_id}
-        if seconds:
-            how = {
-                "queueing_lock": f"{session_id} later",
-                "schedule_in": {"milliseconds": int(seconds * 1000)},
-                "priority": LATER,
-            }
+        how: dict[str, Any] = {"lock": session_id, "queueing_lock": f"{session_id} {priority}", "priority": priority}
         with contextlib.suppress(AlreadyEnqueued):
-            await self._app.configure_task(TASK, lock=session_id, **how).defer_async(session_id=session_id)
+            await self._app.configure_task(TASK, **how).defer_async(session_id=session_id)
+
+    async def _again(self, session_id: str, seconds: float = 0.0) -> None:
+        """Add a job for a session that has run before, after a time."""
+        if not seconds:
+            await self._put(session_id, EARLY)
+            return
+        # Not the job itself: one that waits for a time would keep back an earlier wake-up of its session.
+        how: dict[str, Any] = {"queueing_lock": f"{session_id} later", "priority": EARLY}
+        when = {"milliseconds": int(seconds * 1000)}
+        with contextlib.suppress(AlreadyEnqueued):
+            await self._app.configure_task(WAKE, schedule_in=when, **how).defer_async(session_id=session_id)
 
     async def release(self, session_id: str) -> None:
         """Delete the failures and add a job."""
         await self._opened()
         rows = await self._read(
-            "delete from deep_durable_failures where session_id = %(id)s and aside returning session_id", id=session_id
+            "delete from deep_durable_attempts where session_id = %(id)s and aside returning session_id", id=session_id
         )
         if not rows:
             raise QueueError(f"session {session_id} is not set aside; deep workers lists those that are")
@@ -135,31 +150,40 @@ class PostgresqlQueue(Queue):
 
     # -- failures ------------------------------------------------------------------------------------------------------
 
-    async def _failures(self, session_id: str) -> tuple[int, str]:
-        rows = await self._read(
-            "select failures, error from deep_durable_failures where session_id = %(id)s", id=session_id
-        )
-        return (rows[0]["failures"], rows[0]["error"]) if rows else (0, "")
+    async def _failures(self, session_id: str) -> tuple[Failures, bool]:
+        """Return the failures of a session, and whether it is set aside."""
+        rows = await self._read("select * from deep_durable_attempts where session_id = %(id)s", id=session_id)
+        if not rows:
+            return Failures(), False
+        row = rows[0]
+        return Failures(row["count"], row["total"], row["step"], row["error"]), row["aside"]
 
-    async def _fail(self, session_id: str, error: str, *, seconds: float | None = None) -> None:
-        """Count a failure; enqueue the next attempt, or set the session aside."""
-        (row,) = await self._read(
-            "insert into deep_durable_failures as old values (%(id)s, 1, %(error)s, %(most)s <= 1) "
-            "on conflict (session_id) do update set failures = old.failures + 1, error = excluded.error, "
-            "aside = old.failures + 1 >= %(most)s returning failures",
+    async def _save(self, session_id: str, failures: Failures) -> None:
+        await self._write(
+            "insert into deep_durable_attempts values (%(id)s, %(count)s, %(total)s, %(step)s, %(error)s, %(aside)s) "
+            "on conflict (session_id) do update set (count, total, step, error, aside) = "
+            "(excluded.count, excluded.total, excluded.step, excluded.error, excluded.aside)",
             id=session_id,
-            error=error,
-            most=ATTEMPTS,
+            aside=failures.is_final,
+            **asdict(failures),
         )
-        if row["failures"] < ATTEMPTS:
-            await self._put(session_id, backoff(row["failures"]) if seconds is None else seconds)
+
+    async def _may_begin(self, session_id: str) -> bool:
+        """Note where the session is; return False if it was set aside while the job waited."""
+        (row,) = await self._read(
+            "insert into deep_durable_attempts values (%(id)s, 0, 0, %(step)s, '') "
+            "on conflict (session_id) do update set step = excluded.step returning aside",
+            id=session_id,
+            step=await self._step(session_id),
+        )
+        return not row["aside"]
 
     # -- work ----------------------------------------------------------------------------------------------------------
 
-    async def work(self, attempt: Attempt, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
+    async def work(self, attempt: Attempt, step: Step, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
         """Run Procrastinate's worker; start another one if the database goes away."""
         await self._opened()
-        self._attempt = attempt
+        self._attempt, self._step = attempt, step
         seconds = 1.0
         while not stop.is_set():
             try:
@@ -181,7 +205,7 @@ class PostgresqlQueue(Queue):
             fetch_job_polling_interval=1.0,
             delete_jobs="always",
             install_signal_handlers=False,
-            update_heartbeat_interval=HEARTBEAT,
+            update_heartbeat_interval=self._beat,
             stalled_worker_timeout=FORGET,
         )
         work = asyncio.ensure_future(worker.run())
@@ -210,36 +234,31 @@ class PostgresqlQueue(Queue):
                     name=name,
                 )
                 await self.takeover()
-            await asyncio.sleep(HEARTBEAT if worker.worker_id is not None else 0.01)
+            await asyncio.sleep(self._beat if worker.worker_id is not None else 0.01)
 
     async def _resume(self, context: JobContext, session_id: str) -> None:
-        failures, _ = await self._failures(session_id)
-        if failures >= ATTEMPTS:
-            return  # set aside while this job waited; `release` enqueues it again
+        if not await _patiently(session_id, partial(self._may_begin, session_id)):
+            return  # `release` enqueues it again
         try:
             verdict = await self._attempt(session_id)
         except BaseException:
             # The program ends, and Procrastinate will delete this job as aborted.
-            await self._put(session_id)
+            await self._again(session_id)
             raise
-        while True:
-            try:
-                await self._settle(session_id, verdict, failures)
-                return
-            except (ConnectorException, psycopg.Error) as error:
-                # Procrastinate deletes a job that raises: hold it until its successor is in the database.
-                logger.warning("session %s waits for the database: %s", session_id, error.__cause__ or error)
-                await asyncio.sleep(1)
+        await _patiently(session_id, partial(self._settle, session_id, verdict))
 
-    async def _settle(self, session_id: str, verdict: Verdict, failures: int) -> None:
+    async def _settle(self, session_id: str, verdict: Verdict) -> None:
         match verdict:
             case Done():
-                if failures:
-                    await self._write("delete from deep_durable_failures where session_id = %(id)s", id=session_id)
+                await self._write("delete from deep_durable_attempts where session_id = %(id)s", id=session_id)
             case Again():
-                await self._put(session_id, verdict.seconds)
+                await self._again(session_id, verdict.seconds)
             case Failed():
-                await self._fail(session_id, verdict.error)
+                failures, _ = await self._failures(session_id)
+                failures = failures.add(verdict.error, await self._step(session_id))
+                await self._save(session_id, failures)
+                if not failures.is_final:
+                    await self._again(session_id, failures.pause)
 
     async def takeover(self) -> Sequence[str]:
         """Give the jobs of silent workers a successor. One process at a time does this."""
@@ -253,34 +272,43 @@ class PostgresqlQueue(Queue):
                 "delete from deep_durable_workers where seen < now() - make_interval(secs => %(silence)s)",
                 silence=self.silence,
             )
+            stalled: dict[int | None, list[QueuedJob]] = {}
             for job in await manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=self.silence):
-                session_id = _session(job)
-                # The new job first: a death between the two leaves both, and the lock of the old one holds it back.
-                await self._fail(session_id, "its worker died", seconds=0.0)
-                with contextlib.suppress(ConnectorException):  # its worker lives after all, and has ended it
-                    await manager.finish_job_by_id_async(job.id or 0, Status.ABORTED, delete_job=True)
-                taken.append(session_id)
+                stalled.setdefault(job.worker_id, []).append(job)
+            for jobs in stalled.values():
+                await self._blame({_session(job) for job in jobs if job.task_name == TASK})
+                for job in jobs:
+                    # The new job first: a death between the two leaves both, and the old one's lock holds it back.
+                    await self._again(_session(job))
+                    with contextlib.suppress(ConnectorException):  # its worker lives after all, and has ended it
+                        await manager.finish_job_by_id_async(job.id or 0, Status.ABORTED, delete_job=True)
+                    taken.append(_session(job))
         return taken
+
+    async def _blame(self, sessions: Iterable[str]) -> None:
+        lost = {session: ((await self._failures(session))[0], await self._step(session)) for session in sessions}
+        for session, failures in blame(lost).items():
+            await self._save(session, failures)
 
     # -- lists ---------------------------------------------------------------------------------------------------------
 
     async def jobs(self) -> Sequence[Job]:
         """Read the jobs of Procrastinate and the failures."""
         await self._opened()
-        failures = {row["session_id"]: row for row in await self._read("select * from deep_durable_failures")}
+        failures = {row["session_id"]: row for row in await self._read("select * from deep_durable_attempts")}
         names = {row["worker_id"]: row["name"] for row in await self._read("select * from deep_durable_workers")}
         jobs: dict[str, Job] = {}
         for job in await self._app.job_manager.list_jobs_async(queue=QUEUE):
             session_id = _session(job)
-            row = failures.get(session_id) or {"failures": 0, "error": ""}
+            row = failures.get(session_id) or {"total": 0, "error": ""}
             if job.status == Status.DOING.value:
                 worker = names.get(job.worker_id) or "a worker that died"
-                jobs[session_id] = Job(session_id, "running", worker, row["failures"], row["error"])
+                jobs[session_id] = Job(session_id, "running", worker, row["total"], row["error"])
             else:
-                jobs.setdefault(session_id, Job(session_id, "waiting", None, row["failures"], row["error"]))
+                jobs.setdefault(session_id, Job(session_id, "waiting", None, row["total"], row["error"]))
         for session_id, row in failures.items():
             if row["aside"]:
-                jobs[session_id] = Job(session_id, "set aside", None, row["failures"], row["error"])
+                jobs[session_id] = Job(session_id, "set aside", None, row["total"], row["error"])
         return [*jobs.values()]
 
     async def workers(self) -> Sequence[WorkerInfo]:
@@ -303,7 +331,7 @@ class PostgresqlQueue(Queue):
             self._is_open = False
 
 
-async def _no_attempt(session_id: str) -> Verdict:
+async def _no_attempt(session_id: str) -> Any:
     raise RuntimeError(f"session {session_id} runs outside `work`")
 
 
@@ -311,6 +339,16 @@ async def _configure(connection: AsyncConnection[Any]) -> None:
     # A process that is stopped inside a transaction must not keep its locks, the one of takeover least of all.
     await connection.execute("set idle_in_transaction_session_timeout = '5s'")
     await connection.commit()
+
+
+async def _patiently(session_id: str, work: Callable[[], Awaitable[T]]) -> T:
+    """Hold a job until the database answers: Procrastinate deletes one that raises."""
+    while True:
+        try:
+            return await work()
+        except (ConnectorException, psycopg.Error) as error:
+            logger.warning("session %s waits for the database: %s", session_id, error.__cause__ or error)
+            await asyncio.sleep(1)
 
 
 def _session(job: QueuedJob) -> str:

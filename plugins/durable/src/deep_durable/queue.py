@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .errors import SessionSetAside
@@ -16,16 +16,19 @@ __all__ = [
     "Attempt",
     "Done",
     "Failed",
+    "Failures",
     "Job",
     "Queue",
+    "Step",
     "Verdict",
     "WorkerInfo",
-    "backoff",
-    "set_aside_error",
+    "blame",
 ]
 
 ATTEMPTS = 3
-"""How many attempts in a row may fail or lose their worker before a session is set aside."""
+"""How many attempts in a row may fail or kill their worker at one step before a session is set aside."""
+MOST = 10
+"""How many may fail or lose their worker in a row, whatever the steps and whoever is to blame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,64 @@ class Failed:
 Verdict = Done | Again | Failed
 Attempt = Callable[[str], Awaitable[Verdict]]
 """Resume one session, and say how that ended. It never raises, except when the worker itself must end."""
+Step = Callable[[str], Awaitable[int | None]]
+"""Return a number that grows when a session takes a step; None if that cannot be known now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """The attempts in a row that failed or lost their worker.
+
+    Attributes:
+        count: those at the step where the session is, each as far as the session is to blame.
+        total: all of them.
+        step: where the session was when its last attempt began; None if that is not known.
+        error: why the last of them failed.
+    """
+
+    count: float = 0.0
+    total: int = 0
+    step: int | None = None
+    error: str = ""
+
+    def took_step(self, step: int | None) -> bool:
+        """Whether the session was not at this step when its last attempt began."""
+        return step is not None and self.step is not None and step != self.step
+
+    def add(self, error: str, step: int | None, share: float = 1.0) -> Failures:
+        """Return these with one more, of a session that is at a step now."""
+        count = 0.0 if self.took_step(step) else self.count
+        return replace(self, count=count + share, total=self.total + 1, error=error)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the session is set aside."""
+        return round(self.count, 3) >= ATTEMPTS or self.total >= MOST
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next attempt."""
+        return 1.0 if self.count <= 1 else 10.0
+
+    def refusal(self, session_id: str) -> SessionSetAside:
+        """Return the error of a session that is set aside."""
+        return SessionSetAside(
+            f"session {session_id} is set aside: {self.total} attempts in a row failed, the last one with: "
+            f"{self.error}. Fix the cause, then type: deep workers --release {session_id}"
+        )
+
+
+def blame(lost: Mapping[str, tuple[Failures, int | None]]) -> dict[str, Failures]:
+    """Count the death of a worker against its sessions: above all against those that took no step in this attempt.
+
+    Args:
+        lost: session -> its failures, and the step where it is now.
+    """
+    stuck = {session for session, (failures, step) in lost.items() if not failures.took_step(step)}
+    return {
+        session: failures.add("its worker died", step, 1 / len(stuck if session in stuck else lost))
+        for session, (failures, step) in lost.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +173,12 @@ class Queue(ABC):
         """
 
     @abstractmethod
-    async def work(self, attempt: Attempt, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
+    async def work(self, attempt: Attempt, step: Step, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
         """Run attempts until `stop` is set and those that run have ended.
 
         Args:
             attempt: resumes one session.
+            step: says how far a session is.
             name: of this worker, for others to see.
             concurrency: how many attempts run at the same time.
             stop: ends the work.
@@ -151,16 +213,3 @@ class Queue(ABC):
     @abstractmethod
     async def aclose(self) -> None:
         """Close the connections."""
-
-
-def backoff(failures: int) -> float:
-    """Return how many seconds the next attempt waits, after so many failures in a row."""
-    return min(60.0, 10.0 ** (failures - 1))
-
-
-def set_aside_error(session_id: str, failures: int, error: str) -> SessionSetAside:
-    """Explain that a session is set aside."""
-    return SessionSetAside(
-        f"session {session_id} is set aside: {failures} attempts in a row failed, the last one with: {error}. "
-        f"Fix the cause, then type: deep workers --release {session_id}"
-    )

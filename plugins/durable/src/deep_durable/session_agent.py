@@ -15,7 +15,7 @@ __all__ = ["open_runner"]
 
 @asynccontextmanager
 async def open_runner(
-    kernel: Kernel, store: str, *, model: str | None = None, backend: str | None = None
+    kernel: Kernel, store: str, *, model: str | None = None, backend: str | None = None, lease: float = 30.0
 ) -> AsyncGenerator[Runner]:
     """Create the agent of all plugins; yield what resumes its sessions.
 
@@ -24,6 +24,7 @@ async def open_runner(
         store: the URL of the sessions.
         model: a model's id; None reads the configuration.
         backend: a backend's name; None reads the configuration, then takes `local`.
+        lease: seconds until another process takes over a session whose process is silent.
 
     Raises:
         ConfigError: no model is named, or a value or the URL is wrong.
@@ -38,6 +39,6 @@ async def open_runner(
     )
     opened = open_store(store, kernel=kernel)
     try:
-        yield Runner(agent, opened, kernel=kernel)
+        yield Runner(agent, opened, kernel=kernel, ttl=lease)
     finally:
         await opened.aclose()

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-from dbos import DBOS, DBOSClient, DBOSConfig, WorkflowStatus
+from dbos import DBOS, DBOSClient, DBOSConfig, EnqueueOptions, WorkflowStatus
 from filelock import FileLock, Timeout
 
 from .errors import QueueError, QueueLocked
-from .queue import ATTEMPTS, Again, Attempt, Done, Failed, Job, Queue, Verdict, WorkerInfo, backoff, set_aside_error
+from .queue import Again, Attempt, Done, Failed, Failures, Job, Queue, Step, Verdict, WorkerInfo, blame
 
 __all__ = ["SqliteQueue"]
 
 NAME, ASIDE = "deep", "deep-aside"
 """Queues of DBOS. No worker listens to the second one: it keeps the sessions that are set aside."""
 WORKFLOW = "resume"
+NONE = Failures()
 POLL = 0.1
 CLEANUP = 60.0
 """Seconds between two removals of finished jobs: DBOS keeps them otherwise."""
@@ -67,39 +68,22 @@ class SqliteQueue(Queue):
         """Add a workflow. Several of one session may wait; the worker runs them one after the other."""
         aside = await self._aside(session_id)
         if aside is not None:
-            raise set_aside_error(session_id, *_failures(aside))
+            raise _failures(aside).refusal(session_id)
         await self._put(session_id)
 
-    async def _put(self, session_id: str, *, seconds: float = 0.0, failures: int = 0, error: str = "") -> None:
+    async def _put(self, session_id: str, *, seconds: float = 0.0, failures: Failures = NONE) -> None:
         client = await self._client()
-        attributes = {"failures": failures, "error": error}
-        name = f"{session_id}/{uuid4()}"
-        if failures >= ATTEMPTS:
-            await client.enqueue_async(
-                {
-                    "workflow_name": WORKFLOW,
-                    "queue_name": ASIDE,
-                    "workflow_id": f"{session_id}/aside",
-                    "attributes": attributes,
-                },
-                session_id,
-            )
+        options: EnqueueOptions = {
+            "workflow_name": WORKFLOW,
+            "queue_name": NAME,
+            "workflow_id": f"{session_id}/{uuid4()}",
+            "attributes": asdict(failures),
+        }
+        if failures.is_final:
+            options["queue_name"], options["workflow_id"] = ASIDE, f"{session_id}/aside"
         elif seconds:
-            await client.enqueue_async(
-                {
-                    "workflow_name": WORKFLOW,
-                    "queue_name": NAME,
-                    "workflow_id": name,
-                    "attributes": attributes,
-                    "delay_seconds": seconds,
-                },
-                session_id,
-            )
-        else:
-            await client.enqueue_async(
-                {"workflow_name": WORKFLOW, "queue_name": NAME, "workflow_id": name, "attributes": attributes},
-                session_id,
-            )
+            options["delay_seconds"] = seconds
+        await client.enqueue_async(options, session_id)
 
     async def release(self, session_id: str) -> None:
         """Delete the workflow that was set aside, and add one with no failures."""
@@ -119,7 +103,7 @@ class SqliteQueue(Queue):
 
     # -- work ----------------------------------------------------------------------------------------------------------
 
-    async def work(self, attempt: Attempt, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
+    async def work(self, attempt: Attempt, step: Step, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
         """Launch DBOS under the file's lock."""
         await self._client()
         try:
@@ -132,7 +116,8 @@ class SqliteQueue(Queue):
         patience = 0
         try:
             self._worker.write_text(name, encoding="utf-8")
-            await self._launch(attempt, concurrency)
+            await self._blame(step)
+            await self._launch(attempt, step, concurrency)
             while not stop.is_set():
                 await self._clean_up()
                 with contextlib.suppress(TimeoutError):
@@ -143,13 +128,13 @@ class SqliteQueue(Queue):
             self._worker.unlink(missing_ok=True)
             self._lock.release()
 
-    async def _launch(self, attempt: Attempt, concurrency: int) -> None:
+    async def _launch(self, attempt: Attempt, step: Step, concurrency: int) -> None:
         loop = asyncio.get_running_loop()
 
         @DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
         async def resume(session_id: str) -> None:  # pyright: ignore[reportUnusedFunction] - DBOS calls it
             # DBOS runs this on a loop of its own; the agent and its connections belong to the worker's.
-            job = self._run(attempt, session_id, DBOS.workflow_id or "")
+            job = self._run(attempt, step, session_id, DBOS.workflow_id or "")
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(job, loop))
 
         def launch() -> None:
@@ -169,15 +154,15 @@ class SqliteQueue(Queue):
 
         await asyncio.to_thread(launch)
 
-    async def _run(self, attempt: Attempt, session_id: str, workflow_id: str) -> None:
+    async def _run(self, attempt: Attempt, step: Step, session_id: str, workflow_id: str) -> None:
         if session_id in self._running:
             self._running[session_id] = True
             return
         self._running[session_id] = False
         try:
-            failures, error = await self._count(workflow_id)
-            if failures >= ATTEMPTS:
-                await self._put(session_id, failures=failures, error=error)
+            failures = await self._begin(step, session_id, workflow_id)
+            if failures.is_final:
+                await self._put(session_id, failures=failures)
                 return
             verdict: Verdict = await attempt(session_id)
             while isinstance(verdict, Done) and self._running[session_id]:
@@ -187,20 +172,28 @@ class SqliteQueue(Queue):
                 case Done():
                     pass  # no await until the session leaves _running, or a wake-up could be lost here
                 case Again():
-                    await self._put(session_id, seconds=verdict.seconds, failures=failures, error=error)
+                    await self._put(session_id, seconds=verdict.seconds, failures=failures)
                 case Failed():
-                    failures += 1
-                    await self._put(session_id, seconds=backoff(failures), failures=failures, error=verdict.error)
+                    failures = failures.add(verdict.error, await step(session_id))
+                    await self._put(session_id, seconds=failures.pause, failures=failures)
         finally:
             del self._running[session_id]
 
-    async def _count(self, workflow_id: str) -> tuple[int, str]:
-        """Return the failures before this attempt, and the last one's error."""
+    async def _begin(self, step: Step, session_id: str, workflow_id: str) -> Failures:
+        """Return the failures before this attempt, and note where the session is."""
         client = await self._client()
         (status,) = await client.list_workflows_async(workflow_ids=[workflow_id], load_input=False, load_output=False)
-        failures, error = _failures(status)
-        deaths = (status.recovery_attempts or 1) - 1
-        return failures + deaths, "its worker died" if deaths else error
+        failures = replace(_failures(status), step=await step(session_id))
+        await client.update_workflow_attributes_async(workflow_id, asdict(failures))
+        return failures
+
+    async def _blame(self, step: Step) -> None:
+        """Count the death of the last worker against the sessions that it ran."""
+        client = await self._client()
+        left = await client.list_workflows_async(status="PENDING", queue_name=NAME, load_input=False, load_output=False)
+        lost = {status.workflow_id: (_failures(status), await step(_session(status))) for status in left}
+        for workflow_id, failures in blame(lost).items():
+            await client.update_workflow_attributes_async(workflow_id, asdict(failures))
 
     async def _clean_up(self) -> None:
         client = await self._client()
@@ -225,7 +218,7 @@ class SqliteQueue(Queue):
         holder = self._holder() if self._is_locked() else None
         jobs: dict[str, Job] = {}
         for status in found:
-            session_id = status.workflow_id.rpartition("/")[0]
+            session_id = _session(status)
             job = _job(session_id, status, holder)
             known = jobs.get(session_id)
             if known is None or (known.state == "waiting" and job.state != "waiting"):
@@ -259,15 +252,19 @@ class SqliteQueue(Queue):
             self._opened = None
 
 
-def _failures(status: WorkflowStatus) -> tuple[int, str]:
-    attributes: Mapping[str, Any] = status.attributes or {}
-    return int(attributes.get("failures", 0)), str(attributes.get("error", ""))
+def _failures(status: WorkflowStatus) -> Failures:
+    return Failures(**(status.attributes or {}))
+
+
+def _session(status: WorkflowStatus) -> str:
+    return status.workflow_id.rpartition("/")[0]
 
 
 def _job(session_id: str, status: WorkflowStatus, holder: str | None) -> Job:
-    failures, error = _failures(status)
+    failures = _failures(status)
+    told = failures.total, failures.error
     if status.queue_name == ASIDE:
-        return Job(session_id, "set aside", None, failures, error)
+        return Job(session_id, "set aside", None, *told)
     if status.status == "PENDING":
-        return Job(session_id, "running" if holder else "waiting", holder, failures, error)
-    return Job(session_id, "waiting", None, failures, error)
+        return Job(session_id, "running" if holder else "waiting", holder, *told)
+    return Job(session_id, "waiting", None, *told)

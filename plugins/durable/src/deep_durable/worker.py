@@ -7,17 +7,23 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
-from deep_sessions import LeaseLost, NothingToResume, SessionBusy, SessionNotFound, StoreError
+from deep_sessions import AgentError, LeaseLost, NothingToResume, SessionBusy, SessionNotFound, StoreError
 
 from deep_core.plugin_api import describe_error
 
 from .queue import Again, Done, Failed, Queue, Verdict
 
+if TYPE_CHECKING:
+    from deep_sessions import SessionStore
+
 __all__ = ["Worker"]
 
 logger = logging.getLogger(__name__)
 Handler = Callable[[str], Awaitable[object]]
+LATE = 64
+"""How many of a session's last entries are searched for messages. An attempt without any writes two."""
 PAUSE = 5.0
 """Seconds until the next attempt, where the error does not say when it can succeed."""
 
@@ -29,17 +35,27 @@ class Worker:
         handler: resumes one session. After `SessionBusy`, `LeaseLost` and `StoreError` the worker tries again later;
             `NothingToResume` and `SessionNotFound` mean that there is nothing to do; any other exception is a failure.
         queue: where the sessions come from.
+        store: where the sessions are. With it, a session that advances between two deaths of its workers is not
+            taken for what kills them.
         concurrency: how many sessions run at the same time.
         grace: seconds that running sessions have to end after `stop`. The others are cancelled and handed back.
         name: of this worker; by default its host and process.
     """
 
     def __init__(
-        self, handler: Handler, queue: Queue, *, concurrency: int = 4, grace: float = 20.0, name: str | None = None
+        self,
+        handler: Handler,
+        queue: Queue,
+        *,
+        store: SessionStore | None = None,
+        concurrency: int = 4,
+        grace: float = 20.0,
+        name: str | None = None,
     ) -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._handler = handler
         self._queue = queue
+        self._store = store
         self._concurrency = concurrency
         self._grace = grace
         self._stop = asyncio.Event()
@@ -54,7 +70,7 @@ class Worker:
         """
         patience = asyncio.ensure_future(self._cancel_late_ones())
         work = asyncio.ensure_future(
-            self._queue.work(self._attempt, name=self.name, concurrency=self._concurrency, stop=self._stop)
+            self._queue.work(self._attempt, self._step, name=self.name, concurrency=self._concurrency, stop=self._stop)
         )
         try:
             await asyncio.shield(work)
@@ -93,6 +109,17 @@ class Worker:
         finally:
             self._running.discard(task)
         return self._verdict(session_id, task)
+
+    async def _step(self, session_id: str) -> int | None:
+        """Return the number of the session's last entry with messages: each attempt writes others too."""
+        if self._store is None:
+            return None
+        try:
+            seq = (await self._store.info(session_id)).seq
+            late = await self._store.entries(session_id, after=max(0, seq - LATE))
+        except AgentError:
+            return None  # the attempt meets it too
+        return max((entry.seq for entry in late if entry.kind in ("messages", "base")), default=0)
 
     def _verdict(self, session_id: str, task: asyncio.Future[object]) -> Verdict:
         if task.cancelled():
