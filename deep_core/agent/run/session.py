@@ -60,10 +60,13 @@ class SessionState:
         self.kept: dict[str, Any] = dict(kept or {})
         """The stored data that did not validate. `dump` writes it again, beside the slots."""
 
-    def bind(self, kernel: PluginKernel) -> None:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what `dump` stores: without the kernel, and without the slots that are never stored."""
+        return partial(SessionState, stored=self.dump(), kept=self.overwritten(), parent=self._parent), ()
+
+    def bind(self, kernel: PluginKernel | None) -> None:
         """Set the kernel that knows the slots by name. The first one stays."""
-        if self._kernel is None:
-            self._kernel = kernel
+        self._kernel = self._kernel or kernel
 
     @contextmanager
     def hold(self, kernel: PluginKernel, label: str) -> Generator[None]:
@@ -323,8 +326,7 @@ class DeepAgentDeps(Generic[App]):
         if data.get("format") != FORMAT:
             raise ValueError(f"a session dump of format {data.get('format')!r}; this deep-core reads {FORMAT}")
         state = SessionState(stored=cast("dict[str, Any]", slots), kept=cast("dict[str, Any]", kept))
-        if kernel is not None:
-            state.bind(kernel)
+        state.bind(kernel)
         return cls(backend=backend, session_id=data["session_id"], state=state, app=app)
 
     def clone_for_subagent(self) -> DeepAgentDeps[App]:
