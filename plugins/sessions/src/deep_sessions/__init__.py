@@ -39,11 +39,13 @@ if TYPE_CHECKING:
         ToolNotFound,
         UsageError,
     )
+    from .events import Event, event_from_json
     from .ledger import effect_key, transaction
     from .manage import delete, export, fork, retain, rewind
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
     from .runner import Outcome, Runner
+    from .service import Sessions
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
     from .stores.open import default_store, open_store
@@ -60,6 +62,7 @@ __all__ = [
     "DeepAgent",
     "Delta",
     "Entry",
+    "Event",
     "InternalError",
     "Lease",
     "LeaseLost",
@@ -86,6 +89,7 @@ __all__ = [
     "SessionNotFound",
     "SessionStatus",
     "SessionStore",
+    "Sessions",
     "SqliteStore",
     "StoreError",
     "Stored",
@@ -100,6 +104,7 @@ __all__ = [
     "default_store",
     "delete",
     "effect_key",
+    "event_from_json",
     "export",
     "fork",
     "open_store",
@@ -136,11 +141,13 @@ __getattr__, __dir__ = lazy_exports(
             "ToolNotFound",
             "UsageError",
         ],
+        "events": ["Event", "event_from_json"],
         "ledger": ["effect_key", "transaction"],
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
         "manage": ["delete", "export", "fork", "retain", "rewind"],
         "runner": ["Outcome", "Runner"],
+        "service": ["Sessions"],
         "store": [
             "Commit",
             "Entry",

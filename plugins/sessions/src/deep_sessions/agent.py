@@ -48,6 +48,7 @@ from .store import SessionStore
 from .stores.open import open_store
 
 if TYPE_CHECKING:
+    from pydantic_ai.agent import EventStreamHandler
     from pydantic_ai.usage import UsageLimits
 
     from .fold import Run
@@ -104,6 +105,21 @@ class DeepAgent:
         self._tools: list[ToolSummary] | None = None
         agent = self._new_agent(self._config, self._registry)
         self._runner = Runner(agent, self._store, kernel=self._kernel, app=self._deps.app, choose=self._choose)
+
+    @property
+    def deps(self) -> AgentDeps:
+        """The services that the agent runs on."""
+        return self._deps
+
+    @property
+    def store(self) -> SessionStore:
+        """Where the sessions are."""
+        return self._store
+
+    @property
+    def runner(self) -> Runner:
+        """What runs the sessions."""
+        return self._runner
 
     # -- create --------------------------------------------------------------------------------------------------------
 
@@ -195,6 +211,7 @@ class DeepAgent:
         allowed_tools: Sequence[str] | None = None,
         system_prompt_override: str | None = None,
         usage_limits: UsageLimits | None = None,
+        on_events: EventStreamHandler[Any] | None = None,
     ) -> RunResult:
         """Run the agent with a message. What ends a run early is in the result; what prevents one raises.
 
@@ -205,6 +222,7 @@ class DeepAgent:
             allowed_tools: the names of the tools that this run may use; None for all.
             system_prompt_override: replaces the configuration's `prompt.system` in this run. Sections of plugins stay.
             usage_limits: of this run.
+            on_events: receives the events of Pydantic AI's stream.
 
         Raises:
             SessionBusy: the session has a run, in this process or another.
@@ -214,7 +232,13 @@ class DeepAgent:
             AgentClosed: the agent was closed.
         """
         return await self._run(
-            input, session_id, run_id, allowed_tools, system_prompt_override, usage_limits=usage_limits
+            input,
+            session_id,
+            run_id,
+            allowed_tools,
+            system_prompt_override,
+            usage_limits=usage_limits,
+            on_events=on_events,
         )
 
     def run_sync(self, input: str | Sequence[UserContent], **how: Any) -> RunResult:
@@ -252,10 +276,14 @@ class DeepAgent:
 
         return await self._observed(session_id, run_id, start)
 
-    async def resume(self, session_id: str) -> RunResult:
+    async def resume(self, session_id: str, *, on_events: EventStreamHandler[Any] | None = None) -> RunResult:
         """Continue a session whose run was interrupted, or whose waiting calls are decided.
 
         If calls wait that are not decided, the result says which.
+
+        Args:
+            session_id: the session.
+            on_events: receives the events of Pydantic AI's stream.
 
         Raises:
             SessionBusy: the session has a run, in this process or another.
@@ -267,8 +295,32 @@ class DeepAgent:
         return await self._observed(
             session_id,
             f"resume {self._deps.id_generator()}",
-            lambda active: self._runner.resume(session_id, token=active.token),
+            lambda active: self._runner.resume(session_id, token=active.token, on_events=on_events),
         )
+
+    async def run_next(self, session_id: str, *, on_events: EventStreamHandler[Any] | None = None) -> RunResult:
+        """Run the agent with the first message that waits in a session: `Sessions.queue` and `steer` leave them.
+
+        Args:
+            session_id: the session.
+            on_events: receives the events of Pydantic AI's stream.
+
+        Raises:
+            SessionBusy: the session has a run, in this process or another.
+            SessionNotFound: it does not exist.
+            NothingToResume: no message waits.
+            DecisionsPending: calls of the session wait for decisions.
+            AgentClosed: the agent was closed.
+        """
+        self._check_open()
+        run_id, digest = self._deps.id_generator(), config_digest(self._config)
+
+        def start(active: _Active) -> Awaitable[Outcome]:
+            return self._runner.run_next(
+                session_id, run_id=run_id, digest=digest, token=active.token, on_events=on_events
+            )
+
+        return await self._observed(session_id, run_id, start)
 
     async def decide(self, session_id: str, results: DeferredToolResults) -> None:
         """Record decisions on calls that wait. `resume` then continues the run, in this process or another.
@@ -355,7 +407,8 @@ class DeepAgent:
         runs: dict[str, Status] = {
             run_id: self._runner.phase(active.session_id) for run_id, active in self._active.items()
         }
-        return AgentState(next(reversed(runs.values()), self._last), runs)
+        states: list[Status] = [self._last, *runs.values()]
+        return AgentState(states[-1], runs)
 
     def get_config(self) -> AgentConfig:
         """Return the configuration, as a copy."""

@@ -71,6 +71,9 @@ class JournalCapability(AbstractCapability[Any]):
             return result
         path, state = CALL.get(), ctx.deps.state
         if not path:
+            if journal.enqueue is None:
+                journal.enqueue = ctx.enqueue
+            journal.deliver()
             journal.phase = "tool_running" if isinstance(result, CallToolsNode) else "model_running"
         if isinstance(result, End):
             output = cast("Any", result).data.output
@@ -82,9 +85,10 @@ class JournalCapability(AbstractCapability[Any]):
                 status = "awaiting" if waits else "idle"
                 await journal.settle("", ctx.messages, state, ctx.usage, entries=end, status=status)
         elif isinstance(node, ModelRequestNode):
-            await journal.settle(path, ctx.messages, state, ctx.usage)
+            await journal.settle(path, ctx.messages, state, ctx.usage, agent=agent_name(ctx))
         elif isinstance(node, CallToolsNode) and isinstance(result, ModelRequestNode):
-            await journal.settle(path, ctx.messages, state, ctx.usage, results=result.request)
+            request = result.request
+            await journal.settle(path, ctx.messages, state, ctx.usage, results=request, agent=agent_name(ctx))
         return cast("Any", result)
 
     async def wrap_tool_execute(
@@ -100,6 +104,21 @@ class JournalCapability(AbstractCapability[Any]):
         journal = journal_of(ctx)
         if journal is None:
             return await handler(args)
+        if journal.tap is None:
+            return await self._execute(journal, ctx, call, tool_def, args, handler)
+        with Told(journal, ctx, call, tool_def, args) as told:
+            told.result = await self._execute(journal, ctx, call, tool_def, args, handler)
+            return told.result
+
+    async def _execute(
+        self,
+        journal: Journal,
+        ctx: RunContext[Any],
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Awaitable[Any]],
+    ) -> Any:
         token = CALL.set(key := _key(ctx, call))
         try:
             row = journal.effects.get(key)
@@ -130,6 +149,45 @@ class JournalCapability(AbstractCapability[Any]):
             return result
         finally:
             CALL.reset(token)
+
+
+class Told:
+    """Tells watchers how a call ends."""
+
+    result: Any = None
+
+    def __init__(
+        self, journal: Journal, ctx: RunContext[Any], call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
+    ) -> None:
+        self._journal = journal
+        self._args = args
+        self._facts = tool_facts(tool_def)
+        self._path = CALL.get()
+        self._call = call
+        self._agent = agent_name(ctx)
+
+    def __enter__(self) -> Told:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ApprovalRequired | CallDeferred):
+            return
+        result = self.result if error is None else getattr(error, "message", describe_error(error))
+        outcome = "success" if error is None else "retried" if isinstance(error, ModelRetry) else "failed"
+        call = {"call_id": self._call.tool_call_id, "tool": self._call.tool_name, "plugin": self._facts.plugin}
+        self._tell("tool_ended", **call, outcome=outcome, result=result)
+        if "read" not in self._facts.tags:
+            self._tell("files_changed", file=str(self._args.get("path", "")))
+
+    def _tell(self, kind: str, **fields: Any) -> None:
+        if (tap := self._journal.tap) is not None:
+            where = {"path": self._path, "agent": self._agent, "run_id": self._journal.run_id}
+            tap.live(self._journal.lease.session_id, self._journal.state.seq, kind, **where, **fields)
+
+
+def agent_name(ctx: RunContext[Any]) -> str:
+    """Return the name of the subagent that runs here; "" for the agent itself."""
+    return (ctx.agent.name or "") if CALL.get() and ctx.agent is not None else ""
 
 
 def journal_of(ctx: RunContext[Any]) -> Journal | None:

@@ -30,6 +30,8 @@ __all__ = [
     "last_instructions",
     "messages_entry",
     "read_entry",
+    "read_prompt",
+    "write_prompt",
 ]
 
 RunStatus = Literal["completed", "failed", "aborted"]
@@ -87,9 +89,11 @@ class _Placed(TypedDict, total=False):
         same: the indexes in `messages` whose `instructions` equal the last ones before them.
         usage: of the run so far, subagents included: the fields of `RunUsage` that are not 0.
         slots: the slots that changed: name -> a patch of what `SessionState.dump` says, or None for one that is gone.
+        agent: the name of the subagent; absent for the agent.
     """
 
     path: str
+    agent: str
     at: int
     messages: list[ModelMessage]
     same: list[int]
@@ -169,6 +173,17 @@ def encode(kind: str, data: Mapping[str, Any], run_id: str | None = None) -> New
     return NewEntry(kind, _KINDS[kind].dump_json(data, exclude_none=True), run_id, VERSIONS[kind])
 
 
+def write_prompt(prompt: str | Sequence[UserContent]) -> bytes:
+    """Return a message as mail has it."""
+    data: RunStartedData = {"prompt": prompt if isinstance(prompt, str) else [*prompt]}
+    return _KINDS["run_started"].dump_json(data, exclude_none=True)
+
+
+def read_prompt(data: bytes) -> str | list[UserContent]:
+    """Return the message of a mail."""
+    return _KINDS["run_started"].validate_json(data)["prompt"]
+
+
 def messages_entry(
     path: str,
     at: int,
@@ -178,6 +193,7 @@ def messages_entry(
     *,
     usage: Mapping[str, Any] | None = None,
     before: Sequence[ModelMessage] = (),
+    agent: str = "",
     base: Mapping[str, Any] | None = None,
 ) -> NewEntry:
     """Return a `messages` entry, or a `base` entry.
@@ -192,6 +208,7 @@ def messages_entry(
         run_id: the run that wrote them.
         usage: see `MessagesData`.
         before: the messages before `at`.
+        agent: see `MessagesData`.
         base: the further fields of a `base` entry; None for a `messages` entry.
     """
     instructions = last_instructions(before)
@@ -205,7 +222,8 @@ def messages_entry(
             else:
                 instructions = message.instructions
         stripped.append(message)
-    head = to_json({"path": path, "at": at, "same": same, "slots": slots, "usage": usage or {}, **(base or {})})
+    more = {**({"agent": agent} if agent else {}), **(base or {})}
+    head = to_json({"path": path, "at": at, "same": same, "slots": slots, "usage": usage or {}, **more})
     data = head[:-1] + b',"messages":' + ModelMessagesTypeAdapter.dump_json(stripped, exclude_none=True) + b"}"
     kind = "messages" if base is None else "base"
     return NewEntry(kind, data, run_id, VERSIONS[kind], base=base is not None)

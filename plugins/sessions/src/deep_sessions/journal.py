@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
 from pydantic_ai.usage import RunUsage
 
 from deep_core import SessionState
 
-from .entries import messages_entry
+from .entries import messages_entry, read_prompt
 from .errors import AgentError
 from .fold import RUN, Fold, History, Run, is_below
 from .ledger_rows import EffectRow, tail_key, write_row
 from .patches import make_patch
 from .slot import CALL
-from .store import Commit, Lease, NewEntry, SessionStatus, SessionStore
+from .store import Commit, Entry, Lease, Mail, NewEntry, SessionStatus, SessionStore
 
-__all__ = ["ChildRun", "Journal", "base_entry", "session_of"]
+__all__ = ["STEER", "ChildRun", "Journal", "Tap", "base_entry", "session_of"]
 
 SOON = 0.005
 """Seconds that the result of an effect waits for another commit. A crash in this time makes the effect unknown."""
+
+
+STEER = "deep_steer"
+"""Where the metadata of a request has the id of the mail that brought it."""
+
+
+class Tap(Protocol):
+    """What receives the events of the runs of this process."""
+
+    def committed(self, session_id: str, entries: Sequence[Entry]) -> None:
+        """Receive entries that were written."""
+
+    def live(self, session_id: str, seq: int, kind: str, **fields: Any) -> None:
+        """Receive what happened after the entry `seq`: the kind and the fields of an event."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +68,23 @@ class Journal:
         lease: the right to write.
         state: the session as it was loaded. The journal keeps it up to date.
         run_id: the run.
+        tap: receives what is written.
     """
 
-    def __init__(self, store: SessionStore, lease: Lease, state: Fold, run_id: str) -> None:
+    def __init__(self, store: SessionStore, lease: Lease, state: Fold, run_id: str, tap: Tap | None = None) -> None:
         self.store = store
         self.lease = lease
         self.state = state
         self.run_id = run_id
         self.phase: Literal["preparing", "model_running", "tool_running"] = "preparing"
         """What the agent does now."""
+        self.tap = tap
+        self.enqueue: Callable[[ModelRequest], object] | None = None
+        """Adds a request to the run under way; None before its first step."""
+        self.stops: list[int] = []
+        """The mail that asks the run to stop."""
+        self._steering: dict[int, Mail] = {}
+        self._steered: set[int] = set()
         self.effects = state.effects
         """The ledger's rows, by key."""
         for history in state.histories.values():
@@ -84,6 +108,7 @@ class Journal:
         results: ModelRequest | None = None,
         entries: Sequence[NewEntry] = (),
         status: SessionStatus | None = None,
+        agent: str = "",
     ) -> None:
         """Write a settled step, in one transaction.
 
@@ -96,13 +121,14 @@ class Journal:
                 as provisional, and the conversation only if it is not in the journal yet.
             entries: further entries.
             status: the session's new status.
+            agent: the name of the subagent, if it is one.
         """
         history = self.state.histories.setdefault(path, History())
         new: list[NewEntry] = []
         slots: dict[str, Any] | None = None
         if results is None or not history.joined:
             slots = slots_of(session)
-            new = self._new(path, history, messages, slots, usage)
+            new = self._new(path, history, messages, slots, usage, agent)
         settled = [*messages]
 
         def apply() -> None:
@@ -117,7 +143,8 @@ class Journal:
         if results is not None:
             put = {tail_key(path): ModelMessagesTypeAdapter.dump_json([results], exclude_none=True)}
             drop = [key for key in drop if key not in put]
-        await self._commit(Commit([*new, *entries], put, drop, (), status), apply)
+        read = [number for message in messages[-3:] if (number := self._steer_id(message))]
+        await self._commit(Commit([*new, *entries], put, drop, read, status), apply)
 
     def _new(
         self,
@@ -126,6 +153,7 @@ class Journal:
         messages: Sequence[ModelMessage],
         slots: Mapping[str, Any],
         usage: RunUsage,
+        agent: str,
     ) -> list[NewEntry]:
         at = _common(history, messages)
         changed = _changes(history.slots, slots)
@@ -139,7 +167,7 @@ class Journal:
         if at == len(history.messages) == len(messages) and not changed:
             return []
         before = messages[:at]
-        return [messages_entry(path, at, messages[at:], changed, self.run_id, usage=spent, before=before)]
+        return [messages_entry(path, at, messages[at:], changed, self.run_id, usage=spent, before=before, agent=agent)]
 
     async def write(self, *entries: NewEntry, read: Sequence[int] = (), status: SessionStatus | None = None) -> None:
         """Write entries."""
@@ -150,6 +178,28 @@ class Journal:
         path = CALL.get()
         history = self.state.histories.get(path)
         return None if history is None else ChildRun(self.state.messages(path), history.slots)
+
+    # -- messages to the run -------------------------------------------------------------------------------------------
+
+    def steer(self, mail: Mail) -> None:
+        """Add a message to the next request. Its mail is read once the journal has that request."""
+        if mail.id not in self._steered:
+            self._steering[mail.id] = mail
+            self.deliver()
+
+    def deliver(self) -> None:
+        """Hand the messages that came to the run, if it has begun."""
+        if self.enqueue is None:
+            return
+        waiting, self._steering = self._steering, {}
+        for number, mail in sorted(waiting.items()):
+            self._steered.add(number)
+            with suppress(UserError):  # the run has ended: the mail stays, and becomes the next message
+                self.enqueue(ModelRequest([UserPromptPart(read_prompt(mail.data))], metadata={STEER: number}))
+
+    def _steer_id(self, message: ModelMessage) -> int | None:
+        number = (message.metadata or {}).get(STEER)
+        return number if number in self._steered else None
 
     # -- effects -------------------------------------------------------------------------------------------------------
 
@@ -205,12 +255,23 @@ class Journal:
                 self.failure = error
                 raise
             apply()
+            if self.tap is not None and commit.entries:
+                first = self.state.seq - len(commit.entries) + 1
+                self.tap.committed(self.lease.session_id, numbered(commit.entries, first))
 
     def _tails(self, path: str) -> list[str]:
         return [other for other in self.state.tails if other == path or is_below(other, path)]
 
     def _effects(self, path: str) -> list[str]:
         return [key for key in self.state.effects if is_below(key, path)]
+
+
+def numbered(entries: Sequence[NewEntry], first: int) -> list[Entry]:
+    """Return entries that were just written, as a store would."""
+    now = time.time()
+    return [
+        Entry(new.kind, new.data, new.run_id, new.version, new.base, seq, now) for seq, new in enumerate(entries, first)
+    ]
 
 
 def base_entry(

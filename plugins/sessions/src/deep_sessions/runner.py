@@ -7,7 +7,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai import Agent, CancellationToken, DeferredToolRequests
@@ -27,10 +27,10 @@ from pydantic_core import from_json, to_json
 from deep_core import DeepAgentDeps, PluginKernel
 
 from .capability import UNKNOWN, key_of
-from .entries import Decision, encode
+from .entries import Decision, encode, read_prompt, write_prompt
 from .errors import AgentError, DecisionsPending, LeaseLost, NothingToResume, NotPending, as_agent_error
 from .fold import Fold, Run, fold
-from .journal import Journal, session_of
+from .journal import Journal, Tap, session_of
 from .slot import JOURNAL
 from .store import Lease, Mail, SessionStatus, SessionStore
 
@@ -44,6 +44,8 @@ __all__ = ["Outcome", "Runner", "decisions_of", "pending_calls", "results_of"]
 
 Prompt = str | Sequence[UserContent]
 Choose = Callable[[Run], tuple[Agent[Any, Any], Mapping[str, Any]]]
+MAIL_EVERY = 1.0
+"""Seconds between two looks at the mail of a run, which another process may have posted."""
 NOT_RUN = "Not executed: the run was stopped before this call."
 
 
@@ -84,8 +86,10 @@ class _Plan:
     prompt: Prompt | None
     history: list[ModelMessage]
     results: DeferredToolResults | None = None
-    ended: bool = False
-    """The run's final text is stored; only its end is not."""
+    ended: Literal["completed", "aborted"] | None = None
+    """How the run ended, where only its end is not stored yet."""
+    mail: int | None = None
+    """The mail that brought the prompt."""
 
 
 @dataclass
@@ -94,6 +98,8 @@ class _Held:
 
     lease: Lease
     lost: AgentError | None = None
+    journal: Journal | None = None
+    has_mail: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass
@@ -138,6 +144,9 @@ class Runner:
         self._choose = choose
         self._ttl = ttl
         self._keep = keep
+        self.tap: Tap | None = None
+        """Receives the events of all runs."""
+        self._holds: dict[str, _Held] = {}
         self._live: OrderedDict[str, _Live] = OrderedDict()
         self._backends: dict[str, WorkspaceBackend] = {}
         """The workspaces of sessions that are not loaded any more: a workspace in memory must outlast that."""
@@ -177,11 +186,7 @@ class Runner:
         """
 
         def plan(state: Fold) -> _Plan:
-            if state.run is not None and state.run.status == "paused":
-                waiting = ", ".join(call.tool_name for call in pending_calls(state))
-                raise DecisionsPending(
-                    f"session {session_id} waits for decisions on {waiting}: decide them, then resume the session"
-                )
+            _check_decided(state)
             history = closed(state)
             new = Run(run_id, digest, 1, prompt if isinstance(prompt, str) else [*prompt])
             new.allowed_tools = None if allowed_tools is None else [*allowed_tools]
@@ -189,6 +194,63 @@ class Runner:
             return _Plan(new, prompt, history)
 
         return await self._attempt(session_id, plan, create=create, **how)
+
+    async def run_next(self, session_id: str, *, run_id: str, digest: str = "", **how: Any) -> Outcome:
+        """Run the agent with the first message that waits in the session.
+
+        Raises:
+            SessionBusy: another runner has the session.
+            SessionNotFound: it does not exist.
+            DecisionsPending: calls wait for a person.
+            NothingToResume: no message waits.
+        """
+
+        def plan(state: Fold) -> _Plan:
+            mail = next((mail for mail in state.mail if mail.kind in ("prompt", "steer")), None)
+            if mail is None:
+                raise NothingToResume(f"session {session_id} has no message that waits")
+            _check_decided(state)
+            prompt = read_prompt(mail.data)
+            return _Plan(Run(run_id, digest, 1, prompt), prompt, closed(state), mail=mail.id)
+
+        return await self._attempt(session_id, plan, create=False, **how)
+
+    async def post(self, session_id: str, kind: Literal["prompt", "steer"], message: Prompt) -> None:
+        """Leave a message for a session: `steer` for the next request of its run, `prompt` for its next run.
+
+        Raises:
+            SessionNotFound: it does not exist.
+        """
+        await self.store.post(session_id, kind, write_prompt(message))
+        self._poke(session_id)
+
+    async def cancel(self, session_id: str) -> None:
+        """Stop the run of a session, in this process or another. Does nothing if it has none.
+
+        Calls that wait, and a run whose process died, are ended too.
+
+        Raises:
+            SessionNotFound: it does not exist.
+        """
+        info = await self.store.info(session_id)
+        if info.holder is not None:
+            await self.store.post(session_id, "cancel", b"{}")
+            self._poke(session_id)
+        elif info.status in ("running", "awaiting"):
+
+            def plan(state: Fold) -> _Plan | None:
+                run = state.run
+                if run is None or run.status not in ("running", "paused"):
+                    return None
+                run.attempt += 1
+                return _Plan(run, None, [], ended="aborted")
+
+            await self._attempt(session_id, plan, create=False)
+
+    def _poke(self, session_id: str) -> None:
+        held = self._holds.get(session_id)
+        if held is not None:
+            held.has_mail.set()
 
     async def resume(self, session_id: str, **how: Any) -> Outcome:
         """Continue a run that was interrupted, or that waits and is decided. Returns at once if it still waits.
@@ -250,9 +312,13 @@ class Runner:
             if todo is None:
                 return self._outcome(live, "awaiting", None)
             journal = await self._start(held.lease, live, todo)
-            if todo.ended:
-                await self._end(journal, live, "completed", "idle")
-                return self._outcome(live, "completed", None)
+            if todo.ended is not None:
+                await self._end(journal, live, todo.ended, "idle" if todo.ended == "completed" else "aborted")
+                return self._outcome(live, todo.ended, None)
+            held.journal = journal
+            for mail in state.mail:
+                if mail.kind == "steer":
+                    journal.steer(mail)
             live.deps.state[JOURNAL] = journal
             agent, options = self.agent, cast("Mapping[str, Any]", {})
             if self._choose is not None:
@@ -290,7 +356,7 @@ class Runner:
                     raise journal.failure from error
                 return await self._failed(journal, live, error)
             finally:
-                live.deps.state[JOURNAL] = None
+                held.journal = live.deps.state[JOURNAL] = None
                 await journal.flush()
             waits = isinstance(result.output, DeferredToolRequests)
             if state.run is not None:
@@ -301,7 +367,7 @@ class Runner:
 
     async def _start(self, lease: Lease, live: _Live, todo: _Plan) -> Journal:
         state, run = live.state, todo.run
-        journal = Journal(self.store, lease, state, run.id)
+        journal = Journal(self.store, lease, state, run.id, self.tap)
         data: dict[str, Any] = {"digest": run.digest, "attempt": run.attempt}
         if run.attempt == 1 and run.prompt is not None:
             data["prompt"] = run.prompt
@@ -312,7 +378,8 @@ class Runner:
         entries = [encode("run_started", data, run.id)]
         if run.decisions:
             entries.append(encode("decided", {"decisions": run.decisions}, run.id))
-        read = [mail.id for mail in state.mail if mail.kind == "decision"]
+        # A request to stop was about the run before.
+        read = [mail.id for mail in state.mail if mail.kind in ("decision", "cancel") or mail.id == todo.mail]
         await journal.write(*entries, read=read, status="running")
         state.mail = [mail for mail in state.mail if mail.id not in read]
         state.run, run.status = run, "running"
@@ -332,7 +399,7 @@ class Runner:
         error: dict[str, str] | None = None,
     ) -> None:
         data: dict[str, Any] = {"status": status, **({"error": error} if error else {})}
-        await journal.write(encode("run_ended", data, journal.run_id), status=shown)
+        await journal.write(encode("run_ended", data, journal.run_id), read=journal.stops, status=shown)
         run = live.state.run
         if run is not None:
             run.status, run.error, run.requests, run.decisions = status, error, None, {}
@@ -366,7 +433,7 @@ class Runner:
             return _Plan(run, run.prompt, closed(state))
         last = history[-1]
         ended = isinstance(last, ModelResponse) and not any(isinstance(part, ToolCallPart) for part in last.parts)
-        return _Plan(run, None, history, ended=ended)
+        return _Plan(run, None, history, ended="completed" if ended else None)
 
     @staticmethod
     def _take_decisions(state: Fold) -> None:
@@ -402,34 +469,57 @@ class Runner:
     @asynccontextmanager
     async def _held(self, session_id: str, *, create: bool, token: CancellationToken) -> AsyncGenerator[_Held]:
         held = _Held(await self.store.acquire(session_id, ttl=self._ttl, create=create))
-        renewal = asyncio.ensure_future(self._renew(held, token))
+        self._holds[session_id] = held
+        renewal = asyncio.ensure_future(self._keep_lease(held, token))
         try:
             yield held
         finally:
+            self._holds.pop(session_id, None)
             renewal.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await renewal
             with contextlib.suppress(AgentError):  # the lease ends by itself where the store is gone
                 await asyncio.shield(asyncio.ensure_future(self.store.release(held.lease)))
 
-    async def _renew(self, held: _Held, token: CancellationToken) -> None:
-        """Renew the lease until cancelled. Stop the run if that is impossible."""
+    async def _keep_lease(self, held: _Held, token: CancellationToken) -> None:
+        """Renew the lease and read the mail until cancelled. Stop the run if it must stop."""
         lease, now = held.lease, asyncio.get_running_loop().time
-        ends = now() + lease.ttl
+        ends, renew_at = now() + lease.ttl, now() + lease.ttl / 3
         while True:
-            await asyncio.sleep(lease.ttl / 3)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(held.has_mail.wait(), max(0.0, min(MAIL_EVERY, renew_at - now())))
+            held.has_mail.clear()
             try:
-                began = now()
-                await self.store.renew(lease)
-                ends = began + lease.ttl
+                if held.journal is not None:
+                    await self._read_mail(lease.session_id, held.journal, token)
+                if (began := now()) >= renew_at:
+                    renew_at = began + lease.ttl / 3
+                    await self.store.renew(lease)
+                    ends = began + lease.ttl
             except AgentError as error:
                 if isinstance(error, LeaseLost) or now() >= ends:
                     held.lost = error
                     token.cancel()
                     return
 
+    async def _read_mail(self, session_id: str, journal: Journal, token: CancellationToken) -> None:
+        for mail in await self.store.mail(session_id):
+            if mail.kind == "steer":
+                journal.steer(mail)
+            elif mail.kind == "cancel" and mail.id not in journal.stops:
+                journal.stops.append(mail.id)
+                token.cancel()
+
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
+
+
+def _check_decided(state: Fold) -> None:
+    if state.run is not None and state.run.status == "paused":
+        waiting = ", ".join(call.tool_name for call in pending_calls(state))
+        raise DecisionsPending(
+            f"session {state.info.id} waits for decisions on {waiting}: decide them, then resume the session"
+        )
 
 
 def pending_calls(state: Fold) -> list[ToolCallPart]:

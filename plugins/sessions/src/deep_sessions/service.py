@@ -1,0 +1,363 @@
+"""`Sessions`: runs sessions for interfaces, which send messages, watch, decide, steer and cancel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic_ai.messages import (
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    UserContent,
+)
+
+from .errors import AgentClosed, NothingToResume, SessionBusy
+from .events import SHIFT, Event, events_of, number
+from .feed import Feed
+from .fold import fold
+from .runner import pending_calls
+from .store import Entry
+
+if TYPE_CHECKING:
+    from pydantic_ai import DeferredToolRequests, RunContext
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.tools import DeferredToolResults
+
+    from .agent import DeepAgent
+    from .results import RunResult
+
+__all__ = ["Sessions"]
+
+POLL = (0.05, 1.0)
+"""Seconds between two looks at a session that another process runs: at first, and at most."""
+PAGE = 200
+"""Entries that are read at once."""
+
+
+class Sessions:
+    """The sessions of an agent, for interfaces: a terminal, a page, a program.
+
+    Runs go on in the background; watchers come and go. An agent has one `Sessions`. Use it as a context manager, or
+    close it: runs that are under way then stop as at a crash, and can be resumed.
+
+    Args:
+        agent: the agent. Its store has the sessions. The caller closes it.
+    """
+
+    def __init__(self, agent: DeepAgent) -> None:
+        self._agent = agent
+        self._runner = agent.runner
+        self._store = agent.store
+        self._runner.tap = self
+        self._feeds: dict[str, Feed] = {}
+        self._tasks: dict[str, asyncio.Task[RunResult]] = {}
+        self._started: dict[str, asyncio.Future[None]] = {}
+        self._posted: set[str] = set()
+        """Sessions to which this process posted since it last looked at their mail."""
+        self._plugins: Mapping[str, str] = {}
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    # -- what a person does --------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        session_id: str,
+        message: str | Sequence[UserContent],
+        *,
+        run_id: str | None = None,
+        allowed_tools: Sequence[str] | None = None,
+    ) -> str:
+        """Run the agent with a message, in the background. Return the run's id once the journal has the message.
+
+        Args:
+            session_id: the session; a new one is created.
+            message: the message.
+            run_id: the run's id; None makes one.
+            allowed_tools: the names of the tools that the run may use; None for all.
+
+        Raises:
+            SessionBusy: the session has a run, in this process or another. `queue` and `steer` wait for it.
+            DecisionsPending: calls of the session wait for decisions.
+            ToolNotFound: `allowed_tools` names a tool that the agent does not have.
+        """
+        run_id = run_id or self._agent.deps.id_generator()
+        run = self._agent.run(
+            message, session_id=session_id, run_id=run_id, allowed_tools=allowed_tools, on_events=self._hear
+        )
+        await self._begin(session_id, run)
+        return run_id
+
+    async def resume(self, session_id: str) -> None:
+        """Continue a session in the background: its run, then the messages that wait.
+
+        Raises:
+            SessionBusy: the session has a run.
+            SessionNotFound: it does not exist.
+            NothingToResume: its last run has ended, and no message waits.
+        """
+        try:
+            await self._begin(session_id, self._agent.resume(session_id, on_events=self._hear))
+        except NothingToResume:
+            if not await self._has_message(session_id):
+                raise
+            await self._begin(session_id, self._agent.run_next(session_id, on_events=self._hear))
+
+    async def queue(self, session_id: str, message: str | Sequence[UserContent]) -> None:
+        """Send a message as soon as the runs before it have ended: at once if the session is idle.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+        """
+        await self._post(session_id, "prompt", message)
+
+    async def steer(self, session_id: str, message: str | Sequence[UserContent]) -> None:
+        """Add a message to the next request of the run under way, in this process or another.
+
+        If the run ends before, the message begins the next run.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+        """
+        await self._post(session_id, "steer", message)
+
+    async def decide(self, session_id: str, results: DeferredToolResults) -> None:
+        """Record decisions on calls that wait. Once all are decided, continue the run in the background.
+
+        Raises:
+            NotPending: a call does not wait, or was decided before. Nothing is recorded.
+            SessionNotFound: the session does not exist.
+        """
+        await self._agent.decide(session_id, results)
+        await self._continue(session_id)
+
+    async def cancel(self, session_id: str) -> None:
+        """Stop the run of a session, in this process or another, and wait for it if it is in this one.
+
+        Calls that wait, and a run whose process died, are ended too. Messages that wait stay.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+        """
+        task = self._tasks.get(session_id)
+        await self._runner.cancel(session_id)
+        if task is not None:
+            await asyncio.wait([task])
+
+    async def wait(self, session_id: str) -> RunResult | None:
+        """Wait until this process runs the session no more; return how its last run ended. None if it runs none."""
+        task = self._tasks.get(session_id)
+        return None if task is None else await asyncio.shield(task)
+
+    # -- what an interface shows ---------------------------------------------------------------------------------------
+
+    async def stream(self, session_id: str, *, after: int = 0, follow: bool = True) -> AsyncGenerator[Event]:
+        """Yield the events of a session: from the journal, then as they happen, in this process or another.
+
+        Deltas are kept for a while only. A watcher that is late gets the message instead, which is their text.
+
+        Args:
+            session_id: the session.
+            after: yield events with larger numbers: the `n` of the last event that was seen.
+            follow: wait for further events; False ends with those that exist.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+        """
+        info = await self._store.info(session_id)
+        await self._learn_tools()
+        feed = self._feed(session_id, info.seq)
+        feed.watchers += 1
+        pause = POLL[0]
+        try:
+            while True:
+                if after + 1 < (floor := feed.floor):
+                    async for event in self._stored(session_id, after, floor, feed):
+                        yield event
+                    after = floor - 1
+                batch = feed.after(after)
+                for event in batch:
+                    yield event
+                    after = event.n
+                if batch:
+                    pause = POLL[0]
+                elif feed.is_closed or not follow:
+                    return
+                elif session_id in self._tasks:
+                    await feed.changed(None)
+                else:
+                    await feed.changed(pause)
+                    pause = min(pause * 2, POLL[1])
+                    feed.committed(await self._store.entries(session_id, after=feed.seq, limit=PAGE))
+        finally:
+            feed.watchers -= 1
+            self._forget(session_id)
+
+    async def _stored(self, session_id: str, after: int, floor: int, feed: Feed) -> AsyncGenerator[Event]:
+        """Yield the events between two numbers that the journal has."""
+        seq, page = max(0, (after >> SHIFT) - 1), [Entry("", b"")]
+        while page:
+            page = [*await self._store.entries(session_id, after=seq, limit=PAGE)]
+            for entry in page:
+                seq = entry.seq
+                if number(seq) >= floor:
+                    return
+                for event in feed.named(events_of(entry)):
+                    if after < event.n < floor:
+                        yield event
+
+    async def history(self, session_id: str) -> Sequence[ModelMessage]:
+        """Return the conversation.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+        """
+        return fold(await self._store.load(session_id)).messages()
+
+    async def slots(self, session_id: str) -> Mapping[str, Any]:
+        """Return the session's state by the names of its slots, such as `todos`, as JSON values.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+        """
+        return fold(await self._store.load(session_id)).root.slots
+
+    async def waiting(self, session_id: str) -> DeferredToolRequests | None:
+        """Return the calls that wait for a person; None if none do.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+        """
+        state = fold(await self._store.load(session_id))
+        return state.run.requests if state.run is not None and pending_calls(state) else None
+
+    async def close(self) -> None:
+        """Stop the runs of this process, as a crash would: they can be resumed. End all watchers."""
+        self._is_closed = True
+        tasks = [*self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for feed in self._feeds.values():
+            feed.close()
+        self._runner.tap = None
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    async def _begin(self, session_id: str, run: Coroutine[Any, Any, RunResult]) -> None:
+        """Start a run, and wait until the journal has its start."""
+        if session_id in self._tasks or self._is_closed:
+            run.close()
+            if self._is_closed:
+                raise AgentClosed("the sessions were closed: make another Sessions")
+            raise SessionBusy(f"session {session_id} has a run in this process: queue the message, or steer the run")
+        await self._learn_tools()
+        started = self._started[session_id] = asyncio.get_running_loop().create_future()
+        task = self._tasks[session_id] = asyncio.ensure_future(self._work(session_id, run))
+        task.add_done_callback(lambda task: None if task.cancelled() else task.exception())  # wait() raises it
+        try:
+            await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            del self._started[session_id]
+        if not started.done():
+            task.result()  # raises what prevented the run
+
+    async def _work(self, session_id: str, run: Coroutine[Any, Any, RunResult]) -> RunResult:
+        """Run, then take the messages that wait."""
+        try:
+            result = await run
+            while result.status == "completed":
+                self._posted.discard(session_id)
+                if await self._has_message(session_id):
+                    try:
+                        result = await self._agent.run_next(session_id, on_events=self._hear)
+                    except (SessionBusy, NothingToResume):  # another process was faster
+                        break
+                elif session_id not in self._posted:
+                    break
+            return result
+        finally:
+            # Without an await since the last look at the mail: what comes now finds the session idle.
+            del self._tasks[session_id]
+            if session_id in self._feeds:
+                self._feeds[session_id].wake()
+                self._forget(session_id)
+
+    async def _post(
+        self, session_id: str, kind: Literal["prompt", "steer"], message: str | Sequence[UserContent]
+    ) -> None:
+        await self._runner.post(session_id, kind, message)
+        self._posted.add(session_id)
+        await self._continue(session_id)
+
+    async def _continue(self, session_id: str) -> None:
+        """Do what waits in a session that nobody runs: an unfinished run, then messages."""
+        info = await self._store.info(session_id)
+        if session_id in self._tasks or info.holder is not None:
+            return  # whoever runs it looks at the mail after each run
+        with suppress(SessionBusy, NothingToResume):
+            if info.status in ("awaiting", "running"):
+                await self._begin(session_id, self._agent.resume(session_id, on_events=self._hear))
+            elif await self._has_message(session_id):
+                await self._begin(session_id, self._agent.run_next(session_id, on_events=self._hear))
+
+    async def _has_message(self, session_id: str) -> bool:
+        return any(mail.kind in ("prompt", "steer") for mail in await self._store.mail(session_id))
+
+    # -- the tap of the runner ---------------------------------------------------------------------------------------
+
+    def committed(self, session_id: str, entries: Sequence[Entry]) -> None:
+        """Receive entries that were written."""
+        self._feed(session_id, entries[0].seq - 1).committed(entries)
+        started = self._started.get(session_id)
+        if started is not None and not started.done():
+            started.set_result(None)
+
+    def live(self, session_id: str, seq: int, kind: str, **fields: Any) -> None:
+        """Receive what happens in a run."""
+        self._feed(session_id, seq).live(kind, **fields)
+
+    async def _hear(self, ctx: RunContext[Any], events: AsyncIterable[object]) -> None:
+        run_id = (ctx.run_id or "").partition("~")[0]
+        async for event in events:
+            match event:
+                case (
+                    PartStartEvent(part=TextPart(content=str(text)))
+                    | PartDeltaEvent(delta=TextPartDelta(content_delta=str(text)))
+                ):
+                    kind = "text_added"
+                case (
+                    PartStartEvent(part=ThinkingPart(content=str(text)))
+                    | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text)))
+                ):
+                    kind = "thinking_added"
+                case _:
+                    continue
+            if text and ctx.deps.depth == 0:
+                self._feeds[ctx.deps.session_id].live(kind, run_id=run_id, text=text)
+
+    def _feed(self, session_id: str, seq: int) -> Feed:
+        if session_id not in self._feeds:
+            self._feeds[session_id] = Feed(seq, lambda tool: self._plugins.get(tool, ""))
+        return self._feeds[session_id]
+
+    def _forget(self, session_id: str) -> None:
+        if session_id not in self._tasks and not self._feeds[session_id].watchers:
+            del self._feeds[session_id]
+
+    async def _learn_tools(self) -> None:
+        if not self._plugins:
+            tools = await asyncio.to_thread(self._agent.get_tools)
+            self._plugins = {tool.name: tool.plugin for tool in tools}

@@ -1,0 +1,480 @@
+"""`Sessions`: what watchers see, and what people send while a run is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import deep_sessions
+import pytest
+from deep_sessions import (
+    AgentDeps,
+    DeepAgent,
+    Event,
+    MemoryStore,
+    NotPending,
+    SessionBusy,
+    SessionNotFound,
+    Sessions,
+    SessionStore,
+    SqliteStore,
+    event_from_json,
+)
+from deep_sessions import feed as feeds
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+
+from deep_core import Kernel
+from tests.drawn import many
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+Answer = Callable[[list[ModelMessage]], Any]
+"""Returns the model's text, or its calls."""
+
+
+def model(answer: Answer, asked: list[list[ModelMessage]] | None = None) -> FunctionModel:
+    """A model that streams one character after another."""
+
+    def whole(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        said = answer(messages)
+        return ModelResponse([TextPart(said)] if isinstance(said, str) else said)
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+        if asked is not None:
+            asked.append([*messages])
+        said = answer(messages)
+        if isinstance(said, str):
+            for character in said:
+                yield character
+                await asyncio.sleep(0)
+        else:
+            for index, part in enumerate(said):
+                yield {index: DeltaToolCall(part.tool_name, part.args_as_json_str(), tool_call_id=part.tool_call_id)}
+
+    return FunctionModel(whole, stream_function=stream)
+
+
+def last_prompt(messages: list[ModelMessage]) -> str:
+    texts = [part.content for m in messages for part in m.parts if isinstance(part, UserPromptPart)]
+    return str(texts[-1])
+
+
+def responses(messages: list[ModelMessage]) -> int:
+    return sum(isinstance(message, ModelResponse) for message in messages)
+
+
+@asynccontextmanager
+async def service(
+    answer: Answer, store: SessionStore | None = None, tools: Any = (), **more: Any
+) -> AsyncIterator[Sessions]:
+    asked = more.pop("asked", None)
+    with Kernel(plugins=[deep_sessions], discover=False) as kernel:
+        deps = AgentDeps(model=model(answer, asked), session_store=store or MemoryStore(), kernel=kernel)
+        agent = await DeepAgent.create(deps=deps, tools=tools, **more)
+        async with Sessions(agent) as sessions:
+            yield sessions
+        await agent.close()
+
+
+async def seen(sessions: Sessions, session_id: str, after: int = 0) -> list[Event]:
+    """The events that exist."""
+    return [event async for event in sessions.stream(session_id, after=after, follow=False)]
+
+
+async def until(sessions: Sessions, session_id: str, kind: str, after: int = 0) -> list[Event]:
+    """The events up to the first of this kind."""
+    found: list[Event] = []
+    async for event in sessions.stream(session_id, after=after):
+        found.append(event)
+        if event.kind == kind:
+            return found
+    raise AssertionError(f"the stream ended without {kind}")
+
+
+def read(events: list[Event]) -> list[str]:
+    """The texts of the model, as a client joins them: a message replaces the pieces before it."""
+    texts, pieces = [], ""
+    for event in events:
+        if event.kind == "text_added":
+            pieces += event.text  # type: ignore[attr-defined]
+        elif event.kind == "message_added":
+            texts.append(event.text)  # type: ignore[attr-defined]
+            pieces = ""
+    return [*texts, pieces] if pieces else texts
+
+
+def kinds(events: list[Event]) -> list[str]:
+    return [event.kind for event in events]
+
+
+# -- watching ----------------------------------------------------------------------------------------------------------
+
+
+async def test_the_pieces_joined_are_the_message_and_numbers_grow() -> None:
+    async with service(lambda messages: "Good morning.") as sessions:
+        run_id = await sessions.send("s", "Hello.")
+        events = await until(sessions, "s", "run_ended")
+    assert "".join(e.text for e in events if e.kind == "text_added") == "Good morning."  # type: ignore[attr-defined]
+    assert read(events) == ["Good morning."]
+    assert [event.n for event in events] == sorted({event.n for event in events})
+    assert {event.run_id for event in events} == {run_id}
+    assert kinds(events)[0] == "run_started"
+    assert all(event_from_json(json.loads(json.dumps(event.to_json()))) == event for event in events)
+
+
+async def test_a_watcher_of_another_process_gets_the_same_events_but_the_pieces(tmp_path: Path) -> None:
+    def answer(messages: list[ModelMessage]) -> Any:
+        return [ToolCallPart("look", {}, "c1")] if responses(messages) == 0 else "done"
+
+    def look() -> str:
+        return "seen"
+
+    async with service(answer, SqliteStore(tmp_path / "s.db"), [look]) as one:
+        await one.send("s", "Hello.")
+        live = await until(one, "s", "run_ended")
+    async with service(answer, SqliteStore(tmp_path / "s.db"), [look]) as other:
+        stored = await seen(other, "s")
+    passing = ("text_added", "thinking_added", "files_changed", "tool_ended")
+    assert [e for e in live if e.kind not in passing] == [e for e in stored if e.kind not in passing]
+    for events in (live, stored):
+        (ended,) = (event for event in events if event.kind == "tool_ended")
+        assert (ended.call_id, ended.tool, ended.plugin, ended.result) == ("c1", "look", "app", "seen")  # type: ignore[attr-defined]
+    assert read(live) == read(stored) == ["done"]
+
+
+async def test_a_watcher_that_comes_back_after_any_event_reads_the_same_text() -> None:
+    def answer(messages: list[ModelMessage]) -> str:
+        return f"answer {responses(messages)} to {last_prompt(messages)}"
+
+    async with service(answer) as sessions:
+        for text in ("one", "two"):
+            await sessions.send("s", text)
+            await sessions.wait("s")
+        whole = await seen(sessions, "s")
+        texts = [message.text for message in await sessions.history("s") if isinstance(message, ModelResponse)]
+        assert read(whole) == texts
+        for place, event in enumerate(whole):
+            assert read(whole[: place + 1] + await seen(sessions, "s", event.n)) == texts
+
+
+async def test_a_late_watcher_gets_the_message_and_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "EVENTS", 8)
+    text = "x" * 200
+    async with service(lambda messages: text) as sessions:
+        await sessions.send("s", "Hello.")
+        watcher = sessions.stream("s")
+        first = await anext(watcher)
+        await sessions.wait("s")  # the run ends while the watcher reads nothing
+        rest: list[Event] = []
+        async for event in watcher:
+            rest.append(event)
+            if event.kind == "run_ended":
+                break
+        await watcher.aclose()
+    assert read([first, *rest]) == [text]
+    assert len(rest) < 20
+
+
+async def test_steps_of_a_tool_are_told_with_its_plugin_and_files() -> None:
+    async def save(path: str) -> str:
+        return f"wrote {path}"
+
+    def answer(messages: list[ModelMessage]) -> Any:
+        return [ToolCallPart("save", {"path": "a.txt"}, "c1")] if responses(messages) == 0 else "done"
+
+    async with service(answer, tools=[save]) as sessions:
+        await sessions.send("s", "Save it.")
+        events = await until(sessions, "s", "run_ended")
+    assert kinds([e for e in events if e.kind in ("tool_started", "tool_ended", "files_changed")]) == [
+        "tool_started",
+        "tool_ended",
+        "files_changed",
+    ]
+    (started,) = (event for event in events if event.kind == "tool_started")
+    assert (started.plugin, started.args) == ("app", '{"path":"a.txt"}')  # type: ignore[attr-defined]
+    assert [e.file for e in events if e.kind == "files_changed"] == ["a.txt"]  # type: ignore[attr-defined]
+
+
+async def test_a_session_that_does_not_exist_is_an_error() -> None:
+    async with service(lambda messages: "x") as sessions:
+        for call in (
+            lambda: seen(sessions, "ghost"),
+            lambda: sessions.queue("ghost", "x"),
+            lambda: sessions.steer("ghost", "x"),
+            lambda: sessions.cancel("ghost"),
+            lambda: sessions.resume("ghost"),
+            lambda: sessions.history("ghost"),
+        ):
+            with pytest.raises(SessionNotFound):
+                await call()  # type: ignore[no-untyped-call]
+
+
+# -- while a run is under way ------------------------------------------------------------------------------------------
+
+
+class Gate:
+    """A tool that waits, so that a test acts in the middle of a run."""
+
+    def __init__(self) -> None:
+        self.reached, self.open = asyncio.Event(), asyncio.Event()
+
+    async def pause(self) -> str:
+        self.reached.set()
+        await self.open.wait()
+        return "went on"
+
+    def answer(self, messages: list[ModelMessage]) -> Any:
+        return [ToolCallPart("pause", {}, "c1")] if responses(messages) == 0 else f"heard {last_prompt(messages)}"
+
+
+async def test_a_second_message_is_refused_while_the_first_runs_and_runs_after_it_if_queued() -> None:
+    gate = Gate()
+    async with service(gate.answer, tools=[gate.pause]) as sessions:
+        await sessions.send("s", "one")
+        await gate.reached.wait()
+        with pytest.raises(SessionBusy):
+            await sessions.send("s", "two")
+        await sessions.queue("s", "three")
+        await sessions.queue("s", "four")
+        gate.open.set()
+        await sessions.wait("s")
+        assert read(await seen(sessions, "s")) == ["heard one", "heard three", "heard four"]
+        assert [e.text for e in await seen(sessions, "s") if e.kind == "run_started"] == ["one", "three", "four"]  # type: ignore[attr-defined]
+        await sessions.queue("s", "five")  # to an idle session
+        await sessions.wait("s")
+        assert read(await seen(sessions, "s"))[-1] == "heard five"
+
+
+async def test_a_steering_message_is_in_the_next_request_of_the_run_under_way() -> None:
+    gate, asked = Gate(), list[list[ModelMessage]]()
+    async with service(gate.answer, tools=[gate.pause], asked=asked) as sessions:
+        await sessions.send("s", "one")
+        await gate.reached.wait()
+        await sessions.steer("s", "rather two")
+        gate.open.set()
+        await sessions.wait("s")
+        events = await seen(sessions, "s")
+        assert kinds(events).count("run_started") == 1
+        assert [e.text for e in events if e.kind == "message_added"] == ["rather two", "heard rather two"]  # type: ignore[attr-defined]
+        assert await sessions._store.mail("s") == []
+    assert [last_prompt(messages) for messages in asked] == ["one", "rather two"]
+
+
+async def test_a_steering_message_to_an_idle_session_begins_a_run() -> None:
+    async with service(lambda messages: f"heard {last_prompt(messages)}") as sessions:
+        await sessions.send("s", "one")
+        await sessions.wait("s")
+        await sessions.steer("s", "two")
+        await sessions.wait("s")
+        assert read(await seen(sessions, "s")) == ["heard one", "heard two"]
+
+
+async def test_cancel_ends_the_run_and_keeps_what_was_queued() -> None:
+    gate = Gate()
+    async with service(gate.answer, tools=[gate.pause]) as sessions:
+        await sessions.send("s", "one")
+        await gate.reached.wait()
+        await sessions.queue("s", "two")
+        await sessions.cancel("s")
+        await sessions.cancel("s")  # has no run: does nothing
+        assert (await seen(sessions, "s"))[-1].status == "aborted"  # type: ignore[attr-defined]
+        await sessions.resume("s")
+        await sessions.wait("s")
+        assert read(await seen(sessions, "s")) == ["heard two"]
+
+
+async def test_close_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
+    gate = Gate()
+    store = SqliteStore(tmp_path / "s.db")
+    async with service(gate.answer, store, [gate.pause]) as sessions:
+        await sessions.send("s", "one")
+        await gate.reached.wait()
+    gate.open.set()
+    async with service(gate.answer, SqliteStore(tmp_path / "s.db"), [gate.pause]) as sessions:
+        assert kinds(await seen(sessions, "s"))[-1] != "run_ended"
+        await sessions.resume("s")
+        await sessions.wait("s")
+        assert read(await seen(sessions, "s")) == ["heard one"]
+
+
+async def test_decisions_continue_the_run_and_a_second_one_is_refused() -> None:
+    ran: list[str] = []
+
+    def burn(what: str) -> str:
+        ran.append(what)
+        return "burnt"
+
+    def answer(messages: list[ModelMessage]) -> Any:
+        calls = [ToolCallPart("burn", {"what": what}, what) for what in "ab"]
+        return calls if responses(messages) == 0 else "done"
+
+    async with service(answer, tools=[burn], interrupt_on={"burn": True}) as sessions:
+        await sessions.send("s", "Burn.")
+        await sessions.wait("s")
+        requests = await sessions.waiting("s")
+        assert requests is not None
+        await sessions.decide("s", requests.build_results(approve_all=True))
+        with pytest.raises(NotPending):
+            await sessions.decide("s", requests.build_results(approve_all=True))
+        await sessions.wait("s")
+        events = await seen(sessions, "s")
+        assert await sessions.waiting("s") is None
+    assert sorted(ran) == ["a", "b"]
+    assert [e for e in kinds(events) if e.startswith(("approvals", "run"))] == [
+        "run_started",
+        "approvals_asked",
+        "run_started",
+        "approvals_decided",
+        "run_ended",
+    ]
+
+
+# -- other processes ---------------------------------------------------------------------------------------------------
+
+WORKER = """
+    import asyncio, sys
+    from deep_core import Kernel
+    from deep_sessions import AgentDeps, DeepAgent, Sessions
+    from plugins.sessions.tests.test_service import last_prompt, model, responses
+    from pydantic_ai.messages import ToolCallPart
+    import deep_sessions
+
+    async def pause() -> str:
+        print("reached", flush=True)
+        while not runner._holds["s"].journal._steered:
+            await asyncio.sleep(0.01)
+        return "went on"
+
+    def answer(messages):
+        return [ToolCallPart("pause", {}, "c1")] if responses(messages) == 0 else f"heard {last_prompt(messages)}"
+
+    async def main():
+        global runner
+        with Kernel(plugins=[deep_sessions], discover=False) as kernel:
+            deps = AgentDeps(model=model(answer), session_store=sys.argv[1], kernel=kernel)
+            agent = await DeepAgent.create(deps=deps, tools=[pause])
+            runner = agent.runner
+            async with Sessions(agent) as sessions:
+                await sessions.send("s", "one")
+                await sessions.wait("s")
+
+    asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def worker(store: Path) -> AsyncIterator[subprocess.Popen[str]]:
+    """Another process that runs session `s`, once it is in the middle of its tool."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(WORKER), f"sqlite:///{store}"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        assert await asyncio.to_thread(process.stdout.readline) == "reached\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def test_a_run_of_another_process_is_watched_steered_and_its_queue_waits(tmp_path: Path) -> None:
+    async with worker(tmp_path / "s.db"), service(lambda m: "?", SqliteStore(tmp_path / "s.db")) as here:
+        with pytest.raises(SessionBusy):
+            await here.send("s", "mine")
+        await here.queue("s", "three")
+        await here.steer("s", "rather two")
+        events: list[Event] = []
+        async for event in here.stream("s"):
+            events.append(event)
+            if kinds(events).count("run_ended") == 2:
+                break
+        assert await here._store.mail("s") == []
+    assert [e.text for e in events if e.kind == "run_started"] == ["one", "three"]  # type: ignore[attr-defined]
+    assert read(events) == ["rather two", "heard rather two", "heard three"]
+
+
+async def test_a_run_of_another_process_is_cancelled(tmp_path: Path) -> None:
+    async with worker(tmp_path / "s.db"), service(lambda m: "?", SqliteStore(tmp_path / "s.db")) as here:
+        await here.cancel("s")
+        assert (await until(here, "s", "run_ended"))[-1].status == "aborted"  # type: ignore[attr-defined]
+
+
+async def test_a_watcher_sees_a_run_that_another_process_takes_over_from_a_killed_one(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    async with service(lambda messages: "after all", SqliteStore(store), [Gate().pause]) as here:
+        async with worker(store) as other:
+            watcher = here.stream("s")
+            events = [await anext(watcher), await anext(watcher)]
+            other.kill()
+            other.wait()
+        await here.resume("s")
+        async for event in watcher:
+            events.append(event)
+            if event.kind == "run_ended":
+                break
+        await watcher.aclose()
+    assert read(events) == ["after all"]
+    assert [e.attempt for e in events if e.kind == "run_started"] == [1, 2]  # type: ignore[attr-defined]
+
+
+# -- many --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.more
+async def test_many_sessions_of_one_process_stay_apart_and_all_watchers_read_the_same(tmp_path: Path) -> None:
+    """Watchers lose their connection after every seventh event, and come back with its number."""
+    count, watched = many(1000, 60), many(50, 6)
+
+    def answer(messages: list[ModelMessage]) -> str:
+        return f"<{last_prompt(messages)}>" * 5
+
+    async def watch(sessions: Sessions, session_id: str, drop: int) -> list[str]:
+        events: list[Event] = []
+        while True:
+            connection = sessions.stream(session_id, after=events[-1].n if events else 0)
+            async for event in connection:
+                events.append(event)
+                if event.kind == "run_ended":
+                    await connection.aclose()
+                    return read(events)
+                if len(events) % drop == 0:
+                    break
+            await connection.aclose()
+
+    async with service(answer, SqliteStore(tmp_path / "s.db")) as sessions:
+        names = [f"s{number}" for number in range(count)]
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        for name in names:
+            await sessions.send(name, f"canary-{name}")
+        watchers = [
+            asyncio.ensure_future(watch(sessions, name, 7 + place)) for name in names[:watched] for place in range(10)
+        ]
+        for name in names:
+            await sessions.wait(name)
+        texts = await asyncio.gather(*watchers)
+        idle = (tracemalloc.get_traced_memory()[0] - before) / count
+        tracemalloc.stop()
+        for place, name in enumerate(names):
+            (message,) = [m.text for m in await sessions.history(name) if isinstance(m, ModelResponse)]
+            assert message == f"<canary-{name}>" * 5
+            if place < watched:
+                assert texts[place * 10 : place * 10 + 10] == [[message]] * 10
+    assert idle < 300_000
