@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import random
 import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
-from deep_sessions import Commit, Entry, NewEntry, SessionNotFound, SessionStore, SqliteStore, StoreError
+from deep_sessions import (
+    Commit,
+    Entry,
+    NewEntry,
+    NothingToResume,
+    SessionNotFound,
+    SessionStore,
+    SqliteStore,
+    StoreError,
+    export,
+)
+from deep_sessions.fold import fold
+
+from plugins.sessions.tests.deep_agents import create
+from tests.drawn import many
 
 pytestmark = pytest.mark.anyio
 
@@ -190,6 +208,147 @@ async def test_damage_in_one_session_leaves_the_others(path: Path) -> None:
         assert (await store.load(name)).entries == whole[name]
         await store.commit(await store.acquire(name), Commit([NewEntry("messages", b"{}")]))
     await store.aclose()
+
+
+async def test_a_damaged_row_of_a_session_leaves_its_entries(path: Path) -> None:
+    whole = await fill(path, entries=3)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE sessions SET seq = 1 << 50 WHERE id = 's1'")
+    connection.close()
+    store = SqliteStore(path)
+    with pytest.raises(StoreError, match=r"the row of session s1 is damaged; `deep sessions export`"):
+        await store.acquire("s1")
+    assert await store.entries("s1") == whole["s1"]
+    assert [line["type"] for line in await saved(store, "s1")] == ["damaged", "entry", "entry", "entry", "damaged"]
+    with pytest.raises(StoreError):  # whose it is, is not certain
+        await store.for_owner("ann").entries("s1")
+    await store.aclose()
+
+
+async def test_a_damaged_index_does_not_lead_to_another_session(path: Path) -> None:
+    whole = await fill(path, entries=2)
+    data = path.read_bytes()
+    name, key = b"s1", b"\x02"
+    assert data.count(name + key) == 1
+    path.write_bytes(data.replace(name + key, name + b"\x03"))  # the key of s2
+    store = SqliteStore(path)
+    for use in (store.acquire("s1"), store.load("s1"), store.delete("s1"), store.entries("s1")):
+        with pytest.raises(StoreError, match="the row of session s1 is damaged"):
+            await use
+    assert await store.entries("s2") == whole["s2"]
+    await store.aclose()
+
+
+# -- what an agent says of it ------------------------------------------------------------------------------------------
+
+
+async def saved(store: SessionStore, session_id: str) -> list[dict[str, Any]]:
+    return [json.loads(line) async for line in export(store, session_id)]
+
+
+def put(folder: Path) -> list[str]:
+    """Return what the agent's tool has put, in order."""
+    return [line.split()[1] for line in (folder / "effects").read_text().splitlines()]
+
+
+async def test_a_full_disk_ends_a_run_and_the_session_continues_when_there_is_space(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    store = SqliteStore(small_disk / "sessions.db")
+    agent, runs = await create(store, tmp_path), 1
+    await agent.run("level 0", session_id="s")
+    space = os.statvfs(small_disk)
+    (small_disk / "filler").write_bytes(b"x" * (space.f_bavail * space.f_bsize - 40_000))
+    with pytest.raises(StoreError, match=r"sessions.db: the disk .*(free some space|check it \(df)"):  # noqa: PT012
+        while True:
+            runs += 1
+            await agent.run("level 0", session_id="s")
+    whole = await store.load("s")
+    assert [line["seq"] for line in await saved(store, "s") if line["type"] == "entry"] == [
+        *range(1, whole.info.seq + 1)
+    ]
+    (small_disk / "filler").unlink()
+    with suppress(NothingToResume):  # the disk was full before the last run began
+        assert (await agent.resume("s")).status == "completed"
+    assert (await agent.run("level 0", session_id="s")).status == "completed"
+    assert (await store.load("s")).entries[: len(whole.entries)] == whole.entries
+    assert all(runs - 1 <= put(tmp_path).count(n) <= runs + 1 for n in "12")
+    await store.aclose()
+
+
+async def test_a_read_only_file_refuses_a_run_and_gives_the_conversation(small_disk: Path, tmp_path: Path) -> None:
+    store = SqliteStore(small_disk / "sessions.db")
+    agent = await create(store, tmp_path)
+    await agent.run("level 0", session_id="s")
+    await store.aclose()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    store = SqliteStore(small_disk / "sessions.db")
+    agent = await create(store, tmp_path)
+    for name in ("s", "new"):
+        with pytest.raises(StoreError, match=r"sessions.db: the file cannot be (written|opened): .* name another file"):
+            await agent.run("level 0", session_id=name)
+    assert len(fold(await store.load("s")).messages()) == 6
+    lines = await saved(store, "s")
+    assert [line["type"] for line in lines] == ["session", *["entry"] * lines[0]["seq"]]
+    assert put(tmp_path) == ["1", "2"]
+    await store.aclose()
+
+
+async def run_some(path: Path, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Run sessions; return what each exports."""
+    store = SqliteStore(path)
+    agent = await create(store, tmp_path)
+    names = [f"s{number}" for number in range(4)]
+    for name in names * 3:
+        await agent.run("level 0", session_id=name)
+    found = {name: await saved(store, name) for name in names}
+    await store.aclose()
+    return found
+
+
+async def check_damaged(path: Path, tmp_path: Path, whole: dict[str, list[dict[str, Any]]]) -> int:
+    """Use all sessions of a damaged file; return how many were refused."""
+    store, refused = SqliteStore(path), 0
+    for name, before in whole.items():
+        try:
+            lines = await saved(store, name)
+        except StoreError as error:
+            assert "the file is damaged" in str(error)  # noqa: PT017
+            lines = []
+        assert [line for line in lines if line["type"] == "entry" and line not in before] == []
+        agent = await create(store, tmp_path)
+        try:
+            assert (await agent.run("level 0", session_id=name)).status == "completed"
+        except StoreError as error:
+            refused += 1
+            assert "damaged" in str(error)  # noqa: PT017
+            assert "`deep sessions export` saves what is whole" in str(error)  # noqa: PT017
+    await store.aclose()
+    return refused
+
+
+@pytest.mark.more
+async def test_a_run_in_a_damaged_file_works_or_says_what_to_do(path: Path, tmp_path: Path) -> None:
+    whole = await run_some(path, tmp_path)
+    data, draw, refused = path.read_bytes(), random.Random(11), 0
+    for _ in range(many(150, 12)):
+        for log in path.parent.glob("*-*"):
+            log.unlink()
+        at = draw.randrange(100, len(data))
+        path.write_bytes(data[:at] + bytes([data[at] ^ (1 << draw.randrange(8))]) + data[at + 1 :])
+        refused += await check_damaged(path, tmp_path, whole)
+    assert refused > 0
+
+
+async def test_a_run_in_a_truncated_file_says_what_to_do(path: Path, tmp_path: Path) -> None:
+    whole = await run_some(path, tmp_path)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 2 // 3])
+    store = SqliteStore(path)
+    kept = [line for name in whole for line in await saved(store, name) if line["type"] == "entry"]
+    await store.aclose()
+    assert 0 < len(kept) < sum(map(len, whole.values())) - 4
+    assert await check_damaged(path, tmp_path, whole) == 4
 
 
 # -- the file itself ---------------------------------------------------------------------------------------------------

@@ -102,16 +102,20 @@ async def export(store: SessionStore, session_id: str) -> AsyncGenerator[str]:
 
     Each line is an object with `type`: `session`, `entry`, `ledger`, `mail`, or `damaged`, which says what is missing.
     """
-    info = await store.info(session_id)
-    yield _line("session", asdict(info))
-    last = 0
+    last, seq = 0, 0
+    try:
+        info = await store.info(session_id)
+        seq = info.seq
+        yield _line("session", asdict(info))
+    except StoreError as error:
+        yield _line("damaged", {"reason": str(error)})
     async for entry in _entries(store, session_id):
         if entry.seq > last + 1:
             yield _line("damaged", {"entries": [*range(last + 1, entry.seq)]})
         last = entry.seq
         yield _line("entry", {**asdict(entry), "data": _readable(entry.data)})
-    if last < info.seq:
-        yield _line("damaged", {"entries": [*range(last + 1, info.seq + 1)]})
+    if last < seq:
+        yield _line("damaged", {"entries": [*range(last + 1, seq + 1)]})
     try:
         stored = await store.load(session_id)
     except StoreError as error:

@@ -120,6 +120,8 @@ class PostgresqlStore(SessionStore):
         except ImportError as error:
             raise MissingExtra("sessions[postgresql]") from error
         self._server = PostgresqlServer(url)
+        self._unreleased: set[int] = set()
+        """Fences of leases that this process gave up while the server could not be reached."""
 
     async def acquire(
         self, session_id: str, *, holder: str | None = None, ttl: float = 30.0, create: bool = True
@@ -136,7 +138,7 @@ class PostgresqlStore(SessionStore):
             )
             run(db, query, (check_id(session_id), self.owner))
         row = self._find(db, session_id, lock=True)
-        if row.runner is not None:
+        if row.runner is not None and row.fence not in self._unreleased:
             raise busy(session_id, row.runner, row.seconds)
         # The lock is this process's: it says nothing about a holder with another name.
         lock = self._server.own_lock() if holder in (None, this_process()) else None
@@ -159,7 +161,11 @@ class PostgresqlStore(SessionStore):
 
     async def release(self, lease: Lease) -> None:
         """End the lease."""
-        await self._server.write(partial(self._release, lease))
+        try:
+            await self._server.write(partial(self._release, lease))
+        except StoreError:
+            self._unreleased.add(lease.fence)
+            raise
 
     def _release(self, lease: Lease, db: Database) -> None:
         db.execute(

@@ -22,13 +22,15 @@ from ..errors import StoreError
 from ..holder import is_dead, this_process
 from ..store import Commit, Entry, Lease, Mail, SessionInfo, SessionStatus, SessionStore, Stored
 from .refusals import busy, check_id, is_text, lost, not_found
-from .sqlite_file import Durability, SqliteFile
+from .sqlite_file import DAMAGE, Durability, SqliteFile
 
 __all__ = ["SqliteStore"]
 
 logger = logging.getLogger("deep.sessions")
 SESSION = "key, id, owner, status, created_at, updated_at, seq, base, fence, holder, ends"
 ENTRY = "session, seq, at, kind, run_id, version, base, data"
+SMALLEST = 32
+"""Bytes that an entry takes at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class SqliteStore(SessionStore):
         self, path: str | os.PathLike[str], *, durability: Durability = "normal", timeout: float = 5.0
     ) -> None:
         self._file = SqliteFile(Path(path).absolute(), durability, timeout)
+        self._unreleased: set[int] = set()
+        """Fences of leases that this process gave up while the file could not be written."""
 
     async def acquire(
         self, session_id: str, *, holder: str | None = None, ttl: float = 30.0, create: bool = True
@@ -95,7 +99,7 @@ class SqliteStore(SessionStore):
             )
             row = _Row(cursor.lastrowid or 0, session_id, self.owner, "idle", now, now, 0, 0, 0, None, 0.0)
         row = self._own(session_id, row)
-        if row.runner is not None:
+        if row.runner is not None and row.fence not in self._unreleased:
             raise busy(session_id, row.runner, row.ends - now)
         db.execute("UPDATE counter SET fence = fence + 1")
         fence = db.execute("SELECT fence FROM counter").fetchone()[0]
@@ -108,7 +112,11 @@ class SqliteStore(SessionStore):
 
     async def release(self, lease: Lease) -> None:
         """End the lease."""
-        await self._file.write(partial(self._release, lease))
+        try:
+            await self._file.write(partial(self._release, lease))
+        except StoreError:
+            self._unreleased.add(lease.fence)
+            raise
 
     def _release(self, lease: Lease, db: sqlite3.Connection) -> None:
         row = self._search(db, lease.session_id)
@@ -162,7 +170,7 @@ class SqliteStore(SessionStore):
             for fields in db.execute(
                 f"SELECT {ENTRY}, checksum FROM entries WHERE session = ? AND seq >= ? ORDER BY seq", (row.key, first)
             )
-            if (entry := _entry(fields))
+            if (entry := _entry(row.key, fields))
         ]
         if missing := set(range(first, row.seq + 1)).difference(entry.seq for entry in entries):
             raise self._damaged(f"entry {min(missing)} of session {session_id}")
@@ -170,7 +178,7 @@ class SqliteStore(SessionStore):
         for *fields, checksum in db.execute(
             "SELECT session, key, data, checksum FROM ledger WHERE session = ?", (row.key,)
         ):
-            if checksum != _checksum(fields):
+            if fields[0] != row.key or checksum != _checksum(fields):
                 raise self._damaged(f"a row of the ledger of session {session_id}")
             ledger[fields[1]] = fields[2]
         return Stored(row.shown(), entries, ledger, self._mail(db, row))
@@ -179,11 +187,12 @@ class SqliteStore(SessionStore):
         """Return entries after a number, without damaged ones."""
 
         def entries(db: sqlite3.Connection) -> Sequence[Entry]:
-            row = self._find(db, session_id)
+            key, last = self._key(db, session_id)
             try:
-                return list(islice(_whole(db, row, after), limit))
-            except sqlite3.DatabaseError:  # the structure of the file is damaged: look at each row
-                return list(islice(_salvage(db, row, after), limit))
+                return list(islice(_whole(db, key, after), limit))
+            except DAMAGE:  # the structure of the file is damaged: look at each row
+                most = self._file.path.stat().st_size // SMALLEST
+                return list(islice(_salvage(db, key, after, last, most), limit))
 
         return await self._file.read(entries)
 
@@ -251,7 +260,7 @@ class SqliteStore(SessionStore):
         if fields is None:
             return None
         row = _row(fields)
-        if row is None:
+        if row is None or row.id != session_id:  # a damaged index leads to another row
             raise self._damaged(f"the row of session {session_id}")
         return row
 
@@ -263,6 +272,19 @@ class SqliteStore(SessionStore):
     def _find(self, db: sqlite3.Connection, session_id: str) -> _Row:
         return self._own(session_id, self._search(db, session_id))
 
+    def _key(self, db: sqlite3.Connection, session_id: str) -> tuple[int, int | None]:
+        """Return the key of a session and the number of its last entry; None if its row is damaged."""
+        try:
+            row = self._find(db, session_id)
+            return row.key, row.seq
+        except (StoreError, *DAMAGE):
+            # The index has the key too. Who owns the session is not certain then.
+            found = _try(db, "SELECT key FROM sessions WHERE id = ?", (session_id,)) if self.owner is None else None
+            name = _try(db, "SELECT id FROM sessions WHERE key = ?", found) if found else None
+            if found is None or name not in (None, (session_id,)):
+                raise
+            return found[0], None
+
     def _held(self, db: sqlite3.Connection, lease: Lease) -> _Row:
         row = self._find(db, lease.session_id)
         if row.fence != lease.fence or row.holder is None:
@@ -273,7 +295,7 @@ class SqliteStore(SessionStore):
         found: list[Mail] = []
         query = "SELECT id, session, kind, data, at, checksum FROM mail WHERE session = ? ORDER BY id"
         for number, *fields, checksum in db.execute(query, (row.key,)):
-            if checksum != _checksum(fields):
+            if fields[0] != row.key or checksum != _checksum(fields):
                 raise self._damaged(f"message {number} for session {row.id}")
             found.append(Mail(number, *fields[1:]))
         return found
@@ -302,36 +324,51 @@ def _save(db: sqlite3.Connection, row: _Row) -> None:
     db.execute(f"UPDATE sessions SET {columns} WHERE key = ?", (*values, row.key))
 
 
-def _entry(fields: Sequence[Any]) -> Entry | None:
-    """Return an entry; None for a damaged one."""
+def _entry(key: int, fields: Sequence[Any]) -> Entry | None:
+    """Return an entry of a session; None for a damaged one, and for another's, to which a damaged index leads."""
     *values, checksum = fields
-    if checksum != _checksum(values):
+    if values[0] != key or checksum != _checksum(values):
         return None
     _, seq, at, kind, run_id, version, base, data = values
     return Entry(kind, data, run_id, version, bool(base), seq, at)
 
 
-def _whole(db: sqlite3.Connection, row: _Row, after: int) -> Iterator[Entry]:
+def _whole(db: sqlite3.Connection, key: int, after: int) -> Iterator[Entry]:
     query = f"SELECT {ENTRY}, checksum FROM entries WHERE session = ? AND seq > ? ORDER BY seq"
-    for fields in db.execute(query, (row.key, after)):
-        if entry := _entry(fields):
+    for fields in db.execute(query, (key, after)):
+        if entry := _entry(key, fields):
             yield entry
 
 
-def _salvage(db: sqlite3.Connection, row: _Row, after: int) -> Iterator[Entry]:
-    """Yield the entries that can be reached by number through the index, or row by row without it."""
+def _salvage(db: sqlite3.Connection, key: int, after: int, last: int | None, most: int) -> Iterator[Entry]:
+    """Yield the entries that can be reached by number through the index, or row by row without it.
+
+    Args:
+        db: the file.
+        key: of the session.
+        after: the number before the first.
+        last: the number of the last; None if that is not known.
+        most: how many rows the file can have at most: a damaged number may be huge.
+    """
     query = f"SELECT {ENTRY}, checksum FROM entries WHERE"
-    last = _try(db, "SELECT max(rowid) FROM entries", ()) or (0,)
+    if last is None:
+        last = _number(db, "SELECT max(seq) FROM entries WHERE session = ?", key)
+    rowid = _number(db, "SELECT max(rowid) FROM entries")
     rows = [
-        *(_try(db, f"{query} session = ? AND seq = ?", (row.key, seq)) for seq in range(after + 1, row.seq + 1)),
-        *(_try(db, f"{query} rowid = ?", (number,)) for number in range(1, (last[0] or 0) + 1)),
+        *(_try(db, f"{query} session = ? AND seq = ?", (key, seq)) for seq in range(after + 1, min(last, most) + 1)),
+        *(_try(db, f"{query} rowid = ?", (number,)) for number in range(1, min(rowid, most) + 1)),
     ]
-    found = {entry.seq: entry for fields in rows if fields and fields[0] == row.key and (entry := _entry(fields))}
+    found = {entry.seq: entry for fields in rows if fields and (entry := _entry(key, fields))}
     yield from (found[seq] for seq in sorted(found) if seq > after)
+
+
+def _number(db: sqlite3.Connection, query: str, *values: object) -> int:
+    found = _try(db, query, values)
+    return found[0] or 0 if found else 0
 
 
 def _try(db: sqlite3.Connection, query: str, values: Sequence[object]) -> Sequence[Any] | None:
     try:
         return db.execute(query, values).fetchone()
-    except sqlite3.DatabaseError:
+    except DAMAGE:
         return None

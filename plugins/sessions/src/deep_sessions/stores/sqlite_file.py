@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 from ..errors import StoreError
 from .threads import outcome
 
-__all__ = ["Durability", "SqliteFile"]
+__all__ = ["DAMAGE", "Durability", "SqliteFile"]
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -50,15 +50,21 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 _opening = threading.Lock()
 """Closing a file drops all locks that the process has on it, so no connection may open while one is created."""
 
+DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What a damaged file raises. SQLite quotes a damaged schema in its message, which Python then cannot decode."""
+FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
+
+DAMAGED = "the file is damaged: `deep sessions export` saves what is whole; then move the file away"
 ADVICE = {
     "SQLITE_FULL": "the disk is full: free some space, then try again",
     "SQLITE_READONLY": "the file cannot be written: let this user write the file and its folder, or name another file",
     "SQLITE_PERM": "the file cannot be opened: let this user read and write it, or name another file",
-    "SQLITE_CANTOPEN": "the file cannot be opened: check that its folder exists and that this user may write there",
+    "SQLITE_CANTOPEN": "the file cannot be opened: let this user write its folder, or name another file",
     "SQLITE_NOTADB": "the file is no SQLite database: name another file, or move this one away",
     "SQLITE_BUSY": "another process keeps the file locked: find out which (fuser), then try again",
     "SQLITE_IOERR": "the disk fails, or is full: check it (df, dmesg), then try again",
-    "SQLITE_CORRUPT": "the file is damaged: `deep sessions export` saves what is whole; then move the file away",
+    "SQLITE_CORRUPT": DAMAGED,
+    "SQLITE_ERROR": DAMAGED,  # no table or column has the name that it should have
 }
 
 
@@ -140,7 +146,7 @@ class SqliteFile:
         with self._explained():
             try:
                 return _transaction(self._connect(), "BEGIN IMMEDIATE", work)
-            except (sqlite3.Error, OSError):
+            except FAILURES:
                 self._disconnect()  # the next call opens the file again: whatever was wrong may be over
                 raise
 
@@ -148,11 +154,11 @@ class SqliteFile:
         with self._explained():
             try:
                 return _transaction(self._connect(), "BEGIN", work)
-            except (sqlite3.Error, OSError) as error:
+            except FAILURES as error:
                 self._disconnect()
                 if _kind(error) == "SQLITE_BUSY":
                     raise
-                with suppress(sqlite3.Error), closing(self._read_only()) as connection:
+                with suppress(*DAMAGE), closing(self._read_only()) as connection:
                     connection.execute("BEGIN")  # without COMMIT, which fails in a truncated file
                     return work(connection)
                 raise
@@ -162,8 +168,8 @@ class SqliteFile:
         """Raise the database's errors as StoreError, with the file and what to do."""
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
-            why = ADVICE.get(_kind(error)) if isinstance(error, sqlite3.Error) else error.strerror
+        except FAILURES as error:
+            why = error.strerror if isinstance(error, OSError) else ADVICE.get(_kind(error))
             raise StoreError(f"{self.path}: {why or error}") from error
 
     # -- the connection ------------------------------------------------------------------------------------------------
@@ -243,7 +249,7 @@ class SqliteFile:
                 connection.execute("PRAGMA writable_schema = ON")  # lets SQLite read a truncated file
                 self._version(connection)
                 return connection
-            except sqlite3.Error:
+            except DAMAGE:
                 connection.close()
         raise sqlite3.OperationalError("unable to read the file")
 
