@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import deep_backends
@@ -29,6 +30,7 @@ from deep_sessions import (
     session_capabilities,
 )
 from deep_sessions.fold import fold
+from deep_sessions.journal import base_entry
 from pydantic_ai import CancellationToken, DeferredToolResults, FunctionToolset, RunContext, ToolDenied
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_ai.messages import (
@@ -39,7 +41,7 @@ from pydantic_ai.messages import (
     ToolReturn,
     ToolReturnPart,
 )
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.function import DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from deep_core import Kernel, create_default_deps
 from tests.plugins_by_hand import plugin
@@ -69,7 +71,13 @@ def call(tool: str, call_id: str = "c1", **args: Any) -> ToolCallPart:
 
 
 def runner(
-    store: MemoryStore, of: FunctionModel, *tools: Tool, tags: Sequence[str] = ("write",), how: Any = None, **more: Any
+    store: MemoryStore,
+    of: FunctionModel,
+    *tools: Tool,
+    tags: Sequence[str] = ("write",),
+    how: Any = None,
+    keep_partial: bool = False,
+    **more: Any,
 ) -> Runner:
     """As a fresh process makes it."""
     toolset: FunctionToolset[Any] = FunctionToolset(id="things")
@@ -79,7 +87,7 @@ def runner(
         plugins=[deep_sessions, deep_backends, deep_subagents, plugin("things", toolsets=[toolset])], discover=False
     )
     agent = kernel.create_agent(of, backend="memory", capabilities=session_capabilities())
-    return Runner(agent, store, kernel=kernel)
+    return Runner(agent, store, kernel=kernel, keep_partial=keep_partial)
 
 
 class Dying(MemoryStore):
@@ -365,6 +373,60 @@ async def test_calls_that_a_stopped_run_left_open_are_answered_before_the_next_m
     assert first == "put is done"
     assert "Nobody knows" in second
     assert (await store.load("s")).ledger == {}
+
+
+async def test_what_a_stopped_run_did_can_stay_in_the_conversation_with_an_unfinished_text() -> None:
+    store, token = MemoryStore(), CancellationToken()
+
+    async def write(messages: list[ModelMessage], info: object) -> AsyncIterator[str | DeltaToolCalls]:
+        if len(messages) == 1:
+            yield {0: DeltaToolCall("look", "{}", tool_call_id="a")}
+        elif any(isinstance(message, ModelResponse) and message.text for message in messages):
+            yield "Good."
+        else:
+            yield "The first half. "
+            token.cancel()
+            await asyncio.Event().wait()
+
+    async def look() -> str:
+        return "seen"
+
+    async def show(ctx: RunContext[Any], events: AsyncIterable[object]) -> None:
+        async for _ in events:
+            pass
+
+    def fresh() -> Runner:
+        return runner(store, FunctionModel(stream_function=write), look, tags=["read"], keep_partial=True)
+
+    stopped = await fresh().run("s", "go", run_id="r1", token=token, on_events=show, labels={"model": "m"})
+    assert stopped.status == "aborted"
+    state = fold(await store.load("s"))
+    assert (state.run and state.run.labels) == {"model": "m"}
+    assert stopped.messages == state.messages()
+    outcome = await fresh().run("s", "next", run_id="r2", on_events=show)
+    assert [m.text for m in outcome.messages if isinstance(m, ModelResponse)] == [None, "The first half. ", "Good."]
+    assert results(outcome.messages) == ["seen"]
+
+
+async def test_a_run_that_is_stopped_before_any_answer_leaves_the_conversation_as_it_was() -> None:
+    store, token = MemoryStore(), CancellationToken()
+    token.cancel()
+    stopped = await runner(store, model("one"), keep_partial=True).run("s", "go", run_id="r1", token=token)
+    assert (stopped.status, stopped.messages) == ("aborted", [])
+
+
+async def test_the_price_of_a_run_adds_up_over_its_attempts() -> None:
+    store = MemoryStore()
+    fresh = await waiting(store, [])
+    lease = await store.acquire("s")
+    state = fold(await store.load("s"))
+    assert state.run is not None
+    state.run.usage |= {"cost": Decimal("0.5")}
+    await store.commit(lease, Commit([base_entry(state.messages(), state.root.slots, state.run, "r1")]))
+    await store.release(lease)
+    await fresh().decide("s", DeferredToolResults(approvals={"a": True, "b": True}))
+    outcome = await fresh().resume("s")
+    assert (outcome.status, outcome.usage.cost) == ("completed", Decimal("0.5"))
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------

@@ -35,8 +35,8 @@ __all__ = [
 ]
 
 RunStatus = Literal["completed", "failed", "aborted"]
-_AS_MESSAGES = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
-"""As `ModelMessagesTypeAdapter` writes bytes."""
+_AS_MESSAGES = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", defer_build=True)
+"""As `ModelMessagesTypeAdapter` writes bytes. Built at first use: `deep chat` shows its prompt before."""
 
 
 class Decision(TypedDict, total=False):
@@ -68,6 +68,7 @@ class RunStartedData(TypedDict, total=False):
         allowed_tools: names; absent for no restriction.
         system_prompt: the base text that replaced the configuration's in this run; absent for none.
         mail: the id of the mail that brought the prompt; absent where a call did.
+        labels: what the application keeps with the run, such as the name of its model; absent for none.
     """
 
     prompt: str | list[UserContent]
@@ -76,6 +77,7 @@ class RunStartedData(TypedDict, total=False):
     allowed_tools: list[str]
     system_prompt: str
     mail: int
+    labels: dict[str, str]
 
 
 @with_config(_AS_MESSAGES)

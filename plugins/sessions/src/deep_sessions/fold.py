@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic_ai import DeferredToolRequests
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserContent
 
@@ -33,6 +33,7 @@ class History:
     joined: bool = False
 
 
+@with_config(ConfigDict(defer_build=True))
 @dataclass
 class Run:
     """The last run of a session.
@@ -49,6 +50,7 @@ class Run:
         allowed_tools: names; None for no restriction.
         system_prompt: the base text that replaced the configuration's.
         usage: of all attempts, subagents included: the fields of `RunUsage` that are not 0.
+        labels: what the application keeps with the run, such as the name of its model.
     """
 
     id: str
@@ -62,6 +64,7 @@ class Run:
     allowed_tools: list[str] | None = None
     system_prompt: str | None = None
     usage: dict[str, Any] = field(default_factory=dict[str, Any])
+    labels: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def attempt_id(self) -> str:
@@ -137,6 +140,7 @@ class Fold:
             data.get("prompt"),
             allowed_tools=data.get("allowed_tools"),
             system_prompt=data.get("system_prompt"),
+            labels=data.get("labels", {}),
         )
 
     def _messages(self, data: Mapping[str, Any], entry: Entry) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Literal, Protocol
 
 from pydantic_ai.exceptions import UserError
@@ -23,7 +24,7 @@ from .patches import make_patch
 from .slot import CALL
 from .store import Commit, Entry, Lease, Mail, NewEntry, SessionStatus, SessionStore
 
-__all__ = ["STEER", "ChildRun", "Journal", "Tap", "base_entry", "session_of"]
+__all__ = ["STEER", "ChildRun", "Journal", "Tap", "base_entry", "session_of", "usage_of"]
 
 SOON = 0.005
 """Seconds that the result of an effect waits for another commit. A crash in this time makes the effect unknown."""
@@ -308,6 +309,12 @@ _KEPT = "kept:"
 def usage_fields(usage: RunUsage) -> dict[str, Any]:
     """Return the fields of a usage that are not 0."""
     return {name: value for name, value in vars(usage).items() if value}
+
+
+def usage_of(fields: Mapping[str, Any]) -> RunUsage:
+    """Return a usage from the fields that the journal has. JSON has its price as a text."""
+    cost = fields.get("cost")
+    return RunUsage(**{**fields, **({} if cost is None else {"cost": Decimal(str(cost))})})
 
 
 def _common(history: History, now: Sequence[ModelMessage]) -> int:

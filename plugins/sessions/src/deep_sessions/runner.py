@@ -19,6 +19,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
     UserContent,
+    repair_messages,
 )
 from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
 from pydantic_ai.usage import RunUsage
@@ -30,7 +31,7 @@ from .capability import UNKNOWN, key_of
 from .entries import Decision, encode, read_prompt, write_prompt
 from .errors import AgentError, DecisionsPending, LeaseLost, NothingToResume, NotPending, as_agent_error
 from .fold import Fold, Run, fold
-from .journal import Journal, Tap, session_of
+from .journal import Journal, Tap, session_of, usage_of
 from .slot import JOURNAL
 from .store import Lease, Mail, SessionStatus, SessionStore
 
@@ -122,6 +123,8 @@ class Runner:
         choose: returns, for a run, the agent that runs it and further arguments of `Agent.run`; None for `agent`.
         ttl: seconds until a lease ends unless it is renewed. It is renewed three times as often.
         keep: how many sessions stay loaded between their runs.
+        keep_partial: whether a conversation keeps what a run did before it was stopped: the text of an unfinished
+            response too, and a result for each call. The next message follows it.
     """
 
     def __init__(
@@ -135,6 +138,7 @@ class Runner:
         choose: Choose | None = None,
         ttl: float = 30.0,
         keep: int = 128,
+        keep_partial: bool = False,
     ) -> None:
         self.agent = agent
         self.store = store
@@ -144,6 +148,7 @@ class Runner:
         self._choose = choose
         self._ttl = ttl
         self._keep = keep
+        self._keep_partial = keep_partial
         self.tap: Tap | None = None
         """Receives the events of all runs."""
         self._holds: dict[str, _Held] = {}
@@ -163,6 +168,7 @@ class Runner:
         digest: str = "",
         allowed_tools: Sequence[str] | None = None,
         system_prompt: str | None = None,
+        labels: Mapping[str, str] | None = None,
         **how: Any,
     ) -> Outcome:
         """Run the agent with a message.
@@ -177,6 +183,7 @@ class Runner:
             digest: of the agent's configuration.
             allowed_tools: names, kept with the run; the caller applies them.
             system_prompt: kept with the run; the caller applies it.
+            labels: kept with the run, for the caller.
             how: further arguments of `attempt`.
 
         Raises:
@@ -191,6 +198,7 @@ class Runner:
             new = Run(run_id, digest, 1, prompt if isinstance(prompt, str) else [*prompt])
             new.allowed_tools = None if allowed_tools is None else [*allowed_tools]
             new.system_prompt = system_prompt
+            new.labels = {**(labels or {})}
             return _Plan(new, prompt, history)
 
         return await self._attempt(session_id, plan, create=create, **how)
@@ -331,7 +339,7 @@ class Runner:
                     run_id=todo.run.attempt_id,
                     conversation_id=session_id,
                     deps=live.deps,
-                    usage=RunUsage(**todo.run.usage),
+                    usage=usage_of(todo.run.usage),
                     usage_limits=usage_limits,
                     cancellation_token=token,
                     event_stream_handler=on_events,
@@ -344,6 +352,8 @@ class Runner:
                 if held.lost is not None:
                     self._live.pop(session_id, None)
                     raise held.lost from error
+                if self._keep_partial:
+                    await self._settle_partial(journal, live, error)
                 await self._end(journal, live, "aborted", "aborted")
                 return self._outcome(live, "aborted", None, error)
             except asyncio.CancelledError:
@@ -375,6 +385,8 @@ class Runner:
             data["allowed_tools"] = run.allowed_tools
         if run.system_prompt is not None:
             data["system_prompt"] = run.system_prompt
+        if run.labels:
+            data["labels"] = run.labels
         entries = [encode("run_started", data, run.id)]
         if run.decisions:
             entries.append(encode("decided", {"decisions": run.decisions}, run.id))
@@ -384,6 +396,15 @@ class Runner:
         state.mail = [mail for mail in state.mail if mail.id not in read]
         state.run, run.status = run, "running"
         return journal
+
+    async def _settle_partial(self, journal: Journal, live: _Live, error: RunCancelled) -> None:
+        """Store what a run did before it was stopped, if the model has answered in it."""
+        run = live.state.run
+        said = [message for message in error.all_messages() if message.parts or isinstance(message, ModelRequest)]
+        if run is None or not any(isinstance(message, ModelResponse) and run.wrote(message) for message in said):
+            return
+        live.state.root.joined = False  # the error has copies of the messages
+        await journal.settle("", repair_messages(said), live.deps.state, error.usage)
 
     async def _failed(self, journal: Journal, live: _Live, error: Exception) -> Outcome:
         known = as_agent_error(error)
@@ -412,7 +433,7 @@ class Runner:
         error: BaseException | None = None,
     ) -> Outcome:
         run = live.state.run or Run("")
-        usage = RunUsage(**run.usage)
+        usage = usage_of(run.usage)
         return Outcome(run.id, status, result, live.state.messages(), run.requests, usage, error)
 
     # -- what to do next -----------------------------------------------------------------------------------------------
