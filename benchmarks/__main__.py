@@ -29,6 +29,7 @@ ROWS = [
     "skills",
     "memory",
     "stored",
+    "workers",
 ]
 
 

@@ -38,8 +38,9 @@ class DbosPostgresqlQueue(Queue):
 
     def _client(self) -> DBOSClient:
         if self._opened is None:
-            with psycopg.connect(self._url) as connection:
-                connection.execute("select pg_advisory_xact_lock(%s)", [LIVES])
+            # Not in a transaction: DBOS creates indexes concurrently, which waits for all transactions to end.
+            with psycopg.connect(self._url, autocommit=True) as connection:
+                connection.execute("select pg_advisory_lock(%s)", [LIVES])
                 DBOS.migrate(self._url)
             self._opened = DBOSClient(system_database_url=self._url, application_name="deep")
         return self._opened
