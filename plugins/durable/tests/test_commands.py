@@ -9,9 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from deep_cli import run
 from deep_durable import enqueue, open_queue
 
 from plugins.durable.tests.crew import Crew, effects, finished, until
+from plugins.durable.tests.test_session_agent import deep_worker
 
 
 def deep(*words: str, code: int = 0) -> str:
@@ -49,6 +52,46 @@ def test_workers_releases_a_session_that_was_set_aside(sqlite_store: str, tmp_pa
     assert "poison is set aside after 3 failures, the last one: its worker died" in shown
     command = next(line.partition("; ")[2] for line in shown.splitlines() if line.startswith("poison"))
     assert "poison waits" in deep(*command.removeprefix("deep ").split(), "--store", sqlite_store)
+
+
+@pytest.mark.exhaustive
+def test_a_worker_does_the_tasks_that_run_leaves_in_the_queue(store: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("ebb at six")
+    file = str(tmp_path / "notes.txt")
+    assert deep("run", "read the tide", "--queue", "--session", "tides", "--store", store, "--file", file) == "tides\n"
+    assert deep("run", "and the moon", "--queue", "--session", "tides", "--store", store) == "tides\n"
+    other = json.loads(deep("run", "hello", "--queue", "--store", store, "--output", "json"))["session"]
+    shown = deep("workers", "--store", store)
+    assert "tides waits" in shown
+    assert f"{other} waits" in shown
+
+    async def wait() -> None:
+        queue = open_queue(store)
+        assert await finished(queue) == []
+        await queue.aclose()
+
+    with deep_worker(store, "--model", "demo:echo"):
+        asyncio.run(wait())
+    shown = deep("sessions", "show", "tides", "--store", store)
+    assert shown.count("read the tide") == 2  # the task and its echo
+    assert shown.index("ebb at six") < shown.index("and the moon")
+    assert shown.count("and the moon") == 2
+    assert deep("sessions", "show", other, "--store", store).count("hello") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--queue"], "TASK is empty"),
+        (["--queue", "--session", "tides"], "TASK is empty"),
+        (["hello", "--queue", "--model", "demo:echo"], "deep worker"),
+        (["hello", "--queue", "--store", "memory:"], "postgresql://"),
+    ],
+)
+def test_what_cannot_be_queued_is_one_error(words: list[str], told: str) -> None:
+    done = CliRunner().invoke(run, words)
+    assert done.exit_code in (1, 2)
+    assert told in done.stderr or told in str(done.exception)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
-from deep_durable import Again, Done, Failed, Job, Queue, Worker, WorkerInfo
+from deep_durable import Again, Done, Failed, Job, Queue, Worker, WorkerInfo, finish
 from deep_durable.queue import Attempt, Step, Verdict
 from deep_sessions import LeaseLost, NothingToResume, SessionBusy, SessionNotFound, StoreError
 
@@ -78,3 +79,43 @@ def test_a_second_stop_cancels_at_once() -> None:
         return queue.verdict
 
     assert asyncio.run(main()) == Again()
+
+
+@dataclass
+class Ending:
+    status: str
+
+
+class Agent:
+    """An agent whose runs end as told."""
+
+    def __init__(self, resume: str, *ends: str) -> None:
+        self.ends, self.first, self.calls = [*ends], resume, list[str]()
+
+    async def resume(self, session_id: str) -> Ending:
+        self.calls.append("resume")
+        if not self.first:
+            raise NothingToResume("its last run completed")
+        return Ending(self.first)
+
+    async def run_next(self, session_id: str) -> Ending:
+        self.calls.append("next")
+        if not self.ends:
+            raise NothingToResume("no message waits")
+        return Ending(self.ends.pop(0))
+
+
+@pytest.mark.parametrize(
+    ("agent", "calls"),
+    [
+        (Agent(""), ["resume", "next"]),
+        (Agent("completed"), ["resume", "next"]),
+        (Agent("", "completed", "completed"), ["resume", "next", "next", "next"]),
+        (Agent("awaiting", "completed"), ["resume"]),
+        (Agent("failed", "completed"), ["resume"]),
+        (Agent("", "failed", "completed"), ["resume", "next"]),
+    ],
+)
+def test_a_session_is_finished_when_nothing_waits_or_a_run_did_not_complete(agent: Agent, calls: list[str]) -> None:
+    asyncio.run(finish(agent, "one"))
+    assert agent.calls == calls

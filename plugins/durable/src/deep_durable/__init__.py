@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .errors import QueueError, QueueLocked, SessionSetAside
     from .open import enqueue, open_queue
     from .queue import Again, Done, Failed, Job, Queue, WorkerInfo
-    from .worker import Worker
+    from .worker import Worker, finish
 
 __all__ = [
     "Again",
@@ -27,6 +27,7 @@ __all__ = [
     "Worker",
     "WorkerInfo",
     "enqueue",
+    "finish",
     "open_queue",
 ]
 
@@ -36,6 +37,6 @@ __getattr__, __dir__ = lazy_exports(
         "errors": ["QueueError", "QueueLocked", "SessionSetAside"],
         "open": ["enqueue", "open_queue"],
         "queue": ["Again", "Done", "Failed", "Job", "Queue", "WorkerInfo"],
-        "worker": ["Worker"],
+        "worker": ["Worker", "finish"],
     },
 )

@@ -94,12 +94,12 @@ async def _work(
     lease: float,
 ) -> None:
     from .session_agent import open_runner
-    from .worker import Worker
+    from .worker import Worker, finish
 
     queue = open_queue(store, silence=lease / 3)
     try:
         async with open_runner(kernel, store, model=model, backend=backend, lease=lease) as runner:
-            crew = Worker(runner.resume, queue, store=runner.store, concurrency=concurrency, grace=grace)
+            crew = Worker(partial(finish, runner), queue, store=runner.store, concurrency=concurrency, grace=grace)
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, crew.stop)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -9,6 +11,8 @@ from urllib.parse import unquote
 from .errors import QueueError
 
 if TYPE_CHECKING:
+    from pydantic_ai.messages import UserContent
+
     from .queue import Queue
 
 __all__ = ["enqueue", "open_queue"]
@@ -48,15 +52,36 @@ def open_queue(store: str, *, silence: float = 10.0) -> Queue:
     )
 
 
-async def enqueue(store: str, session_id: str) -> None:
-    """Let a worker resume a session: `open_queue(store)`, `enqueue`, `aclose`.
+async def enqueue(store: str, session_id: str, message: str | Sequence[UserContent] | None = None) -> None:
+    """Let a worker do what waits in a session.
+
+    Args:
+        store: the store's URL.
+        session_id: the session; with a message, a new one is created.
+        message: for the next run of the session.
 
     Raises:
-        SessionSetAside: too many attempts failed.
-        QueueError: the URL is wrong, or the database cannot be reached.
+        SessionSetAside: too many attempts failed. The message waits in the session.
+        QueueError: the URL is wrong, or the queue's database cannot be reached.
+        AgentError: the store's database cannot be reached.
     """
     queue = open_queue(store)
     try:
+        if message is not None:
+            await _post(store, session_id, message)
         await queue.enqueue(session_id)
     finally:
         await queue.aclose()
+
+
+async def _post(store: str, session_id: str, message: str | Sequence[UserContent]) -> None:
+    from deep_sessions import SessionBusy, open_store
+    from deep_sessions.entries import write_prompt
+
+    sessions = open_store(store)
+    try:
+        with contextlib.suppress(SessionBusy):  # then it exists
+            await sessions.release(await sessions.acquire(session_id))
+        await sessions.post(session_id, "prompt", write_prompt(message))
+    finally:
+        await sessions.aclose()

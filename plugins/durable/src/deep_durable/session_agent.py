@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from uuid import uuid4
 
-from deep_sessions import Runner, open_store, session_capabilities
+from deep_sessions import Outcome, Runner, open_store, session_capabilities
 
 from deep_core import ConfigError, Kernel
 from deep_core.plugin_api import read_agent_config
 
-__all__ = ["open_runner"]
+__all__ = ["Stored", "open_runner"]
+
+
+class Stored:
+    """What `finish` needs of a runner.
+
+    Args:
+        runner: the runner.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self.store = runner.store
+        self.resume = runner.resume
+        self._runner = runner
+
+    async def run_next(self, session_id: str) -> Outcome:
+        """Run the agent with the first message that waits."""
+        return await self._runner.run_next(session_id, run_id=uuid4().hex)
 
 
 @asynccontextmanager
 async def open_runner(
     kernel: Kernel, store: str, *, model: str | None = None, backend: str | None = None, lease: float = 30.0
-) -> AsyncGenerator[Runner]:
+) -> AsyncGenerator[Stored]:
     """Create the agent of all plugins; yield what resumes its sessions.
 
     Args:
@@ -39,6 +57,6 @@ async def open_runner(
     )
     opened = open_store(store, kernel=kernel)
     try:
-        yield Runner(agent, opened, kernel=kernel, ttl=lease)
+        yield Stored(Runner(agent, opened, kernel=kernel, ttl=lease))
     finally:
         await opened.aclose()

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from deep_sessions import AgentError, LeaseLost, NothingToResume, SessionBusy, SessionNotFound, StoreError
+from deep_sessions import (
+    AgentError,
+    DecisionsPending,
+    LeaseLost,
+    NothingToResume,
+    SessionBusy,
+    SessionNotFound,
+    StoreError,
+)
 
 from deep_core.plugin_api import describe_error
 
@@ -18,7 +27,7 @@ from .queue import Again, Done, Failed, Queue, Verdict
 if TYPE_CHECKING:
     from deep_sessions import SessionStore
 
-__all__ = ["Worker"]
+__all__ = ["Resumes", "Worker", "finish"]
 
 logger = logging.getLogger(__name__)
 Handler = Callable[[str], Awaitable[object]]
@@ -28,12 +37,51 @@ PAUSE = 5.0
 """Seconds until the next attempt, where the error does not say when it can succeed."""
 
 
+class Ended(Protocol):
+    """How a run ended."""
+
+    @property
+    def status(self) -> str:
+        """`completed`, or why there is nothing more to do now."""
+        ...
+
+
+class Resumes(Protocol):
+    """What runs sessions: a `DeepAgent`."""
+
+    async def resume(self, session_id: str) -> Ended:
+        """Continue the session's run."""
+        ...
+
+    async def run_next(self, session_id: str) -> Ended:
+        """Run the agent with the first message that waits."""
+        ...
+
+
+async def finish(agent: Resumes, session_id: str) -> None:
+    """Do what waits in a session: its unfinished run, then the messages, each in a run of its own.
+
+    It ends early where calls wait for a person, and after a run that failed or was aborted.
+
+    Args:
+        agent: a `DeepAgent`.
+        session_id: the session.
+    """
+    with contextlib.suppress(NothingToResume):
+        if (await agent.resume(session_id)).status != "completed":
+            return
+    with contextlib.suppress(NothingToResume, DecisionsPending):
+        while (await agent.run_next(session_id)).status == "completed":
+            pass
+
+
 class Worker:
     """Resumes the sessions of a queue.
 
     Args:
-        handler: resumes one session. After `SessionBusy`, `LeaseLost` and `StoreError` the worker tries again later;
-            `NothingToResume` and `SessionNotFound` mean that there is nothing to do; any other exception is a failure.
+        handler: does what waits in one session: `partial(finish, agent)`. After `SessionBusy`, `LeaseLost` and
+            `StoreError` the worker tries again later; `NothingToResume` and `SessionNotFound` mean that there is
+            nothing to do; any other exception is a failure.
         queue: where the sessions come from.
         store: where the sessions are. With it, a session that advances between two deaths of its workers is not
             taken for what kills them.

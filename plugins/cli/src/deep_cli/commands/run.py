@@ -24,6 +24,7 @@ __all__ = ["run"]
     help="Format of stdout. Default: text.",
 )
 @click.option("--session", metavar="NAME", help="Store the conversation under this name, and continue it.")
+@click.option("--queue", is_flag=True, help="Leave TASK to a worker (deep worker), and print the session's name.")
 @store_option
 @config_option
 @verbose_option
@@ -39,6 +40,7 @@ def run(
     plugin_files: tuple[Path, ...],
     output: str,
     session: str | None,
+    queue: bool,
     store: str | None,
     config: Path | None,
 ) -> None:
@@ -49,12 +51,19 @@ def run(
     Progress goes to stderr, the answer to stdout. Exit code: 0 done, 1 failed, 2 usage or configuration, 3 an
     approval was denied or unanswered.
     """
-    if session is None and store is not None:
-        raise click.UsageError("--store needs --session NAME.")
-    if not (task or "").strip() and (session is None or task is not None):
+    if session is None and store is not None and not queue:
+        raise click.UsageError("--store needs --session NAME, or --queue.")
+    if not (task or "").strip() and (session is None or task is not None or queue):
         raise click.UsageError("TASK is empty: say what to do.")
     if not is_text(task or ""):
         raise click.UsageError("TASK has bytes that are not UTF-8: set the terminal to UTF-8.")
+    if queue:
+        if model or backend or approve or max_requests or plugin_files:
+            raise click.UsageError("--queue leaves model, backend, plugins, approvals and limits to deep worker.")
+        from deep_cli.queued import enqueue
+
+        enqueue(task or "", files, session, store, config, as_json=output == "json")
+        return
     from deep_cli.plugin_files import load_plugin_files
     from deep_cli.runner import run_task
     from deep_cli.terminal import TerminalReporter
