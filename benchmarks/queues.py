@@ -23,7 +23,7 @@ from deep_durable import Queue, Worker, open_queue
 
 from tests.postgresql import cluster
 
-JOBS, KILLED, KILLS, ROUNDS = 600, 60, 5, 3
+JOBS, CONCURRENCY, KILLED, KILLS, ROUNDS = 600, 10, 60, 5, 3
 IMPORT = """
 import resource, time
 from pathlib import Path
@@ -73,7 +73,7 @@ def queue_of(kind: str, url: str) -> Queue:
 
 
 async def work(kind: str, url: str, folder: Path, seconds: float) -> None:
-    """Wait for the gate, then work until killed."""
+    """Work until killed. Jobs end as soon as the gate is open."""
 
     def write(verb: str, session_id: str) -> None:
         file = os.open(folder / "effects", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -82,15 +82,14 @@ async def work(kind: str, url: str, folder: Path, seconds: float) -> None:
 
     async def handler(session_id: str) -> None:
         write("begin", session_id)
+        while not (folder / "gate").exists():
+            await asyncio.sleep(0.005)
         if seconds:
             await asyncio.sleep(seconds)
         write("end", session_id)
 
     write("ready", str(os.getpid()))
-    queue = queue_of(kind, url)
-    while not (folder / "gate").exists():
-        await asyncio.sleep(0.005)
-    await Worker(handler, queue, concurrency=10).run()
+    await Worker(handler, queue_of(kind, url), concurrency=CONCURRENCY).run()
 
 
 @contextmanager
@@ -137,12 +136,12 @@ async def fill(kind: str, url: str, count: int) -> None:
 
 
 async def throughput(kind: str, url: str, folder: Path, workers: int) -> float:
-    """Return empty jobs a second, from the first to the last."""
+    """Return empty jobs a second, from when all workers are at work to the last one."""
     await fill(kind, url, JOBS)
     with crew(kind, url, folder, 0.0) as start:
         for _ in range(workers):
             start()
-        await until(lambda: len(lines(folder, "ready")) == workers)
+        await until(lambda: len(lines(folder, "begin")) >= workers * CONCURRENCY)
         (folder / "gate").touch()
         await until(lambda: len(lines(folder, "end")) >= JOBS)
     times = [when for _, when in lines(folder, "end")]

@@ -273,6 +273,11 @@ def test_lists_show_who_works_on_what(store: str, tmp_path: Path) -> None:
             with Crew(store, tmp_path, "wait").running() as (worker,):
                 await until(lambda: len(effects(tmp_path, "begin")) == 2)
                 running = set(effects(tmp_path, "begin"))
+
+                async def is_shown() -> bool:
+                    return bool(await queue.workers())
+
+                await until(is_shown)  # a worker may begin with its first sessions before it has written its own row
                 (info,) = await queue.workers()
                 assert info.name.endswith(f":{worker.pid}")
                 assert set(info.sessions) == running

@@ -336,9 +336,10 @@ async def _no_attempt(session_id: str) -> Any:
 
 
 async def _configure(connection: AsyncConnection[Any]) -> None:
+    # Each query is whole by itself; BEGIN and COMMIT would be two more round trips.
+    await connection.set_autocommit(True)
     # A process that is stopped inside a transaction must not keep its locks, the one of takeover least of all.
     await connection.execute("set idle_in_transaction_session_timeout = '5s'")
-    await connection.commit()
 
 
 async def _patiently(session_id: str, work: Callable[[], Awaitable[T]]) -> T:
