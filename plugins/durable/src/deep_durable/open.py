@@ -75,8 +75,7 @@ async def enqueue(store: str, session_id: str, message: str | Sequence[UserConte
 
 
 async def _post(store: str, session_id: str, message: str | Sequence[UserContent]) -> None:
-    from deep_sessions import SessionBusy, open_store
-    from deep_sessions.entries import write_prompt
+    from deep_sessions import SessionBusy, open_store, write_prompt
 
     sessions = open_store(store)
     try:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .capability import session_capabilities
     from .deps import AgentDeps, NoopObserver, Observer
     from .digest import config_digest
+    from .entries import write_prompt
     from .errors import (
         AgentClosed,
         AgentError,
@@ -112,6 +113,7 @@ __all__ = [
     "rewind",
     "session_capabilities",
     "transaction",
+    "write_prompt",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -121,6 +123,7 @@ __getattr__, __dir__ = lazy_exports(
         "capability": ["session_capabilities"],
         "deps": ["AgentDeps", "NoopObserver", "Observer"],
         "digest": ["config_digest"],
+        "entries": ["write_prompt"],
         "errors": [
             "AgentClosed",
             "AgentError",
