@@ -28,7 +28,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from deep_core import AgentConfig
-from deep_core.agent.config import LATER, Narrows
+from deep_core.agent.config import HONORED_BY, Narrows
 from deep_core.plugins import hookspecs
 from deep_core.plugins.markers import HookPolicy
 from deep_core.plugins.options import NARROWER, PluginOptions, field_docs, project_mark
@@ -242,7 +242,7 @@ def schema() -> dict[str, Any]:
 
 
 def schema_page() -> str:
-    """Write the table of the fields of `[agent]`, and the table of fields that are refused."""
+    """Write the table of the fields of `[agent]`, and the list of those that a plugin honors."""
     lines = [
         "# The fields of `[agent]`",
         "",
@@ -260,14 +260,14 @@ def schema_page() -> str:
         "",
         '`model` also accepts one string: `model = "anthropic:claude-sonnet-4-5"`.',
         "",
-        "## Refused for now",
+        "## Fields that need a plugin",
         "",
-        "These names are reserved. Setting one is an error, because it would have no effect yet.",
+        "Setting one of these without its plugin is an error, because it would have no effect.",
         "",
-        "| Field | Comes with |",
+        "| Field | Plugin |",
         "|---|---|",
     ]
-    lines += [f"| `{path}` | {by} |" for path, by in sorted(LATER.items())]
+    lines += [f"| `{path}` | `deep-{plugin}` |" for path, plugin in sorted(HONORED_BY.items())]
     return "\n".join([*lines, ""])
 
 
@@ -304,8 +304,16 @@ def _kind(field: Mapping[str, Any]) -> str:
 
 
 def _one_kind(option: Mapping[str, Any]) -> str:
+    if "enum" in option:
+        return ", ".join(f"`{json.dumps(value)}`" for value in option["enum"])
     kind = KINDS[option["type"]]
-    if "minimum" in option:
+    if option["type"] == "object" and "type" not in option["additionalProperties"]:
+        kind = "table"
+    if "minimum" in option and "maximum" not in option:
+        kind += f" from {option['minimum']:,}"
+    elif "exclusiveMinimum" in option:
+        kind += f" above {option['exclusiveMinimum']:,}"
+    elif "minimum" in option:
         kind += f" from {option['minimum']:,} to {option['maximum']:,}"
     if "maxLength" in option:
         kind += f" of at most {option['maxLength']:,} characters"

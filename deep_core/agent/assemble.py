@@ -20,7 +20,7 @@ from ..plugins.contributions import PROCESSOR_PHASES, Contribution, Processor, P
 from ..plugins.dispatch import Incidents
 from ..plugins.options import check_narrower
 from ..plugins.registry import specs_of
-from .config import read_agent_config, restricted_layers
+from .config import check_honored, read_agent_config, restricted_layers
 from .context import AgentContext
 from .policy.gates import NativeTools, PolicyCapability, approves, kinds_in, leaves_of
 from .policy.rules import InterruptOn, Policy
@@ -208,6 +208,7 @@ class Assembly:
     def agent(self) -> Agent[Any, Any]:
         """Collect, then build."""
         self._collect()
+        check_honored(self.config, self._kept())
         self.guards = self.caller.plugins("deep_check_call", self._kept())
         # Collect everything before building: nothing of a plugin that fails late gets into the agent.
         policy = self.policy
@@ -288,11 +289,17 @@ class Assembly:
 
     def _model_settings(self) -> AgentModelSettings[Any] | None:
         """Merge the caller's settings into the configuration's. A function is called for each request."""
-        configured = cast("ModelSettings", self.agent_config.model.settings())
+        section = self.agent_config.model
+        configured = cast("ModelSettings", section.settings())
         given: AgentModelSettings[Any] | None = self.spec.given.get("model_settings")
-        if not callable(given):
+        if not callable(given) and not section.forced:
             return merge_model_settings(configured, given) or None
-        return lambda ctx: merge_model_settings(configured, given(ctx)) or ModelSettings()
+
+        def settings(ctx: RunContext[Any]) -> ModelSettings:
+            mine = cast("ModelSettings", {**configured, **(section.forced if ctx.run_step == 1 else {})})
+            return merge_model_settings(mine, given(ctx) if callable(given) else given) or ModelSettings()
+
+        return settings
 
     def resolve_model(self, model_id: str) -> Any:
         """Ask the plugins for a model; None if no plugin knows the id."""

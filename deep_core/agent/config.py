@@ -5,11 +5,13 @@ A key that no installed code honors is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, cast
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeGuard, cast
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 
 from ..errors import ConfigError, suggest
 from ..plugins.config import Config, model_parts, put_at, table_at
@@ -29,22 +31,15 @@ class Narrows:
     never: bool | None = None
 
 
-LATER = {
-    "context": "deep-summarization and the agent runtime",
-    "loop": "the agent runtime",
-    "session": "deep-sessions",
-    "observability": "the agent runtime",
-    "prompt.variables": "the agent runtime",
-    "prompt.append_time_hint": "the agent runtime",
-    "prompt.append_runtime_hint": "the agent runtime",
-    "model.tool_choice": "the agent runtime",
-    "model.retry": "the agent runtime",
-    "tools_policy.max_parallel": "the agent runtime",
-    "tools_policy.max_calls_per_run": "the agent runtime",
-    "runtime_policy.sandbox_mode": "the agent runtime",
-    "runtime_policy.working_directory": "the agent runtime",
+HONORED_BY = {
+    **dict.fromkeys(["context", "loop", "session", "observability", "limits"], "sessions"),
+    **dict.fromkeys(["prompt.append_time_hint", "prompt.append_runtime_hint", "prompt.allow_override"], "sessions"),
+    **dict.fromkeys(["model.retry", "tools_policy.max_parallel", "tools_policy.max_calls_per_run"], "sessions"),
+    **dict.fromkeys(["runtime_policy.sandbox_mode", "runtime_policy.working_directory"], "sessions"),
 }
-"""Planned keys, and what will honor each. Until then the kernel rejects them."""
+"""Keys that a plugin honors, and its name. Without that plugin, setting one is an error."""
+
+_VARIABLE = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 
 
 class Identity(Documented):
@@ -61,6 +56,37 @@ class Prompt(Documented):
 
     system: str = Field(default="", max_length=200_000)
     """The application's own instructions; plugins' sections follow it."""
+    variables: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    """What replaces `{{name}}` in `system`. Once this is set, every name in `system` needs a value."""
+    append_time_hint: bool = False
+    """Whether the prompt has the date, without a clock time."""
+    append_runtime_hint: bool = True
+    """Whether the prompt has the operating system, the working directory and the sandbox, if there is a workspace."""
+    allow_override: bool = True
+    """Whether a run may replace `system`."""
+
+    @model_validator(mode="after")
+    def _names_known(self) -> Self:
+        if "variables" in self.model_fields_set:
+            unknown = {*_VARIABLE.findall(self.system)} - self.variables.keys()
+            if unknown:
+                raise ValueError(f"system has {{{{{min(unknown)}}}}}, and variables has no {min(unknown)!r}")
+        return self
+
+    @property
+    def text(self) -> str:
+        """`system` with the values of `variables`."""
+        known = {name: said if isinstance(said, str) else json.dumps(said) for name, said in self.variables.items()}
+        return _VARIABLE.sub(lambda match: known.get(match[1], match[0]), self.system)
+
+
+class Retry(Documented):
+    """Repeated model requests after errors that pass."""
+
+    max_attempts: int = Field(default=3, ge=1, le=10)
+    """How often a request is sent at most; 1 means no retry."""
+    backoff_ms: int = Field(default=500, ge=0, le=60_000)
+    """Milliseconds before the first retry. Each further wait is twice as long, with jitter."""
 
 
 class ModelSection(Documented):
@@ -76,6 +102,10 @@ class ModelSection(Documented):
     """Most tokens of one answer."""
     timeout_ms: int | None = Field(default=None, ge=1, le=3_600_000)
     """How long one request may take, in milliseconds."""
+    tool_choice: str | None = None
+    """`auto`, `none`, `required`, or a tool's name. The last two hold for the first request of a run."""
+    retry: Retry = Retry()
+    """Repeated model requests after errors that pass."""
 
     @model_validator(mode="before")
     @classmethod
@@ -96,7 +126,15 @@ class ModelSection(Documented):
         out: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         if self.timeout_ms is not None:
             out["timeout"] = self.timeout_ms / 1000
+        if self.tool_choice in ("auto", "none"):
+            out["tool_choice"] = self.tool_choice
         return {key: value for key, value in out.items() if value is not None}
+
+    @property
+    def forced(self) -> dict[str, Any]:
+        """The settings of a run's first request only: forced in all requests, a call would never end the run."""
+        asks = self.tool_choice not in (None, "auto", "none")
+        return {"tool_choice": "required" if self.tool_choice == "required" else [self.tool_choice]} if asks else {}
 
 
 class ToolsPolicy(Documented):
@@ -108,6 +146,10 @@ class ToolsPolicy(Documented):
     """Tool names, or one tool expression. None means all, an empty list none."""
     require_approval_by_default: Annotated[bool, Narrows(never=False)] = False
     """True: every tool asks, except those that `interrupt_on` sets to false."""
+    max_parallel: int = Field(default=8, ge=1, le=256)
+    """How many calls of one run may be under way at once; 1 runs them one by one."""
+    max_calls_per_run: int | None = Field(default=None, ge=1, le=100_000)
+    """How many calls a run may make. A batch that would pass it ends the run before it starts."""
 
 
 class RuntimePolicy(Documented):
@@ -115,6 +157,82 @@ class RuntimePolicy(Documented):
 
     profile: str | None = None
     """The name of a backend that a plugin provides."""
+    sandbox_mode: Literal["read_only", "workspace_write", "full_access"] | None = None
+    """What the workspace allows: no writes, writes in the working directory, or all that the backend allows."""
+    working_directory: str | None = Field(default=None, min_length=1)
+    """The folder that the workspace works in: it exists, and is below the backend's directory."""
+
+
+class Context(Documented):
+    """What of a conversation a request sends."""
+
+    max_input_tokens: int = Field(default=128_000, ge=1024, le=10_000_000)
+    """Most tokens of one request."""
+    max_history_messages: int = Field(default=200, ge=1, le=100_000)
+    """Most messages of one request. A call stays with its result."""
+    enable_compaction: bool = True
+    """Whether plugins may replace old messages by a summary. False: a conversation that is too long is an error."""
+
+
+class Loop(Documented):
+    """How long a run may go on."""
+
+    max_iterations: int = Field(default=50, ge=1, le=1000)
+    """Most model requests of a run, without those of subagents."""
+    max_tool_rounds: int = Field(default=40, ge=0, le=999)
+    """Most responses with tool calls in a run: fewer than `max_iterations`."""
+    max_run_duration_ms: int = Field(default=1_800_000, ge=1000, le=86_400_000)
+    """How long a run may take, in milliseconds."""
+
+    @model_validator(mode="after")
+    def _rounds_end(self) -> Self:
+        if "max_tool_rounds" in self.model_fields_set and self.max_tool_rounds >= self.max_iterations:
+            raise ValueError(f"max_tool_rounds must be below max_iterations, which is {self.max_iterations}")
+        return self
+
+
+class Session(Documented):
+    """How sessions are stored."""
+
+    auto_create: bool = True
+    """Whether a run creates a session that does not exist."""
+    persist_delta: bool = False
+    """Whether the pieces of a message are stored too, for debugging."""
+
+
+class Observability(Documented):
+    """What a run reports."""
+
+    enable_trace: bool = False
+    """Whether runs are spans of OpenTelemetry."""
+    enable_metrics: bool = False
+    """Whether runs report OpenTelemetry's metrics."""
+    log_level: Literal["debug", "info", "warn", "error"] = "info"
+    """The level of this agent's logger."""
+
+
+class Budget(Documented):
+    """What may be used. None is no limit."""
+
+    requests: int | None = Field(default=None, ge=1)
+    """Model requests."""
+    tokens: int | None = Field(default=None, ge=1)
+    """Tokens, of requests and responses."""
+    usd: float | None = Field(default=None, gt=0)
+    """US dollars, by the provider's list prices."""
+
+
+class Limits(Documented):
+    """Budgets, subagents included. A request that would begin after one is spent ends the run."""
+
+    run: Budget = Budget()
+    """Of one run."""
+    session: Budget = Budget()
+    """Of all runs of a session."""
+    owner: Budget = Budget()
+    """Of all sessions of an owner."""
+    day: Budget = Budget()
+    """Of all sessions of an owner that were used on one day (UTC)."""
 
 
 class AgentConfig(Documented):
@@ -132,6 +250,16 @@ class AgentConfig(Documented):
     """Which tools the agent has."""
     runtime_policy: RuntimePolicy = RuntimePolicy()
     """Where the agent works."""
+    context: Context = Context()
+    """What of a conversation a request sends."""
+    loop: Loop = Loop()
+    """How long a run may go on."""
+    session: Session = Session()
+    """How sessions are stored."""
+    observability: Observability = Observability()
+    """What a run reports."""
+    limits: Limits = Limits()
+    """Budgets, subagents included."""
     tool_filter: Annotated[str | None, Narrows()] = None
     """A tool expression: the model sees only the tools that it matches, and only these run."""
     interrupt_on: Annotated[dict[str, bool] | str | bool, Narrows(never=False)] = Field(default_factory=dict[str, bool])
@@ -146,7 +274,7 @@ class AgentConfig(Documented):
     @property
     def instructions(self) -> str | None:
         """The base prompt. None if it is empty."""
-        return self.prompt.system or None
+        return self.prompt.text or None
 
 
 def read_agent_config(config: Config) -> AgentConfig:
@@ -156,6 +284,15 @@ def read_agent_config(config: Config) -> AgentConfig:
         ConfigError: the first wrong key, with its path, its source and a suggestion.
     """
     return _parse(*agent_values(config))
+
+
+def check_honored(config: Config, plugins: Collection[str]) -> None:
+    """Check that the plugins honor each key that the trusted layers set. Raises ConfigError."""
+    _, sources = agent_values(config)
+    for dotted, source in sources.items():
+        for key, plugin in HONORED_BY.items():
+            if plugin not in plugins and f"{dotted}.".startswith(f"{key}."):
+                raise ConfigError(f"{source}: agent.{key}: needs deep-{plugin}: pip install deep-{plugin}")
 
 
 def agent_values(config: Config) -> tuple[dict[str, Any], dict[str, str]]:
@@ -257,9 +394,6 @@ def _parse(data: Mapping[str, Any], sources: Mapping[str, str]) -> AgentConfig:
 
 
 def _explain(path: str, kind: str, message: str) -> str:
-    for later, by in LATER.items():
-        if path == later or path.startswith(later + "."):
-            return f"nothing installed honors this yet; it comes with {by}. Remove it."
     if kind == "extra_forbidden":
         parent, _, key = path.rpartition(".")
         model: Any = AgentConfig

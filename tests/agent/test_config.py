@@ -4,34 +4,84 @@ from __future__ import annotations
 
 from typing import Any
 
+import deep_sessions
 import pytest
 from pydantic_ai.capabilities import HandleDeferredToolCalls
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from deep_core import AgentConfig, ConfigError
+from deep_core.agent.config import HONORED_BY
 from tests.plugins.test_config import WEATHER
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, plugin, run, scripted
 from tests.stubs import Call, ScriptedModel
 
 
+@pytest.mark.parametrize("key", HONORED_BY)
+def test_a_key_that_only_a_plugin_honors_needs_the_plugin(key: str) -> None:
+    """A value of the right type that is not the default, wherever it is set."""
+    section, _, field = key.partition(".")
+    inner = {
+        "loop": {"max_iterations": 5},
+        "context": {"max_history_messages": 5},
+        "session": {"auto_create": False},
+        "observability": {"enable_trace": True},
+        "limits": {"day": {"usd": 3.5}},
+        "model": {"retry": {"max_attempts": 2}},
+        "prompt": {field: field != "allow_override"},
+        "tools_policy": {field: 3},
+        "runtime_policy": {field: "read_only"},
+    }[section]
+    with pytest.raises(ConfigError, match=rf"agent\.{key}: needs deep-sessions: pip install deep-sessions"):
+        agent_of(config={"agent": {section: inner}})
+    agent_of(deep_sessions, config={"agent": {section: {}}})
+
+
 @pytest.mark.parametrize(
-    ("config", "honored_by"),
+    ("config", "why"),
     [
-        ({"context": {"max_tokens": 3}}, "deep-summarization"),
-        ({"loop": {"max_steps": 3}}, "agent runtime"),
-        ({"session": {"store": "x"}}, "deep-sessions"),
-        ({"observability": {"trace": True}}, "agent runtime"),
-        ({"prompt": {"variables": {"a": "b"}}}, "agent runtime"),
-        ({"prompt": {"append_time_hint": True}}, "agent runtime"),
-        ({"model": {"retry": {"attempts": 3}}}, "agent runtime"),
-        ({"model": {"tool_choice": "auto"}}, "agent runtime"),
-        ({"tools_policy": {"max_parallel": 3}}, "agent runtime"),
-        ({"runtime_policy": {"sandbox_mode": "none"}}, "agent runtime"),
+        ({"schema_version": 2}, "agent.schema_version"),
+        ({"identity": {"description": "x" * 1025}}, "agent.identity.description"),
+        ({"prompt": {"system": object()}}, "agent.prompt.system"),
+        ({"prompt": {"system": "x" * 200_001}}, "agent.prompt.system"),
+        ({"prompt": {"variables": {"f": lambda: 1}}}, "agent.prompt.variables"),
+        ({"prompt": {"system": "{{x}}", "variables": {}}}, r"agent.prompt.*variables has no 'x'"),
+        ({"model": {"temperature": 2.1}}, "agent.model.temperature"),
+        ({"model": {"max_tokens": 0}}, "agent.model.max_tokens"),
+        ({"model": {"timeout_ms": 0}}, "agent.model.timeout_ms"),
+        ({"model": {"retry": {"max_attempts": 0}}}, "agent.model.retry.max_attempts"),
+        ({"model": {"retry": {"max_attempts": 11}}}, "agent.model.retry.max_attempts"),
+        ({"model": {"retry": {"backoff_ms": 60_001}}}, "agent.model.retry.backoff_ms"),
+        ({"context": {"max_input_tokens": 512}}, "agent.context.max_input_tokens"),
+        ({"context": {"max_history_messages": 0}}, "agent.context.max_history_messages"),
+        ({"tools_policy": {"max_parallel": 0}}, "agent.tools_policy.max_parallel"),
+        ({"tools_policy": {"max_parallel": 257}}, "agent.tools_policy.max_parallel"),
+        ({"tools_policy": {"max_calls_per_run": 0}}, "agent.tools_policy.max_calls_per_run"),
+        ({"loop": {"max_iterations": 0}}, "agent.loop.max_iterations"),
+        ({"loop": {"max_iterations": 1001}}, "agent.loop.max_iterations"),
+        ({"loop": {"max_tool_rounds": -1}}, "agent.loop.max_tool_rounds"),
+        ({"loop": {"max_tool_rounds": 5, "max_iterations": 5}}, "agent.loop.*max_iterations, which is 5"),
+        ({"loop": {"max_run_duration_ms": 999}}, "agent.loop.max_run_duration_ms"),
+        ({"loop": {"max_steps": 3}}, "agent.loop.max_steps: unknown key"),
+        ({"runtime_policy": {"sandbox_mode": "none"}}, "agent.runtime_policy.sandbox_mode"),
+        ({"runtime_policy": {"working_directory": ""}}, "agent.runtime_policy.working_directory"),
+        ({"observability": {"log_level": "trace"}}, "agent.observability.log_level"),
+        ({"limits": {"run": {"requests": 0}}}, "agent.limits.run.requests"),
+        ({"limits": {"day": {"usd": 0}}}, "agent.limits.day.usd"),
     ],
 )
-def test_a_field_that_nothing_honors_yet_is_refused_naming_what_will(config: dict[str, Any], honored_by: str) -> None:
-    with pytest.raises(ConfigError, match=rf"nothing installed honors this yet.*{honored_by}"):
-        agent_of(config={"agent": config})
+def test_a_value_out_of_bounds_is_refused_with_its_path(config: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        agent_of(deep_sessions, config={"agent": config})
+
+
+def test_G1_a_configuration_is_stored_and_read_back() -> None:
+    config = AgentConfig.model_validate(
+        {"prompt": {"variables": {"a": [1, {"b": None}]}}, "limits": {"day": {"usd": 2}}}
+    )
+    assert AgentConfig.model_validate_json(config.model_dump_json()) == config
 
 
 def configured(config: dict[str, Any], *more: object, **how: Any) -> tuple[Any, Tools, ScriptedModel]:
@@ -50,6 +100,50 @@ def test_prompt_is_the_base_prompt() -> None:
     agent, _, model = configured({"prompt": {"system": "You count."}})
     run(agent)
     assert model.player.views[0].system == "You count."
+
+
+def test_prompt_variables_are_put_into_the_base_prompt() -> None:
+    prompt = {"system": "You are {{ name }}, {{n}} times.", "variables": {"name": "Ada", "n": 3}}
+    agent, _, model = configured({"prompt": prompt})
+    run(agent)
+    assert model.player.views[0].system == "You are Ada, 3 times."
+    agent, _, model = configured({"prompt": {"system": "Write {{ name }}."}})
+    run(agent)
+    assert model.player.views[0].system == "Write {{ name }}."
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        ("auto", ["auto", "auto"]),
+        ("none", ["none", "none"]),
+        ("required", ["required", None]),
+        ("forecast", [["forecast"], None]),
+    ],
+)
+def test_model_tool_choice_forces_the_first_request_only(choice: str, sent: list[Any]) -> None:
+    seen: list[Any] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append((info.model_settings or {}).get("tool_choice"))
+        return ModelResponse([TextPart("done")] if len(seen) == 2 else [ToolCallPart("forecast", {})])
+
+    tools = Tools("forecast", tags=["read"])
+    agent = agent_of(
+        plugin(WEATHER, toolsets=[tools.toolset]),
+        config={"agent": {"model": {"tool_choice": choice}}},
+        model=FunctionModel(answer),
+    )
+    run(agent)
+    assert seen == sent
+
+
+def test_model_tool_choice_of_an_unknown_tool_ends_the_run_before_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
+    agent = agent_of(config={"agent": {"model": {"tool_choice": "forecst"}}}, model="openai:gpt-5")
+    with pytest.raises(UserError, match=r"forecst"):
+        run(agent)
 
 
 def test_model_names_the_model_and_its_settings() -> None:
@@ -125,4 +219,14 @@ def test_every_field_that_is_accepted_is_named_here() -> None:
         *("model.provider", "model.model", "model.temperature", "model.max_tokens", "model.timeout_ms"),
         *("tools_policy.enabled", "tools_policy.allow_list", "tools_policy.require_approval_by_default"),
         *("runtime_policy.profile", "tool_filter", "interrupt_on", "approvers", "innermost", "native_tools"),
+        *("prompt.variables", "model.tool_choice"),
+        # In plugins/sessions/tests:
+        *("prompt.append_time_hint", "prompt.append_runtime_hint", "prompt.allow_override", "model.retry"),
+        *("context.max_input_tokens", "context.max_history_messages", "context.enable_compaction"),
+        *("loop.max_iterations", "loop.max_tool_rounds", "loop.max_run_duration_ms"),
+        *("tools_policy.max_parallel", "tools_policy.max_calls_per_run"),
+        *("runtime_policy.sandbox_mode", "runtime_policy.working_directory"),
+        *("session.auto_create", "session.persist_delta"),
+        *("observability.enable_trace", "observability.enable_metrics", "observability.log_level"),
+        *("limits.run", "limits.session", "limits.owner", "limits.day"),
     }

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
 
-    from deep_core import PluginContext, StateSlot
+    from pydantic_ai.capabilities import AbstractCapability
+
+    from deep_core import AgentContext, PluginContext, StateSlot
 
     from .agent import DeepAgent
     from .capability import session_capabilities
@@ -172,10 +174,18 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """Add the slot through which tools and subagents reach the journal of their session."""
-    from .slot import JOURNAL
+    """Add the slots of a run: the journal of its session, what it has done, and its free seats for calls."""
+    from .slot import JOURNAL, SEATS, STEPS
 
-    return [JOURNAL]
+    return [JOURNAL, STEPS, SEATS]
+
+
+@hookimpl
+def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
+    """Add what honors the keys of `[agent]` that are set, and nothing for the others."""
+    from .honoring import capabilities
+
+    return capabilities(context)
 
 
 @hookimpl

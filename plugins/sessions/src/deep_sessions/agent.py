@@ -25,6 +25,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolResults
 from pydantic_ai.tools import ToolDefinition as OfferedTool
+from pydantic_ai.usage import UsageLimits
 
 from deep_core import (
     AgentConfig,
@@ -49,7 +50,6 @@ from .stores.open import open_store
 
 if TYPE_CHECKING:
     from pydantic_ai.agent import EventStreamHandler
-    from pydantic_ai.usage import UsageLimits
 
     from .fold import Run
 
@@ -149,7 +149,8 @@ class DeepAgent:
         deps = deps or AgentDeps()
         if taken := {"model", "config", "kernel", "backend", "tools"} & parameters.keys():
             raise TypeError(f"DeepAgent.create({min(taken)}=…): AgentDeps has it, or config=… or tools=…")
-        normal = normalized(config)
+        kernel = deps.kernel or default_kernel()
+        given, normal = read_config(config), effective_config(config, kernel)
         missing = [name for name in ("model", "session_store") if getattr(deps, name) is None]
         if "model" in missing and normal.model.id is not None:
             missing.remove("model")
@@ -158,7 +159,7 @@ class DeepAgent:
                 f"the agent has no {' and no '.join(missing)}. Add: "
                 f"AgentDeps({', '.join(f'{name}=…' for name in missing)})"
             )
-        _check_model(deps, normal)
+        _check_model(deps, given)
         registry = ToolRegistry(below=deps.tool_registry)
         async with AsyncExitStack() as owned:
             store = deps.session_store
@@ -170,7 +171,7 @@ class DeepAgent:
                 _MADE_BY_CREATE,
                 config=normal,
                 deps=deps,
-                kernel=deps.kernel or default_kernel(),
+                kernel=kernel,
                 store=store,
                 registry=registry,
                 parameters=parameters,
@@ -179,6 +180,9 @@ class DeepAgent:
 
     def _new_agent(self, config: AgentConfig, registry: ToolRegistry, **instead: Any) -> Agent[Any, Any]:
         given = {**self._parameters, **instead}
+        # `Agent.run` ends a run by itself, which costs nothing; see `_choose`.
+        loop = config.loop.model_dump(exclude={"max_run_duration_ms"})
+        config = AgentConfig.model_validate({**config.model_dump(exclude_unset=True), "loop": loop})
         given["capabilities"] = [*session_capabilities(), *given.get("capabilities", ())]
         if self._deps.runtime is not None:
             given["backend"] = self._deps.runtime
@@ -198,7 +202,14 @@ class DeepAgent:
         if run.system_prompt is not None:
             # Pydantic AI's own override would replace the sections of plugins too.
             agent = self._new_agent(self._config, self._registry, instructions=run.system_prompt)
-        return agent, {} if run.allowed_tools is None else {"capabilities": [AllowedTools(run.allowed_tools)]}
+        options: dict[str, Any] = {
+            "timeout": self._config.loop.max_run_duration_ms / 1000,
+            # Pydantic AI's own limit of 50 requests counts those of subagents too: `loop.max_iterations` does not.
+            "usage_limits": UsageLimits(request_limit=None),
+        }
+        if run.allowed_tools is not None:
+            options["capabilities"] = [AllowedTools(run.allowed_tools)]
+        return agent, options
 
     # -- run -----------------------------------------------------------------------------------------------------------
 
@@ -422,8 +433,8 @@ class DeepAgent:
             UsageError: configuration and services name different models.
         """
         self._check_open()
-        new = normalized(config)
-        _check_model(self._deps, new)
+        _check_model(self._deps, read_config(config))
+        new = effective_config(config, self._kernel)
         self._runner.agent = self._new_agent(new, self._registry)
         self._config, self._tools = new, None
 
@@ -464,12 +475,30 @@ class DeepAgent:
             raise AgentClosed("the agent was closed: make another with DeepAgent.create")
 
 
-def normalized(config: AgentConfig | Mapping[str, Any] | None) -> AgentConfig:
-    """Return a copy of a configuration, with defaults. Raises ConfigError with the path of what is wrong."""
+def read_config(config: AgentConfig | Mapping[str, Any] | None, *below: ConfigLayer) -> AgentConfig:
+    """Return a copy of a configuration, over weaker layers. Raises ConfigError with the path of what is wrong."""
     data = (
         config.model_dump(exclude_unset=True) if isinstance(config, AgentConfig) else copy.deepcopy(dict(config or {}))
     )
-    return read_agent_config(Config((ConfigLayer("code", {"agent": data}),)))
+    return read_agent_config(Config((ConfigLayer("code", {"agent": data}), *below)))
+
+
+def effective_config(config: AgentConfig | Mapping[str, Any] | None, kernel: PluginKernel) -> AgentConfig:
+    """Return a configuration over the kernel's own, with every default of the agent's loop set.
+
+    `create_deep_agent` applies only the keys that are set; a `DeepAgent` applies their defaults too.
+
+    Raises:
+        ConfigError: a key or value is wrong.
+    """
+    found = read_config(config, *kernel.config.layers)
+    data = found.model_dump(exclude_unset=True)
+    loop = data["loop"] = found.loop.model_dump()
+    if "max_tool_rounds" not in found.loop.model_fields_set:
+        loop["max_tool_rounds"] = min(found.loop.max_tool_rounds, found.loop.max_iterations - 1)
+    data.setdefault("prompt", {}).setdefault("variables", {})
+    data.setdefault("tools_policy", {}).setdefault("max_parallel", found.tools_policy.max_parallel)
+    return read_config(data)
 
 
 def _check_model(deps: AgentDeps, config: AgentConfig) -> None:

@@ -20,15 +20,13 @@ from deep_core.plugin_api import describe_error
 from .entries import encode
 from .journal import Journal
 from .ledger_rows import EffectRow
-from .slot import CALL, JOURNAL
+from .slot import CALL, JOURNAL, RESPONSE_KEY
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
 
 __all__ = ["UNKNOWN", "JournalCapability", "key_of", "session_capabilities"]
 
-RESPONSE_KEY = "deep"
-"""Where a response's metadata has its key."""
 UNKNOWN = (
     "Nobody knows whether this call ran: the process ended while it was running, and its result is lost. "
     "Check before you repeat it."

@@ -13,6 +13,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 from .entries import Decision, fill_instructions, last_instructions, read_entry
 from .ledger_rows import TAIL, EffectRow, read_row
 from .patches import apply_patch
+from .slot import RESPONSE_KEY
 from .store import Entry, Mail, SessionInfo, Stored
 
 __all__ = ["RUN", "Fold", "History", "Run", "fold"]
@@ -51,6 +52,7 @@ class Run:
         system_prompt: the base text that replaced the configuration's.
         usage: of all attempts, subagents included: the fields of `RunUsage` that are not 0.
         labels: what the application keeps with the run, such as the name of its model.
+        steps: path -> how many responses, responses with calls, and calls that agent's run has made.
     """
 
     id: str
@@ -65,6 +67,7 @@ class Run:
     system_prompt: str | None = None
     usage: dict[str, Any] = field(default_factory=dict[str, Any])
     labels: dict[str, str] = field(default_factory=dict[str, str])
+    steps: dict[str, tuple[int, int, int]] = field(default_factory=dict[str, tuple[int, int, int]])
 
     @property
     def attempt_id(self) -> str:
@@ -75,6 +78,15 @@ class Run:
         """Forget the calls that waited, if a response follows them: they have run."""
         if any(isinstance(message, ModelResponse) for message in messages):
             self.requests, self.decisions = None, {}
+
+    def count(self, path: str, gone: Iterable[ModelMessage], messages: Iterable[ModelMessage]) -> None:
+        """Count the new responses of a path. In a compaction, some of `messages` are among those that they replace."""
+        keys = {_key(message) for message in gone if isinstance(message, ModelResponse)} - {None}
+        for message in messages:
+            if isinstance(message, ModelResponse) and _key(message) not in keys:
+                iterations, rounds, calls = self.steps.get(path, (0, 0, 0))
+                made = len(message.tool_calls)
+                self.steps[path] = (iterations + 1, rounds + (made > 0), calls + made)
 
     def wrote(self, message: ModelMessage) -> bool:
         """Whether an attempt of this run added a message."""
@@ -120,6 +132,8 @@ class Fold:
         for found in (self.histories, self.tails, self.effects):
             for key in [key for key in found if is_below(key, path)]:
                 del found[key]
+        if self.run is not None:
+            self.run.steps = {key: done for key, done in self.run.steps.items() if not is_below(key, path)}
         self.tails.pop(path, None)
 
     def apply(self, entry: Entry) -> None:
@@ -146,6 +160,8 @@ class Fold:
     def _messages(self, data: Mapping[str, Any], entry: Entry) -> None:
         path = data["path"]
         history = self.histories.setdefault(path, History())
+        if self.run is not None:
+            self.run.count(path, history.messages[data["at"] :], data["messages"])
         del history.messages[data["at"] :]
         history.messages += fill_instructions(data, last_instructions(history.messages))
         for name, patch in data["slots"].items():
@@ -211,6 +227,10 @@ def fold_entries(info: SessionInfo, entries: Iterable[Entry]) -> Fold:
     for entry in entries:
         state.apply(entry)
     return state
+
+
+def _key(response: ModelResponse) -> object:
+    return (response.metadata or {}).get(RESPONSE_KEY)
 
 
 def is_below(path: str, above: str) -> bool:

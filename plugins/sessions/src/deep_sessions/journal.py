@@ -161,6 +161,7 @@ class Journal:
         spent = usage_fields(usage)
         if self.state.run is not None:
             self.state.run.usage = spent
+            self.state.run.count(path, history.messages[at:], messages[at:])
             if path == "":
                 self.state.run.progressed(messages[at:])
         if path == "" and at < len(history.messages) - 1:  # a compaction: loading begins here

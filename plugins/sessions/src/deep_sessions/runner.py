@@ -331,6 +331,8 @@ class Runner:
             agent, options = self.agent, cast("Mapping[str, Any]", {})
             if self._choose is not None:
                 agent, options = self._choose(todo.run)
+            if usage_limits is not None:
+                options = {**options, "usage_limits": usage_limits}
             try:
                 result = await agent.run(
                     todo.prompt,
@@ -340,7 +342,6 @@ class Runner:
                     conversation_id=session_id,
                     deps=live.deps,
                     usage=usage_of(todo.run.usage),
-                    usage_limits=usage_limits,
                     cancellation_token=token,
                     event_stream_handler=on_events,
                     **options,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deep_core import StateSlot
@@ -10,7 +12,41 @@ from deep_core import StateSlot
 if TYPE_CHECKING:
     from .journal import Journal
 
-__all__ = ["CALL", "JOURNAL"]
+__all__ = ["CALL", "JOURNAL", "RESPONSE_KEY", "SEATS", "STEPS", "Seats", "Steps"]
+
+RESPONSE_KEY = "deep"
+"""Where a response's metadata has its key."""
+
+
+@dataclass
+class Steps:
+    """What one agent's run has done so far.
+
+    Attributes:
+        run: the run, whatever the attempt.
+        iterations: responses.
+        rounds: responses with calls.
+        calls: calls.
+    """
+
+    run: str = ""
+    iterations: int = 0
+    rounds: int = 0
+    calls: int = 0
+
+    def add(self, calls: int) -> None:
+        """Count a response."""
+        self.iterations += 1
+        self.rounds += calls > 0
+        self.calls += calls
+
+
+@dataclass
+class Seats:
+    """How many more calls of an attempt may execute now."""
+
+    run: str | None
+    free: asyncio.Semaphore
 
 
 def _none() -> Any:
@@ -21,3 +57,8 @@ JOURNAL: StateSlot[Journal | None] = StateSlot("session_journal", object, _none,
 """The journal of the run under way; None where nothing is stored."""
 CALL: ContextVar[str] = ContextVar("deep_sessions_call", default="")
 """The key of the call that runs in this task; "" in none. It reaches subagents, and tools in threads."""
+
+STEPS: StateSlot[Steps] = StateSlot("session_steps", Steps, Steps, persist=False)
+"""What the agent's run has done so far. The journal has it too, for the next process."""
+SEATS: StateSlot[Seats | None] = StateSlot("session_seats", object, _none, persist=False)  # type: ignore[arg-type]
+"""Limits the calls that execute at once."""

@@ -1,0 +1,28 @@
+"""The capabilities that honor the keys of `[agent]` that the kernel leaves to this plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic_ai.capabilities import AbstractCapability
+
+    from deep_core import AgentContext
+
+__all__ = ["capabilities"]
+
+
+def capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
+    """Return a capability for each key that is set. What is hosted comes first, and costs least."""
+    config = context.config
+    found: list[AbstractCapability[Any]] = []
+    loop = config.loop.model_fields_set
+    if loop or config.tools_policy.max_calls_per_run is not None:
+        from .loop_limits import loop_limits
+
+        found += loop_limits(config)
+    if "max_parallel" in config.tools_policy.model_fields_set:
+        from .parallel import Parallel
+
+        found.insert(0, Parallel(config.tools_policy.max_parallel))
+    return found
