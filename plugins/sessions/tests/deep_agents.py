@@ -13,9 +13,9 @@ from typing import Any
 import deep_backends
 import deep_sessions
 import deep_subagents
-from deep_sessions import AgentDeps, AgentError, DeepAgent, SessionStore
+from deep_sessions import AgentDeps, AgentError, DeepAgent, SessionNotFound, SessionStore, transaction
 from deep_sessions.fold import fold
-from pydantic_ai import Tool
+from pydantic_ai import RunContext, Tool
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolResults
@@ -23,7 +23,7 @@ from pydantic_ai.tools import DeferredToolResults
 from deep_core import Kernel
 from plugins.sessions.tests.stores import open_for_test
 
-__all__ = ["answer", "ask", "create", "finish", "hold"]
+__all__ = ["answer", "ask", "create", "finish", "hold", "order"]
 
 
 async def create(
@@ -139,6 +139,38 @@ async def finish(url: str, folder: str, depth: int, dies: bool = False) -> None:
 
     agent = await create(open_for_test(url), Path(folder), asks=True, depth=depth, first=die if dies else None)
     await _say(Path(folder), agent.resume("s"))
+
+
+async def order(url: str, dies: str = "", on_unknown: str = "retry") -> None:
+    """Run or resume session `s`, whose tool writes into the table `orders` of the store's own database.
+
+    Args:
+        url: of the store.
+        dies: whether the process dies in the tool: `before` or `after` the commit.
+        on_unknown: what the tool's author says.
+    """
+
+    async def order(ctx: RunContext[Any]) -> str:
+        with transaction(ctx) as database:
+            database.execute("INSERT INTO orders VALUES ('tea')")
+            if dies == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+        if dies == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "ordered"
+
+    def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse([ToolCallPart("order", {}, "c") if len(messages) == 1 else TextPart("end")])
+
+    store = open_for_test(url)
+    tool = Tool(order, metadata={"tags": ["write"], "on_unknown": on_unknown})
+    kernel = Kernel(plugins=[deep_sessions, deep_backends], discover=False)
+    deps = AgentDeps(model=FunctionModel(respond), session_store=store, kernel=kernel)
+    agent = await DeepAgent.create(deps=deps, tools=[tool])
+    try:
+        await agent.resume("s")
+    except SessionNotFound:
+        await agent.run("go", session_id="s")
 
 
 async def _say(folder: Path, running: Any) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_sessions import DeepAgent, RunResult, SessionBusy, SessionStore, open_store
+from deep_sessions import Commit, DeepAgent, RunResult, SessionBusy, SessionStore, open_store
+from deep_sessions.fold import fold
 
-from plugins.sessions.tests.deep_agents import answer, ask, create, finish, hold
+from plugins.sessions.tests.deep_agents import answer, ask, create, finish, hold, order
 from plugins.sessions.tests.zygote import Zygote
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +110,32 @@ async def test_the_session_of_a_stopped_agent_is_taken_over_and_it_writes_no_mor
     assert lines(tmp_path / "ended") == ["LeaseLost"]
     assert await store.load("s") == before
     assert lines(tmp_path / "effects") == [f"{holder} 1", f"{os.getpid()} 2"]
+
+
+# -- exactly once ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dies", "on_unknown", "orders"),
+    [
+        pytest.param("before", "retry", 1, id="a block that was not committed runs again"),
+        pytest.param("before", "fail", 0, id="unless its author says otherwise"),
+        pytest.param("after", "retry", 1, id="one that was committed does not"),
+    ],
+)
+async def test_an_effect_in_the_stores_database_happens_once(
+    zygote: Zygote, url: str, store: SessionStore, dies: str, on_unknown: str, orders: int
+) -> None:
+    lease = await store.acquire("other")
+    with store.transaction(lease, Commit()) as database:
+        database.execute("CREATE TABLE orders (name text)")
+    assert zygote.wait(zygote.start(order, url=url, dies=dies, on_unknown=on_unknown))
+    assert not zygote.wait(zygote.start(order, url=url, on_unknown=on_unknown))
+    with store.transaction(lease, Commit()) as database:
+        assert database.execute("SELECT count(*) FROM orders").fetchone() == (orders,)
+    (result,) = [part for message in fold(await store.load("s")).messages() for part in message.parts[:1]][2:3]
+    told = {"before": {"retry": "ordered", "fail": "Nobody knows"}[on_unknown], "after": "did its work"}[dies]
+    assert told in str(getattr(result, "content", ""))
 
 
 # -- approvals ---------------------------------------------------------------------------------------------------------

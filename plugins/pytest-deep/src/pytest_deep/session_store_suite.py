@@ -28,6 +28,8 @@ from deep_sessions import (
     SessionStore,
 )
 
+from .conversations_suite import ConversationsConformance
+
 __all__ = ["SessionStoreConformance"]
 
 T = TypeVar("T")
@@ -58,7 +60,7 @@ STEPS = (*range(6), *range(10, 200, 10))
 """After how many turns of the event loop a task is cancelled."""
 
 
-class SessionStoreConformance:
+class SessionStoreConformance(ConversationsConformance):
     """Subclass it in a test module and define the fixture `store`, with an empty store:
 
         class TestMyStore(SessionStoreConformance):

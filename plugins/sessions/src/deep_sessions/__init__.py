@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .service import Sessions
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
-    from .stores.open import default_store, open_store
+    from .stores.open import default_store, open_conversations, open_store
     from .stores.postgresql import PostgresqlStore
     from .stores.sqlite import SqliteStore
 
@@ -110,6 +110,7 @@ __all__ = [
     "event_from_json",
     "export",
     "fork",
+    "open_conversations",
     "open_store",
     "retain",
     "rewind",
@@ -165,7 +166,7 @@ __getattr__, __dir__ = lazy_exports(
             "Stored",
         ],
         "stores.memory": ["MemoryStore"],
-        "stores.open": ["default_store", "open_store"],
+        "stores.open": ["default_store", "open_conversations", "open_store"],
         "stores.postgresql": ["PostgresqlStore"],
         "stores.sqlite": ["SqliteStore"],
     },

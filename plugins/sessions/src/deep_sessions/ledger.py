@@ -34,8 +34,9 @@ def effect_key(ctx: RunContext[Any]) -> str:
 def transaction(ctx: RunContext[Any]) -> Generator[Any]:
     """Open a transaction of the store's own database, which commits the tool's effect together with its record.
 
-    The effect happens exactly once: after a crash the session knows whether it did. If the process ended before the
-    tool returned, the model reads that the call did its work and that its result was not recorded.
+    After a crash the session knows whether the block was committed. If it was, the tool does not run again: the model
+    reads that the call did its work and that its result was not recorded. If it was not, a tool with
+    `metadata={"on_unknown": "retry"}` runs again: so the effect happens exactly once.
 
     Yields:
         The connection: `sqlite3.Connection` or `psycopg.Connection`. The block's end commits, an exception rolls back.

@@ -109,7 +109,7 @@ async def export(store: SessionStore, session_id: str) -> AsyncGenerator[str]:
         yield _line("session", asdict(info))
     except StoreError as error:
         yield _line("damaged", {"reason": str(error)})
-    async for entry in _entries(store, session_id):
+    async for entry in entries_of(store, session_id):
         if entry.seq > last + 1:
             yield _line("damaged", {"entries": [*range(last + 1, entry.seq)]})
         last = entry.seq
@@ -196,7 +196,8 @@ async def _sessions(store: SessionStore) -> AsyncIterator[SessionInfo]:
             yield info
 
 
-async def _entries(store: SessionStore, session_id: str) -> AsyncIterator[Entry]:
+async def entries_of(store: SessionStore, session_id: str) -> AsyncIterator[Entry]:
+    """Yield all entries of a session that are whole."""
     after = 0
     while page := await store.entries(session_id, after=after, limit=PAGE):
         after = page[-1].seq
@@ -212,7 +213,7 @@ async def _state(store: SessionStore, session_id: str, at: int | None) -> Fold:
     if not 1 <= at <= info.seq:
         raise AgentError(f"session {session_id!r} has no entry {at}: its entries are 1 to {info.seq}")
     needed: list[Entry] = []
-    async for entry in _entries(store, session_id):
+    async for entry in entries_of(store, session_id):
         if entry.seq > at:
             break
         needed = [entry] if entry.base else [*needed, entry]

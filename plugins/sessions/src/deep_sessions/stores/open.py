@@ -1,17 +1,22 @@
-"""Open a store by its URL."""
+"""Open a store by its URL, and a store as Pydantic AI's conversations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
 from deep_core import ConfigError, PluginKernel, default_kernel
 from deep_core.plugin_api import suggest
 
+from ..errors import UsageError
 from ..store import SessionStore
 
-__all__ = ["STORES", "default_store", "open_store"]
+if TYPE_CHECKING:
+    from pydantic_ai.conversation_store import ConversationStore
+
+__all__ = ["STORES", "default_store", "open_conversations", "open_store"]
 
 # No message here shows a URL: it may contain a password.
 
@@ -47,6 +52,25 @@ def open_store(url: str, *, owner: str | None = None, kernel: PluginKernel | Non
         )
     store = stores[scheme](url)
     return store if owner is None else store.for_owner(owner)
+
+
+def open_conversations(store: SessionStore, *, kernel: PluginKernel | None = None) -> ConversationStore:
+    """Return a view of a store for Pydantic AI's UI adapters and `conversation=`.
+
+    Args:
+        store: the store.
+        kernel: its plugins erase what they keep of a conversation that is deleted.
+
+    Raises:
+        UsageError: Pydantic AI is older than 2.66.
+    """
+    try:
+        from ..conversation_store import SessionConversations
+    except ImportError as error:
+        raise UsageError(
+            "open_conversations() needs Pydantic AI 2.66 or newer: pip install --upgrade 'pydantic-ai-slim>=2.66'"
+        ) from error
+    return SessionConversations(store, kernel)
 
 
 def _stores(kernel: PluginKernel) -> Mapping[str, Callable[[str], SessionStore]]:

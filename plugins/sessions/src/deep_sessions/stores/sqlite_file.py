@@ -65,6 +65,7 @@ ADVICE = {
     "SQLITE_IOERR": "the disk fails, or is full: check it (df, dmesg), then try again",
     "SQLITE_CORRUPT": DAMAGED,
     "SQLITE_ERROR": DAMAGED,  # no table or column has the name that it should have
+    "SQLITE_CONSTRAINT": DAMAGED,  # as the number that grows with each acquisition, if it is gone
 }
 
 
