@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from plugins.cli.tests.chat_terminal import Terminal
 from tests.stubs import Call, OpenAIStub, Script
 
 MODEL = ("--model", "openai-chat:stub")
@@ -79,9 +80,8 @@ def test_a_killed_run_continues_and_an_effect_runs_again_only_if_its_author_allo
 
 def test_a_call_that_waits_when_the_terminal_is_gone_is_asked_again_and_runs_once(deep: Any) -> None:
     with OpenAIStub(Script(EXECUTE, "done")) as stub:
-        # SIGQUIT at the question: the process ends without a decision.
-        asked = deep.typed("run", "Write", *MODEL, "--session", "s", answers=[("effects.txt", "\x1c")], env=stub.env)
-        assert asked.code != 0
+        with Terminal(deep, "run", "Write", *MODEL, "--session", "s", env=stub.env) as terminal:
+            terminal.expect("run it?")  # and the process is killed
         assert [call["tool"] for call in shown(deep, "s")["waiting"]] == ["execute"]
         done = deep("run", *MODEL, "--session", "s", "--approve", "allow", env=stub.env)
     assert (done.code, done.out) == (0, "done\n")

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
@@ -27,7 +27,10 @@ from .store import Commit, Entry, Lease, Mail, NewEntry, SessionStatus, SessionS
 __all__ = ["STEER", "ChildRun", "Journal", "Tap", "base_entry", "session_of", "usage_of"]
 
 SOON = 0.005
-"""Seconds that the result of an effect waits for another commit. A crash in this time makes the effect unknown."""
+"""Seconds that a response, or the result of an effect, waits for another commit.
+
+A crash in this time loses the response, or makes the effect unknown.
+"""
 
 
 STEER = "deep_steer"
@@ -90,7 +93,8 @@ class Journal:
         """The ledger's rows, by key."""
         for history in state.histories.values():
             history.joined = False
-        self._late: dict[str, EffectRow] = {}
+        self._soon: Commit | None = None
+        """What the next commit also writes."""
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Future[None] | None = None
         self.failure: AgentError | None = None
@@ -145,7 +149,14 @@ class Journal:
             put = {tail_key(path): ModelMessagesTypeAdapter.dump_json([results], exclude_none=True)}
             drop = [key for key in drop if key not in put]
         read = [number for message in messages[-3:] if (number := self._steer_id(message))]
-        await self._commit(Commit([*new, *entries], put, drop, read, status), apply)
+        commit = Commit([*new, *entries], put, drop, read, status)
+        if results is None and not entries and self.failure is None:
+            # A response. The first effect that it asks for is committed before it runs, and the response with it.
+            apply()
+            self._soon = commit if self._soon is None else joined(self._soon, commit)
+            self._flush_later()
+        else:
+            await self._commit(commit, apply)
 
     def _new(
         self,
@@ -211,7 +222,12 @@ class Journal:
 
     def put_soon(self, key: str, row: EffectRow) -> None:
         """Write a row with the next commit, or after `SOON`. Often the batch ends by then, and needs no row."""
-        self.effects[key] = self._late[key] = row
+        self.effects[key] = row
+        late = Commit(put={key: write_row(row)})
+        self._soon = late if self._soon is None else joined(self._soon, late)
+        self._flush_later()
+
+    def _flush_later(self) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SOON, self._flush_soon)
 
@@ -219,11 +235,11 @@ class Journal:
         self._flushing = asyncio.ensure_future(self.flush())
 
     async def flush(self) -> None:
-        """Write the rows that wait."""
+        """Write what waits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._late and self.failure is None:
+        if self._soon is not None and self.failure is None:
             with suppress(AgentError):  # the next commit raises it
                 await self._commit(Commit())
 
@@ -246,10 +262,9 @@ class Journal:
         async with self._lock:
             if self.failure is not None:
                 raise self.failure
-            late, self._late = self._late, {}
-            rows = {key: write_row(row) for key, row in late.items() if key not in commit.drop}
-            if rows:
-                commit = replace(commit, put={**rows, **commit.put})
+            soon, self._soon = self._soon, None
+            if soon is not None:
+                commit = joined(soon, commit)
             try:
                 self.state.seq = await self.store.commit(self.lease, commit)
             except AgentError as error:
@@ -266,6 +281,18 @@ class Journal:
 
     def _effects(self, path: str) -> list[str]:
         return [key for key in self.state.effects if is_below(key, path)]
+
+
+def joined(first: Commit, second: Commit) -> Commit:
+    """Return one commit that does what two do, one after the other."""
+    put = {key: row for key, row in first.put.items() if key not in first.drop}
+    return Commit(
+        [*first.entries, *second.entries],
+        {**put, **second.put},
+        [*(key for key in first.drop if key not in second.put), *second.drop],
+        [*first.read, *second.read],
+        second.status or first.status,
+    )
 
 
 def numbered(entries: Sequence[NewEntry], first: int) -> list[Entry]:
