@@ -341,8 +341,10 @@ def usage_fields(usage: RunUsage) -> dict[str, Any]:
 
 def usage_of(fields: Mapping[str, Any]) -> RunUsage:
     """Return a usage from the fields that the journal has. JSON has its price as a text."""
-    cost = fields.get("cost")
-    return RunUsage(**{**fields, **({} if cost is None else {"cost": Decimal(str(cost))})})
+    values = {**fields}
+    if values.get("cost") is not None:
+        values["cost"] = Decimal(str(values["cost"]))
+    return RunUsage(**values)
 
 
 def _common(history: History, now: Sequence[ModelMessage]) -> int:
