@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from .events import Event, event_from_json
+    from .files import FileHistory, RestoredFiles, restore_files, save_files
     from .ledger import effect_key, transaction
     from .manage import delete, export, fork, retain, rewind
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
@@ -66,6 +67,7 @@ __all__ = [
     "Delta",
     "Entry",
     "Event",
+    "FileHistory",
     "InternalError",
     "Lease",
     "LeaseLost",
@@ -82,6 +84,7 @@ __all__ = [
     "Observer",
     "Outcome",
     "PostgresqlStore",
+    "RestoredFiles",
     "RunAborted",
     "RunResult",
     "RunTimedOut",
@@ -112,8 +115,10 @@ __all__ = [
     "fork",
     "open_conversations",
     "open_store",
+    "restore_files",
     "retain",
     "rewind",
+    "save_files",
     "session_capabilities",
     "transaction",
     "write_prompt",
@@ -148,6 +153,7 @@ __getattr__, __dir__ = lazy_exports(
             "UsageError",
         ],
         "events": ["Event", "event_from_json"],
+        "files": ["FileHistory", "RestoredFiles", "restore_files", "save_files"],
         "ledger": ["effect_key", "transaction"],
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],

@@ -46,7 +46,7 @@ async def delete(
         SessionNotFound: it does not exist.
     """
     # The session goes last: what an interruption leaves can then still be deleted by its id.
-    async with _lease(store, session_id):
+    async with lease_of(store, session_id):
         if kernel is not None:
             context = kernel.context
             await kernel.caller.notify(
@@ -148,7 +148,7 @@ async def fork(store: SessionStore, session_id: str, *, at: int | None = None, n
     owner = state.info.owner
     target = store if owner is None else store.for_owner(owner)
     new_id = new_id or uuid4().hex
-    async with _lease(target, new_id, create=True) as lease:
+    async with lease_of(target, new_id, create=True) as lease:
         if (await target.info(new_id)).seq:
             raise AgentError(f"session {new_id!r} exists: fork into another id")
         await target.commit(lease, Commit([_base(state)], status="idle"))
@@ -172,7 +172,7 @@ async def rewind(store: SessionStore, session_id: str, *, to: int) -> int:
         AgentError: no entry has this number.
         SessionBusy: the session is running.
     """
-    async with _lease(store, session_id) as lease:
+    async with lease_of(store, session_id) as lease:
         state = await _state(store, session_id, to)
         ledger = (await store.load(session_id)).ledger
         decisions = [mail.id for mail in await store.mail(session_id) if mail.kind == "decision"]
@@ -180,7 +180,8 @@ async def rewind(store: SessionStore, session_id: str, *, to: int) -> int:
 
 
 @asynccontextmanager
-async def _lease(store: SessionStore, session_id: str, *, create: bool = False) -> AsyncGenerator[Lease]:
+async def lease_of(store: SessionStore, session_id: str, *, create: bool = False) -> AsyncGenerator[Lease]:
+    """Hold the lease of a session."""
     lease = await store.acquire(session_id, create=create)
     try:
         yield lease
