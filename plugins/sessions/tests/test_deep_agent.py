@@ -647,6 +647,58 @@ async def test_O4_an_override_replaces_the_base_prompt_of_one_run() -> None:
     assert "Override." not in said.instructions(1)
 
 
+async def test_O4_a_configuration_may_forbid_overrides() -> None:
+    said = Scripted("end")
+    agent = await create(said, config={"prompt": {"allow_override": False}})
+    with pytest.raises(UsageError, match=r"prompt\.allow_override"):
+        await agent.run("go", system_prompt_override="Override.")
+    assert said.requests == []
+
+
+async def test_O4_an_override_outlasts_a_change_of_the_tools() -> None:
+    async def more() -> str:
+        agent.register_tools([look])
+        return "more"
+
+    said = Scripted([call("more")], "end")
+    agent = await create(said, more, config={"prompt": {"system": "Base."}})
+    await agent.run("go", system_prompt_override="Override.")
+    assert [said.instructions(0), said.instructions(1)] == ["Override.", "Override."]
+
+
+async def test_session_auto_create_off_refuses_an_unknown_id() -> None:
+    store = MemoryStore()
+    first = await create(Scripted("end"), session_store=store)
+    await first.run("go", session_id="known")
+    agent = await create(Scripted("end"), config={"session": {"auto_create": False}}, session_store=store)
+    with pytest.raises(SessionNotFound):
+        await agent.run("go", session_id="unknown")
+    assert (await agent.run("go", session_id="known")).status == "completed"
+    assert (await agent.run("go")).status == "completed"
+
+
+async def test_prompt_variables_without_a_value_fail_at_create() -> None:
+    with pytest.raises(ConfigError, match=r"agent\.prompt.*'x'"):
+        await create(Scripted("end"), config={"prompt": {"system": "{{x}}"}})
+
+
+async def test_G11_variables_are_frozen_too() -> None:
+    mine: dict[str, Any] = {"prompt": {"variables": {"a": {"b": [1]}}}}
+    agent = await create(Scripted("end"), config=mine)
+    before = config_digest(agent.get_config())
+    mine["prompt"]["variables"]["a"]["b"].append(2)
+    agent.get_config().prompt.variables["a"] = 2
+    assert config_digest(agent.get_config()) == before
+
+
+async def test_the_files_of_the_kernel_count_too() -> None:
+    """What `DeepAgent` is given wins over the kernel's configuration, key by key."""
+    made_by = Kernel(plugins=[deep_sessions], config={"agent": {"loop": {"max_iterations": 7}}}, discover=False)
+    deps = AgentDeps(model=Scripted("end").model, kernel=made_by)
+    agent = await DeepAgent.create(config={"identity": {"name": "ada"}}, deps=deps)
+    assert (agent.get_config().loop.max_iterations, agent.get_config().identity.name) == (7, "ada")
+
+
 def test_J2_sync() -> None:
     said = Scripted("end")
     agent = asyncio.run(create(said))

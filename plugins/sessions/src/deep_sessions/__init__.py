@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai.capabilities import AbstractCapability
 
-    from deep_core import AgentContext, PluginContext, StateSlot
+    from deep_core import AgentContext, PluginContext, PromptSection, StateSlot
 
     from .agent import DeepAgent
     from .capability import session_capabilities
@@ -185,6 +185,17 @@ def deep_state() -> list[StateSlot[Any]]:
     from .slot import JOURNAL, SEATS, STEPS
 
     return [JOURNAL, STEPS, SEATS]
+
+
+@hookimpl
+def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
+    """Add the hints that `[agent.prompt]` sets."""
+    prompt = context.config.prompt
+    if not prompt.model_fields_set & {"append_time_hint", "append_runtime_hint"}:
+        return []
+    from .hints import hints
+
+    return hints(context.config)
 
 
 @hookimpl

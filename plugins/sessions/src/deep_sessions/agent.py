@@ -9,19 +9,17 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_ai import Agent, CancellationToken, RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
-    PartDeltaEvent,
-    PartStartEvent,
     TextPart,
-    TextPartDelta,
     UserContent,
 )
+from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolResults
 from pydantic_ai.tools import ToolDefinition as OfferedTool
@@ -39,12 +37,14 @@ from deep_core import (
 from deep_core.plugin_api import Config, ConfigLayer, read_agent_config, suggest
 
 from .capability import session_capabilities
+from .deltas import stored_deltas, text_of
 from .deps import AgentDeps
 from .digest import config_digest
 from .errors import AgentClosed, MissingDependencyError, RuntimeUnavailable, ToolNotFound, UsageError, as_agent_error
 from .registry import AnyTool, ToolRegistry
 from .results import AgentState, Delta, Message, RunResult, Status, ToolSummary
 from .runner import Outcome, Runner
+from .step_config import StepConfig, check_step
 from .store import SessionStore
 from .stores.open import open_store
 
@@ -103,6 +103,7 @@ class DeepAgent:
         self._is_closed = False
         self._observer_failed = False
         self._tools: list[ToolSummary] | None = None
+        self._steps = StepConfig()
         agent = self._new_agent(self._config, self._registry)
         self._runner = Runner(agent, self._store, kernel=self._kernel, app=self._deps.app, choose=self._choose)
 
@@ -150,7 +151,7 @@ class DeepAgent:
         if taken := {"model", "config", "kernel", "backend", "tools"} & parameters.keys():
             raise TypeError(f"DeepAgent.create({min(taken)}=…): AgentDeps has it, or config=… or tools=…")
         kernel = deps.kernel or default_kernel()
-        given, normal = read_config(config), effective_config(config, kernel)
+        given, normal = read_config(config), effective_config(config, kernel, has_runtime=deps.runtime is not None)
         missing = [name for name in ("model", "session_store") if getattr(deps, name) is None]
         if "model" in missing and normal.model.id is not None:
             missing.remove("model")
@@ -183,7 +184,7 @@ class DeepAgent:
         # `Agent.run` ends a run by itself, which costs nothing; see `_choose`.
         loop = config.loop.model_dump(exclude={"max_run_duration_ms"})
         config = AgentConfig.model_validate({**config.model_dump(exclude_unset=True), "loop": loop})
-        given["capabilities"] = [*session_capabilities(), *given.get("capabilities", ())]
+        given["capabilities"] = [*session_capabilities(), self._steps, *given.get("capabilities", ())]
         if self._deps.runtime is not None:
             given["backend"] = self._deps.runtime
         try:
@@ -267,17 +268,23 @@ class DeepAgent:
     ) -> RunResult:
         self._check_open()
         make = self._deps.id_generator
+        if system_prompt is not None and not self._config.prompt.allow_override:
+            raise UsageError("system_prompt_override: the configuration forbids it: prompt.allow_override = false")
+        create = session_id is None or self._config.session.auto_create
         session_id, run_id = session_id or make(), run_id or make()
         if allowed_tools is not None:
             known = [tool.name for tool in self.get_tools()]
             if unknown := set(allowed_tools) - set(known):
                 raise ToolNotFound(f"the agent has no tool {min(unknown)!r}.{suggest(min(unknown), known)}")
 
+        how["on_events"] = self._handler(how.get("on_events"))
+
         def start(active: _Active) -> Awaitable[Outcome]:
             return self._runner.run(
                 session_id,
                 input,
                 run_id=run_id,
+                create=create,
                 digest=config_digest(self._config),
                 allowed_tools=allowed_tools,
                 system_prompt=system_prompt,
@@ -306,7 +313,7 @@ class DeepAgent:
         return await self._observed(
             session_id,
             f"resume {self._deps.id_generator()}",
-            lambda active: self._runner.resume(session_id, token=active.token, on_events=on_events),
+            lambda active: self._runner.resume(session_id, token=active.token, on_events=self._handler(on_events)),
         )
 
     async def run_next(self, session_id: str, *, on_events: EventStreamHandler[Any] | None = None) -> RunResult:
@@ -328,7 +335,7 @@ class DeepAgent:
 
         def start(active: _Active) -> Awaitable[Outcome]:
             return self._runner.run_next(
-                session_id, run_id=run_id, digest=digest, token=active.token, on_events=on_events
+                session_id, run_id=run_id, digest=digest, token=active.token, on_events=self._handler(on_events)
             )
 
         return await self._observed(session_id, run_id, start)
@@ -359,7 +366,7 @@ class DeepAgent:
             async for event in events:
                 if ctx.deps.depth:
                     continue
-                text = _text_of(event)
+                text = text_of(event)
                 if text:
                     texts.append(text)
                     items.put_nowait(Delta(text))
@@ -386,6 +393,8 @@ class DeepAgent:
     async def _observed(
         self, session_id: str, run_id: str, start: Callable[[_Active], Awaitable[Outcome]]
     ) -> RunResult:
+        log = self._logger()
+        log.info("run %s of session %s started", run_id, session_id)
         active = self._active[run_id] = _Active(session_id, CancellationToken(), asyncio.current_task())
         self._tell("run_started", session_id, run_id)
         try:
@@ -394,8 +403,23 @@ class DeepAgent:
             del self._active[run_id]
         result = _result(session_id, outcome)
         self._last = result.status
+        if result.error is None:
+            log.info("run %s of session %s: %s", result.run_id, session_id, result.status)
+        else:
+            log.error("run %s of session %s: %s: %s", result.run_id, session_id, result.status, result.error.message)
         self._tell("run_ended", result)
         return result
+
+    def _handler(self, handler: EventStreamHandler[Any] | None) -> EventStreamHandler[Any] | None:
+        return stored_deltas(handler) if self._config.session.persist_delta else handler
+
+    def _logger(self) -> logging.Logger:
+        """Return the logger of this agent: `deep.agents.<name>`."""
+        log = logging.getLogger(f"deep.agents.{self._config.identity.name}")
+        observability = self._config.observability
+        if "log_level" in observability.model_fields_set:
+            log.setLevel(getattr(logging, {"warn": "WARNING"}.get(level := observability.log_level, level.upper())))
+        return log
 
     def _tell(self, what: str, *about: Any) -> None:
         try:
@@ -425,18 +449,40 @@ class DeepAgent:
         """Return the configuration, as a copy."""
         return self._config.model_copy(deep=True)
 
-    def set_config(self, config: AgentConfig | Mapping[str, Any]) -> None:
-        """Change the configuration for the runs that begin from now on. A run under way keeps what it began with.
+    def set_config(
+        self, config: AgentConfig | Mapping[str, Any], *, apply: Literal["next_run", "next_step"] = "next_run"
+    ) -> None:
+        """Change the configuration for the runs that begin from now on, or for those under way too.
+
+        Args:
+            config: the whole new configuration.
+            apply: `next_run`: a run under way keeps what it began with. `next_step`: the next model request has the new
+                model, its settings and the new base prompt, and a shorter `allow_list` and lower limits hold at once.
+                Other keys must be as they were.
 
         Raises:
             ConfigError: a key or value is wrong; the configuration is unchanged.
-            UsageError: configuration and services name different models.
+            UsageError: configuration and services name different models, or a run under way cannot take the change.
         """
         self._check_open()
         _check_model(self._deps, read_config(config))
-        new = effective_config(config, self._kernel)
-        self._runner.agent = self._new_agent(new, self._registry)
+        new = effective_config(config, self._kernel, has_runtime=self._deps.runtime is not None)
+        old, steps = self._config, self._steps
+        if apply == "next_step":
+            check_step(old, new)
+        else:
+            self._steps = StepConfig()
+        try:
+            agent = self._new_agent(new, self._registry)
+        except BaseException:
+            self._steps = steps
+            raise
+        if apply == "next_step":
+            model: object = agent.model if new.model.id != old.model.id else None
+            steps.change(old, new, model if isinstance(model, Model) else None)
+        self._runner.agent = agent
         self._config, self._tools = new, None
+        self._logger()
 
     def get_tools(self) -> list[ToolSummary]:
         """Return the tools that the model is offered."""
@@ -483,7 +529,9 @@ def read_config(config: AgentConfig | Mapping[str, Any] | None, *below: ConfigLa
     return read_agent_config(Config((ConfigLayer("code", {"agent": data}), *below)))
 
 
-def effective_config(config: AgentConfig | Mapping[str, Any] | None, kernel: PluginKernel) -> AgentConfig:
+def effective_config(
+    config: AgentConfig | Mapping[str, Any] | None, kernel: PluginKernel, *, has_runtime: bool
+) -> AgentConfig:
     """Return a configuration over the kernel's own, with every default of the agent's loop set.
 
     `create_deep_agent` applies only the keys that are set; a `DeepAgent` applies their defaults too.
@@ -496,7 +544,10 @@ def effective_config(config: AgentConfig | Mapping[str, Any] | None, kernel: Plu
     loop = data["loop"] = found.loop.model_dump()
     if "max_tool_rounds" not in found.loop.model_fields_set:
         loop["max_tool_rounds"] = min(found.loop.max_tool_rounds, found.loop.max_iterations - 1)
-    data.setdefault("prompt", {}).setdefault("variables", {})
+    prompt = data.setdefault("prompt", {})
+    prompt.setdefault("variables", {})
+    if has_runtime or found.runtime_policy.profile is not None:
+        prompt.setdefault("append_runtime_hint", True)
     data.setdefault("tools_policy", {}).setdefault("max_parallel", found.tools_policy.max_parallel)
     return read_config(data)
 
@@ -540,11 +591,3 @@ def _result(session_id: str, outcome: Outcome) -> RunResult:
         output=output,
         requests=outcome.requests,
     )
-
-
-def _text_of(event: object) -> str:
-    match event:
-        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
-            return text
-        case _:
-            return ""

@@ -153,6 +153,13 @@ class ConfigChangedData(TypedDict):
     after: str
 
 
+class DeltasData(TypedDict):
+    """Pieces of a message, as they came. Nothing is ever made of them again."""
+
+    path: str
+    text: str
+
+
 _KINDS: Mapping[str, TypeAdapter[Any]] = {
     kind: TypeAdapter(data)
     for kind, data in {
@@ -163,6 +170,7 @@ _KINDS: Mapping[str, TypeAdapter[Any]] = {
         "decided": DecidedData,
         "run_ended": RunEndedData,
         "config_changed": ConfigChangedData,
+        "deltas": DeltasData,
     }.items()
 }
 

@@ -198,6 +198,9 @@ class Fold:
         if self.run is not None:
             self.run.digest = data["after"]
 
+    def _deltas(self, data: Mapping[str, Any], entry: Entry) -> None:
+        """Do nothing: the message comes as a whole."""
+
 
 RUN: TypeAdapter[Run] = TypeAdapter(Run)
 

@@ -389,6 +389,9 @@ class Runner:
         if run.labels:
             data["labels"] = run.labels
         entries = [encode("run_started", data, run.id)]
+        if state.run is not None and state.run.digest != run.digest:
+            changed = {"before": state.run.digest, "after": run.digest}
+            entries.insert(0, encode("config_changed", changed, run.id))
         if run.decisions:
             entries.append(encode("decided", {"decisions": run.decisions}, run.id))
         # A request to stop was about the run before.
