@@ -60,9 +60,19 @@ def chat(deep: Any) -> Callable[..., Terminal]:
     return start
 
 
-def stored(deep: Any) -> list[Path]:
-    """The files of chats."""
-    return sorted((deep.environment.home / ".local" / "share" / "deep" / "chats").glob("*/*.json"))
+def data(deep: Any) -> Path:
+    """The user's data folder."""
+    return deep.environment.home / ".local" / "share" / "deep"
+
+
+def stored(deep: Any) -> list[str]:
+    """The ids of the stored chats."""
+    return [found["id"] for found in json.loads(deep("sessions", "list", "--json").ok().out)["sessions"]]
+
+
+def texts(deep: Any, session: str) -> list[str]:
+    """What a stored conversation says."""
+    return [message["text"] for message in json.loads(deep("sessions", "show", session, "--json").ok().out)["messages"]]
 
 
 def wire(stub: OpenAIStub, request: int = -1) -> list[tuple[str, Any]]:
@@ -81,9 +91,10 @@ def test_the_conversation_goes_on_over_turns_and_leaving_says_how_to_resume(deep
         terminal.expect("You said hello.")
         terminal.prompt()
         terminal.type(CTRL_D)
-        (file,) = stored(deep)
-        terminal.expect(f"deep chat --resume {file.stem}")
+        (session,) = stored(deep)
+        terminal.expect(f"deep chat --resume {session[-8:]}")
         assert terminal.end() == 0
+    assert texts(deep, session) == ["hello", "I am fine.", "what did I say?", "You said hello."]
     assert wire(stub) == [("user", "hello"), ("assistant", "I am fine."), ("user", "what did I say?")]
 
 
@@ -178,7 +189,7 @@ def test_what_was_typed_before_comes_back_with_the_arrow_also_in_another_chat(de
             terminal.type(f"{UP}\r")
             terminal.expect("two")
     assert wire(stub) == [("user", "remember me")]
-    (kept,) = stored(deep)[0].parent.glob("typed")
+    (kept,) = data(deep).glob("chats/*/typed")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
@@ -407,7 +418,7 @@ def test_ctrl_c_at_the_prompt_drops_what_is_typed_and_at_an_empty_one_leaves(dee
 # -- stored and resumed -----------------------------------------------------------------------------------------------
 
 
-def test_a_kill_loses_the_turn_under_way_and_nothing_before_it(deep: Any, chat: Any) -> None:
+def test_a_turn_that_a_kill_interrupted_is_continued(deep: Any, chat: Any) -> None:
     with HeldStub(Script("one", "two", LONG, "three")) as stub:
         with chat(stub) as terminal:
             terminal.say("first")
@@ -418,19 +429,34 @@ def test_a_kill_loses_the_turn_under_way_and_nothing_before_it(deep: Any, chat: 
             terminal.expect("The first half of it.")
             terminal.kill()
         stub.go_on.set()
-        (file,) = stored(deep)
-        with chat(stub, "--resume", file.stem) as terminal:
+        with chat(stub, "--resume") as terminal:
             terminal.expect("you    second")
             terminal.expect("two")
-            terminal.say("again")
+            terminal.expect("the last turn was interrupted, and continues: third")
             terminal.expect("three")
+            terminal.prompt()
     assert wire(stub) == [
         ("user", "first"),
         ("assistant", "one"),
         ("user", "second"),
         ("assistant", "two"),
-        ("user", "again"),
+        ("user", "third"),
     ]
+
+
+def test_a_command_that_a_kill_interrupted_runs_once_and_the_model_is_told(deep: Any, chat: Any) -> None:
+    os.mkfifo(deep.work / "started")
+    command = Call("execute", {"command": "printf x >> effects.txt; echo > started; sleep 300"})
+    with OpenAIStub(Script(command, "I see.")) as stub:
+        with chat(stub) as terminal:
+            terminal.say("go")
+            terminal.answer("y")
+            (deep.work / "started").read_text()
+            terminal.kill()
+        with chat(stub, "--resume") as terminal:
+            terminal.expect("I see.")
+    assert (deep.work / "effects.txt").read_text() == "x"
+    assert any(role == "tool" and "Nobody knows whether this call ran" in text for role, text in wire(stub))
 
 
 @pytest.mark.parametrize("how", ["the input ends", "it is killed"])
@@ -510,19 +536,18 @@ def test_always_ends_with_the_chat(chat: Any) -> None:
         terminal.expect("second")
 
 
-def test_the_file_is_the_users_alone(deep: Any, chat: Any) -> None:
+def test_the_store_is_the_users_alone(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script("one")) as stub, chat(stub) as terminal:
         terminal.say("hello")
         terminal.expect("one")
         terminal.prompt()
-        (file,) = stored(deep)
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
-        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-        assert [path.name for path in file.parent.iterdir() if path.suffix not in (".json", "")] == []
+        files = [*data(deep).glob("sessions.db*")]
+        assert files
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
-def test_two_that_go_on_with_one_chat_do_not_overwrite_each_other(deep: Any, chat: Any) -> None:
-    with OpenAIStub(Script("one", "left", "right")) as stub:
+def test_two_that_go_on_with_one_chat_one_after_the_other_have_one_conversation(deep: Any, chat: Any) -> None:
+    with OpenAIStub(Script("one", "left", "right", "left again")) as stub:
         with chat(stub) as terminal:
             terminal.say("hello")
             terminal.expect("one")
@@ -534,11 +559,36 @@ def test_two_that_go_on_with_one_chat_do_not_overwrite_each_other(deep: Any, cha
             first.expect("left")
             first.prompt()
             second.say("second")
-            second.expect("was continued in another process")
+            second.expect("right")
             second.prompt()
-    texts = [file.read_text() for file in stored(deep)]
-    assert len(texts) == 2
-    assert sorted(("left" in text, "right" in text) for text in texts) == [(False, True), (True, False)]
+            first.type("third\r")
+            first.expect("left again")
+            first.prompt()
+    (session,) = stored(deep)
+    assert texts(deep, session) == ["hello", "one", "first", "left", "second", "right", "third", "left again"]
+
+
+def test_a_message_to_a_chat_that_another_process_runs_can_be_sent_again(deep: Any, chat: Any) -> None:
+    with HeldStub(Script("one", LONG, "good")) as stub:
+        with chat(stub) as terminal:
+            terminal.say("hello")
+            terminal.expect("one")
+            terminal.prompt()
+            terminal.type(CTRL_D)
+            terminal.end()
+        with chat(stub, "--resume") as first, chat(stub, "--resume") as second:
+            first.say("first")
+            first.expect("The first half of it.")
+            second.say("second")
+            second.expect("Nothing is lost: send it again")
+            second.prompt()
+            stub.go_on.set()
+            first.prompt()
+            second.type(f"{UP}\r")
+            second.expect("good")
+            second.prompt()
+    (session,) = stored(deep)
+    assert texts(deep, session) == ["hello", "one", "first", LONG, "second", "good"]
 
 
 def test_usage_adds_up_over_turns_and_over_a_resume(deep: Any, chat: Any) -> None:
@@ -630,11 +680,12 @@ def test_a_folder_that_cannot_be_written_does_not_end_the_chat(deep: Any, chat: 
     (place / "deep").write_text("a file where the folder should be")
     with OpenAIStub(Script("one", "two")) as stub, chat(stub) as terminal:
         terminal.say("hello")
-        terminal.expect("could not be stored")
+        terminal.expect("this chat is not stored")
         terminal.say("again")
         terminal.expect("two")
         terminal.prompt()
         terminal.type(CTRL_D)
         assert terminal.end() == 0
-    assert json.loads(stub.bodies[-1])["messages"][-1]["content"] == "again"
+    assert wire(stub) == [("user", "hello"), ("assistant", "one"), ("user", "again")]
+    assert terminal.screen.count("is not stored") == 1
     assert "--resume" not in terminal.screen  # there is nothing that could be resumed

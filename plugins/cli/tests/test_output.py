@@ -326,7 +326,6 @@ ALLOWED: Mapping[str, set[str]] = {
     "listing.py": {"echo"},  # the same, with it
     "chat_input.py": {"prompt"},  # the user's own line
     "records.py": {"write"},  # a file
-    "chat_store.py": {"write"},
     "probe.py": {"write"},
     "waiting.py": {"write"},  # a pipe of an event loop
     "commands/config.py": {"write"},

@@ -29,10 +29,11 @@ from deep_cli.agent import make_agent
 from deep_cli.approval import Answer, Question
 from deep_cli.chat import Chat
 from deep_cli.chat_screen import ChatScreen
-from deep_cli.chat_store import ChatStore
+from deep_cli.chat_sessions import StoredChat, new_id
 from deep_cli.interrupts import ChatLoop
 from deep_cli.progress import CliProgress
 from deep_cli.waiting import exit_code, interruptible_stdin
+from deep_sessions import MemoryStore
 from pydantic_ai.models.function import FunctionModel
 
 from deep_core import Kernel
@@ -369,14 +370,14 @@ class Beginning(ChatLoop):
 
 @pytest.mark.parametrize("loop", [Beginning(), Ending()], ids=["begins", "ends with a question"])
 def test_a_signal_as_a_run_of_a_chat_begins_or_ends_stops_the_turn_and_the_next_one_is_answered(
-    loop: ChatLoop, tmp_path: Path
+    loop: ChatLoop,
 ) -> None:
     script = Script(Call("execute", {"command": "touch made"}), "good")
-    screen, store = Asking(), ChatStore(tmp_path)
+    screen, store = Asking(), MemoryStore()
     progress = CliProgress(screen)
     with Kernel(plugins=[progress]) as kernel:
-        made = make_agent(kernel, function_model(script), "local")
-        new = store.new(str(Path.cwd()), made.model, made.backend)
+        made = make_agent(kernel, function_model(script), "local", is_stored=True)
+        new = StoredChat(new_id(str(Path.cwd())), str(Path.cwd()))
         chat = Chat(kernel, progress, made, new, store, screen, approve="ask", max_requests=9, loop=loop)
         assert chat.turn("go") == "stopped"
         assert (screen.asked, list(Path.cwd().iterdir())) == (0, [])

@@ -1,15 +1,14 @@
-"""`deep chat`: a conversation with an agent of all plugins that sends messages, runs turns and stores both."""
+"""`deep chat`: a conversation with an agent of all plugins that sends messages and runs turns."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
-from dataclasses import replace
+from collections.abc import AsyncIterable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic_ai import CancellationToken, DeferredToolRequests, capture_run_messages
-from pydantic_ai.exceptions import RunCancelled
+from deep_sessions import AgentError, DecisionsPending, SessionBusy, SessionStore
+from pydantic_ai import CancellationToken
 from pydantic_ai.messages import (
-    ModelMessage,
     ModelRequest,
     ModelResponse,
     PartDeltaEvent,
@@ -18,7 +17,6 @@ from pydantic_ai.messages import (
     TextPartDelta,
     ThinkingPart,
     UserPromptPart,
-    repair_messages,
 )
 from pydantic_ai.usage import RunUsage, UsageLimits
 
@@ -27,17 +25,17 @@ from deep_core import Kernel, create_default_deps
 from .agent import AgentSetup, make_agent
 from .approval import Answer, ApprovalMode, Approver, Question, questions
 from .chat_screen import ChatScreen
-from .chat_store import ChatStore, StoredChat
+from .chat_sessions import ChatRuns, StoredChat, answers, new_id, short_id
 from .errors import explain_error
-from .failure import Failure, show_traceback
+from .failure import show_traceback
 from .interrupts import ChatLoop, Interrupts
 from .progress import CliProgress
+from .screen import one_line
 
 if TYPE_CHECKING:
+    from deep_sessions import Outcome
     from pydantic_ai import RunContext
-    from pydantic_ai.tools import DeferredToolResults
-
-    from deep_core import DeepAgentDeps
+    from pydantic_ai.workspaces import WorkspaceBackend
 
 __all__ = ["Chat", "Left"]
 
@@ -45,6 +43,7 @@ End = Literal["done", "stopped", "failed", "lost"]
 """How a turn ended. `lost`: no answer came, so the conversation is unchanged."""
 GO_ON = "Everything so far is kept: say what to do next."
 SEND_AGAIN = "Nothing is lost: send it again (arrow up), or name another model with /model provider:name."
+BUSY = "Another deep chat is at work in this chat. Nothing is lost: send it again (arrow up) when it has answered."
 
 
 class Left(Exception):
@@ -57,7 +56,7 @@ class Chat:
     Args:
         kernel: the kernel, with `progress` among its plugins.
         progress: receives the events of runs.
-        setup: the agent, with its model and backend.
+        setup: the agent, with its model and backend, made for stored sessions.
         stored: the conversation to continue, or a new one.
         store: where it is stored.
         screen: shows it.
@@ -65,9 +64,6 @@ class Chat:
         max_requests: maximum requests of one turn.
         loop: runs everything; a provider's client is tied to the loop that first used it.
         trace: show tracebacks of errors.
-
-    Raises:
-        Failure: the stored conversation cannot be read.
     """
 
     def __init__(
@@ -76,7 +72,7 @@ class Chat:
         progress: CliProgress,
         setup: AgentSetup,
         stored: StoredChat,
-        store: ChatStore,
+        store: SessionStore,
         screen: ChatScreen,
         *,
         approve: ApprovalMode,
@@ -91,26 +87,29 @@ class Chat:
         """Whether a turn ended with an error."""
         self._kernel = kernel
         self._progress = progress
-        self._setup = setup
-        self._store = store
         self._screen = screen
         self._limits = UsageLimits(request_limit=max_requests)
         self._loop = loop
         self._trace = trace
-        self._deps = _deps(kernel, stored)
-        self.is_resumable = self.has_messages
-        """Whether it is stored, so that it can be resumed."""
+        self._runs = ChatRuns(store, kernel, setup.agent, self._workspace, self._not_stored)
+        self._backend: WorkspaceBackend | None = None
+        self._was_run = False
+        """Whether the store may have this conversation."""
         self._approver = Approver(approve, self._ask if screen.ask else None, screen.decided)
-        self._run_messages: list[ModelMessage] = []
         self._interrupts = Interrupts()
+        self._use(setup)
+
+    def _use(self, setup: AgentSetup) -> None:
+        self._setup = setup
+        self.stored.model, self.stored.backend = setup.model, setup.backend
 
     # -- one turn ------------------------------------------------------------------------------------------------------
 
     def turn(self, prompt: str | None) -> End:
-        """Run until the model has answered, asking about calls that need approval. Store the conversation afterwards.
+        """Run until the model has answered, asking about calls that need approval. The store has every step.
 
         Args:
-            prompt: the message; None continues with the calls that wait for the user.
+            prompt: the message; None continues what is unfinished.
 
         Raises:
             Left: the input ended at a question, which is stored with the conversation; or a second Ctrl-C came
@@ -121,30 +120,36 @@ class Chat:
             return self._turn(prompt)
 
     def _turn(self, prompt: str | None) -> End:
-        # Calls that wait belong to this turn: however it ends, they get their returns.
-        before, usage = self.stored.messages if prompt is not None else [], RunUsage()
+        # What was unfinished belongs to this turn.
+        before = answers(self.stored.messages) if prompt is not None else 0
+        self._was_run, outcome = True, None
         self._screen.waiting()
         try:
-            if prompt is not None:
-                self._run(prompt, None, usage)
-            while self.stored.pending is not None:
-                self._save()  # the user may leave or lose the connection at the question
-                waiting = self._loop.run(questions(self.stored.pending, self._progress.backend(self._deps)))
-                self._run(None, self._approver.decide(self.stored.pending, waiting), usage)
-        except (RunCancelled, KeyboardInterrupt) as stop:
-            return self._end_stopped(stop, before)
+            outcome = self._run(
+                partial(self._runs.resume, self.stored)
+                if prompt is None
+                else partial(self._runs.send, self.stored, prompt)
+            )
+            while outcome.status == "awaiting" and outcome.requests is not None:
+                waiting = self._loop.run(questions(outcome.requests, self._workspace(self.stored.id)))
+                results = self._approver.decide(outcome.requests, waiting)
+                outcome = self._run(partial(self._runs.answer, self.stored, results))
+        except KeyboardInterrupt as stop:
+            return self._end_stopped(before, stop)
         except Left:
             raise
         except Exception as error:  # noqa: BLE001 - the chat shows the error and continues
+            if outcome is not None and not isinstance(error, AgentError):  # no question could be made of the calls
+                self._attempt(self._runs.cancel(self.stored))
             return self._end_failed(error, before)
         finally:
             self._interrupts.over()
-            self.stored.usage += usage
             self._screen.turn_over()
-            self._save()
-        return "done"
+        if outcome.status == "aborted":
+            return self._end_stopped(before)
+        return "done" if outcome.error is None else self._end_failed(outcome.error, before)
 
-    def _run(self, prompt: str | None, answers: DeferredToolResults | None, usage: RunUsage) -> None:
+    def _run(self, step: Callable[..., Coroutine[Any, Any, Outcome]]) -> Outcome:
         token, interrupts = CancellationToken(), self._interrupts
 
         def cancel() -> None:
@@ -155,29 +160,11 @@ class Chat:
         # From before the loop runs until after it: raised in between, Ctrl-C would leave the run in the loop and the
         # next turn would continue it. Handled in the loop, because a signal handler may interrupt anything.
         with interrupts.cancelling(lambda: self._loop.soon(cancel)):
-            result = self._loop.run(self._agent_run(prompt, answers, usage, token))
-        self._run_messages = []
-        self.stored.messages = result.all_messages()
-        self.stored.pending = result.output if isinstance(result.output, DeferredToolRequests) else None
-        if interrupts.count and self.stored.pending is not None:
+            outcome = self._loop.run(step(token=token, usage_limits=self._limits, on_events=self._show))
+        self.stored.messages = outcome.messages
+        if interrupts.count and outcome.status == "awaiting":
             raise KeyboardInterrupt  # too late to cancel this run, in time for what it asks
-
-    async def _agent_run(
-        self, prompt: str | None, answers: DeferredToolResults | None, usage: RunUsage, token: CancellationToken
-    ) -> Any:
-        with capture_run_messages() as messages:
-            self._run_messages = messages
-            return await self._setup.agent.run(
-                prompt,
-                message_history=self.stored.messages,
-                deferred_tool_results=answers,
-                conversation_id=self.stored.conversation_id,
-                deps=self._deps,
-                usage=usage,
-                usage_limits=self._limits,
-                cancellation_token=token,
-                event_stream_handler=self._show,
-            )
+        return outcome
 
     async def _show(self, ctx: RunContext[Any], events: AsyncIterable[object]) -> None:
         async for event in events:
@@ -199,62 +186,71 @@ class Chat:
             raise Left
         return answer
 
+    def _workspace(self, session_id: str) -> WorkspaceBackend | None:
+        """Return the workspace of this chat, and of those that begin with `/new`. A question needs it before a run."""
+        if self._backend is None:
+            deps = create_default_deps(kernel=self._kernel)
+            deps.session_id = session_id
+            self._backend = self._progress.backend(deps)
+        return self._backend
+
     # -- other ends of a turn -----------------------------------------------------------------------------------------
 
-    def _end_stopped(self, stop: RunCancelled | KeyboardInterrupt, before: list[ModelMessage]) -> End:
-        has_answer = self._keep(stop.all_messages() if isinstance(stop, RunCancelled) else self._so_far(), before)
+    def _end_stopped(self, before: int, stop: KeyboardInterrupt | None = None) -> End:
         self.stopped = True
         running = self._interrupts.running
         self._interrupts.over()
+        if stop is not None:
+            # At a question: the calls must not wait any more. In a run that does not end: it must not be continued.
+            self._attempt(self._runs.cancel(self.stored))
         if running:
+            self._attempt(self._runs.load(self.stored))
             self._screen.problem("left while a tool was at work")
             raise Left from stop
         hint = "A tool does not stop, and may still do its work. " if self._loop.thread_at_work() else ""
-        self._screen.problem("stopped", hint + (GO_ON if has_answer else SEND_AGAIN))
+        self._screen.problem("stopped", hint + (GO_ON if answers(self.stored.messages) != before else SEND_AGAIN))
         return "stopped"
 
-    def _end_failed(self, error: Exception, before: list[ModelMessage]) -> End:
+    def _end_failed(self, error: BaseException, before: int) -> End:
         self._interrupts.over()
         self.failed = True
-        has_answer = self._keep(self._so_far(), before)
+        has_answer = answers(self.stored.messages) != before
         if self._trace:
             show_traceback(error)
-        self._screen.problem(explain_error(error, self._setup.model).message, GO_ON if has_answer else SEND_AGAIN)
+        hint = GO_ON if has_answer else SEND_AGAIN
+        if isinstance(error, SessionBusy):
+            hint = BUSY
+        elif isinstance(error, DecisionsPending):
+            hint = f"Answer there, or leave and ask again here: deep chat --resume {self.id}"
+        self._screen.problem(self._explain(error), hint)
         return "failed" if has_answer else "lost"
 
-    def _so_far(self) -> list[ModelMessage]:
-        """The history of the current run, or of the last one."""
-        return list(self._run_messages) or self.stored.messages
+    def _explain(self, error: BaseException) -> str:
+        if isinstance(error, AgentError):
+            return one_line(error.message, None)
+        return explain_error(error, self._setup.model).message
 
-    def _keep(self, messages: list[ModelMessage], before: list[ModelMessage]) -> bool:
-        """Repair the history so that the next request accepts it. Without an answer in it, drop the turn."""
-        messages = _drop_empty(messages)
-        has_answer = _answers(messages) != _answers(before)
-        self.stored.messages = repair_messages(messages) if has_answer else before
-        self.stored.pending = None
-        self._run_messages = []
-        return has_answer
+    def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something in the store; show why it failed."""
+        try:
+            self._loop.run(work)
+        except AgentError as error:
+            self._screen.problem(self._explain(error))
+
+    def _not_stored(self, why: str) -> None:
+        self._screen.problem(f"this chat is not stored: {one_line(why, None)}", "The chat continues.")
 
     # -- the conversation ----------------------------------------------------------------------------------------------
 
-    def _save(self) -> None:
-        if not self.has_messages:
-            return
-        try:
-            self.stored.deps = self._deps.dump()
-            saved = self._store.save(self.stored)
-        except (OSError, ValueError) as error:
-            self._screen.problem(f"this chat could not be stored: {error}", "The chat continues.")
-            return
-        self.is_resumable = True
-        if saved.id != self.stored.id:
-            self._screen.note(f"chat {self.stored.id} was continued in another process; this one is now {saved.id}")
-        self.stored = saved
+    @property
+    def id(self) -> str:
+        """The digits that `--resume` takes."""
+        return short_id(self.stored.id)
 
     @property
-    def has_messages(self) -> bool:
-        """Whether there is anything to continue."""
-        return bool(self.stored.messages)
+    def is_resumable(self) -> bool:
+        """Whether it is stored with an answer, so that it can be resumed."""
+        return self._runs.is_stored and answers(self.stored.messages) > 0
 
     @property
     def has_denials(self) -> bool:
@@ -263,7 +259,7 @@ class Chat:
 
     def how_to_go_on(self) -> str:
         """The command to type."""
-        return f"Continue with: deep chat --resume {self.stored.id}"
+        return f"Continue with: deep chat --resume {self.id}"
 
     def last_exchange(self) -> tuple[str, str]:
         """The last messages of the user and the model; "" for none."""
@@ -275,40 +271,48 @@ class Chat:
                 question, answer = text, ""
         return question, answer
 
+    def finish_last_turn(self) -> None:
+        """Ask again about calls that wait, and continue a turn that was interrupted. Raises Left as `turn` does."""
+        if self.stored.unfinished == "stopped":
+            self._attempt(self._runs.cancel(self.stored))
+        elif self.stored.unfinished:
+            if self.stored.unfinished == "interrupted":
+                self._screen.note(f"the last turn was interrupted, and continues: {one_line(self.stored.prompt, 60)}")
+            self.turn(None)
+
+    def usage(self) -> RunUsage:
+        """What all turns used.
+
+        Raises:
+            AgentError: the store cannot be read.
+        """
+        return self._loop.run(self._runs.usage(self.stored))
+
     def use_model(self, model: str) -> None:
         """Switch to another model.
 
         Raises:
             Exception: it is unknown, or its key or package is missing; the chat keeps its model.
         """
-        self._setup = make_agent(self._kernel, model, self._setup.backend)
-        self.stored.model = self._setup.model
+        self._use(make_agent(self._kernel, model, self._setup.backend, is_stored=True))
+        self._runs.use(self._setup.agent)
 
     def begin_anew(self) -> None:
-        """Leave this conversation stored, and begin another."""
-        self.stored = self._store.new(self.stored.folder, self._setup.model, self._setup.backend)
-        self.is_resumable = False
+        """Leave this conversation stored, and begin another in the same workspace."""
+        self.leave()
+        self.stored = StoredChat(new_id(self.stored.folder), self.stored.folder)
+        self._use(self._setup)
         self._approver.forget()
-        backend = self._deps.backend
-        self._deps = replace(create_default_deps(kernel=self._kernel), backend=backend)
 
+    def leave(self) -> None:
+        """Leave this conversation: it is deleted if nothing was answered."""
+        if self._was_run and self._runs.is_stored and not answers(self.stored.messages):
+            self._attempt(self._runs.drop(self.stored))
+        self._was_run = False
 
-def _deps(kernel: Kernel, stored: StoredChat) -> DeepAgentDeps[Any]:
-    if not stored.deps:
-        return create_default_deps(kernel=kernel)
-    try:
-        return kernel.load_deps(stored.deps)
-    except ValueError as error:
-        raise Failure(f"chat {stored.id} cannot be resumed: {error}. Its file is unchanged") from error
-
-
-def _answers(messages: list[ModelMessage]) -> int:
-    return sum(isinstance(message, ModelResponse) for message in messages)
-
-
-def _drop_empty(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """Drop answers that broke off before their first text."""
-    return [message for message in messages if not isinstance(message, ModelResponse) or message.parts]
+    def close(self) -> None:
+        """Close the store."""
+        self._attempt(self._runs.close())
 
 
 def _user_text(message: ModelRequest) -> str:

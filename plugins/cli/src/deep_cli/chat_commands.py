@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deep_sessions import AgentError
+
 from deep_core.plugin_api import suggest
 
 from .errors import explain_error
@@ -70,7 +72,11 @@ def _help(chat: Chat, screen: ChatScreen, rest: str) -> bool:
 
 
 def _cost(chat: Chat, screen: ChatScreen, rest: str) -> bool:
-    usage = chat.stored.usage
+    try:
+        usage = chat.usage()
+    except AgentError as error:
+        screen.problem(error.message)
+        return True
     cached_text = f" ({usage.cache_read_tokens:,} of them cached)" if usage.cache_read_tokens else ""
     about = f"{usage.requests:,} requests, {usage.input_tokens:,} tokens in{cached_text}, {usage.output_tokens:,} out"
     price = "the price of this model is not known" if usage.cost is None else f"about ${usage.cost:.4f}"
@@ -93,7 +99,7 @@ def _new(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     if chat.is_resumable:
         screen.note(chat.how_to_go_on().replace("Continue with", "This one is kept"))
     chat.begin_anew()
-    screen.show_lines(f"  chat {chat.stored.id}")
+    screen.show_lines(f"  chat {chat.id}")
     return True
 
 

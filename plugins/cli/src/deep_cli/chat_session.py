@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from deep_sessions import default_store, open_store
+
 from deep_core import Kernel
 
 from .agent import make_agent
@@ -17,17 +19,15 @@ from .chat import Chat, Left
 from .chat_commands import is_command, obey
 from .chat_input import prompt_messages, read_lines
 from .chat_screen import ChatScreen
-from .chat_store import ChatStore, StoredChat
+from .chat_sessions import StoredChat, chats_folder, find_chat, new_id, project
 from .failure import FAILED, INTERRUPTED, REFUSED
 from .interrupts import ChatLoop
 from .options import cli_options
 from .progress import CliProgress
 from .screen import is_text, one_line, redirect_prints
 
-__all__ = ["NEWEST", "run_chat"]
+__all__ = ["run_chat"]
 
-NEWEST = "newest"
-"""`--resume` without an id."""
 NOT_TEXT = "Set the terminal to UTF-8; convert a file with iconv -t UTF-8."
 HINT = "/help lists the commands. Ctrl-C stops a turn, Ctrl-D leaves."
 
@@ -67,8 +67,11 @@ def run_chat(
         Failure: no model is named, a file cannot be attached, or the chat cannot be resumed.
         Exception: any error of the model's provider before the first message: no key, no package, no such model.
     """
-    folder, store, screen = os.path.realpath(Path.cwd()), ChatStore(), ChatScreen()
-    stored = _stored_chat(store, resume, folder)
+    folder, screen, loop = os.path.realpath(Path.cwd()), ChatScreen(), ChatLoop()
+    store = open_store(default_store())
+    stored = StoredChat(new_id(folder), folder)
+    if resume is not None:
+        stored = loop.run(find_chat(store, resume, folder))
     progress = CliProgress(screen)
     terminal = screen.ask is not None
     with (
@@ -77,13 +80,12 @@ def run_chat(
     ):
         options = cli_options(kernel.config)
         attachments = with_files("", files, options.attach_chars) if files else ""
-        setup = make_agent(kernel, model or (stored and stored.model), backend or (stored and stored.backend))
-        loop = ChatLoop()
+        setup = make_agent(kernel, model or stored.model, backend or stored.backend, is_stored=True)
         chat = Chat(
             kernel,
             progress,
             setup,
-            stored or store.new(folder, setup.model, setup.backend),
+            stored,
             store,
             screen,
             approve=approve or options.approve,
@@ -91,12 +93,12 @@ def run_chat(
             loop=loop,
             trace=trace,
         )
-        _open(chat, screen, terminal=terminal, resumed=stored is not None)
-        interrupted = _talk(
-            chat, screen, prompt_messages(store.project(folder)) if terminal else read_lines(), attachments
-        )
+        _open(chat, screen, terminal=terminal, resumed=resume is not None)
+        typed = prompt_messages(chats_folder() / project(folder)) if terminal else read_lines()
+        interrupted = _talk(chat, screen, typed, attachments)
         if chat.is_resumable:
             screen.note(chat.how_to_go_on())
+        chat.leave()
     # On a terminal the user has seen what failed and what was denied.
     code = 0 if terminal else FAILED if chat.failed else REFUSED if chat.has_denials else 0
     code = INTERRUPTED if interrupted else code
@@ -104,29 +106,23 @@ def run_chat(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+    chat.close()
     loop.close()
     return code
-
-
-def _stored_chat(store: ChatStore, resume: str | None, folder: str) -> StoredChat | None:
-    if resume is None:
-        return None
-    return store.newest(folder) if resume == NEWEST else store.load(resume, folder)
 
 
 def _open(chat: Chat, screen: ChatScreen, *, terminal: bool, resumed: bool) -> None:
     stored = chat.stored
     about = f"{stored.model}, backend {stored.backend}, in {stored.folder}"
-    screen.show_title(f"deep chat {stored.id}", about, HINT if terminal else "")
-    if resumed and chat.has_messages:
+    screen.show_title(f"deep chat {chat.id}", about, HINT if terminal else "")
+    if resumed:
         screen.show_exchange(*chat.last_exchange())
 
 
 def _talk(chat: Chat, screen: ChatScreen, messages: Iterable[str], attachments: str) -> bool:
     """Take messages until they end; return whether Ctrl-C ended it."""
     try:
-        if chat.stored.pending is not None:
-            chat.turn(None)
+        chat.finish_last_turn()
         for text in messages:
             if is_command(text):
                 if not obey(text, chat, screen):

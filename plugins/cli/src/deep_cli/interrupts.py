@@ -18,6 +18,8 @@ __all__ = ["ChatLoop", "Interrupts", "defer_interrupts"]
 T = TypeVar("T")
 POOL = "deep-chat"
 """The name of the loop's threads."""
+STORE = "deep-sessions"
+"""The name of the thread of the store, which waits for work until the store is closed."""
 
 GRACE = 1.0
 """Seconds in which cancelled work must end."""
@@ -142,7 +144,9 @@ def _alive(counts: Callable[[threading.Thread], bool]) -> bool:
     """Whether a thread that the interpreter waits for is still alive after `GRACE`."""
     end = time.monotonic() + GRACE
     for thread in threading.enumerate():
-        if not thread.daemon and thread is not threading.main_thread() and counts(thread):
+        if thread.daemon or thread is threading.main_thread() or thread.name.startswith(STORE):
+            continue
+        if counts(thread):
             thread.join(max(0.0, end - time.monotonic()))
             if thread.is_alive():
                 return True

@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     )
     from .events import Event, event_from_json
     from .files import FileHistory, RestoredFiles, restore_files, save_files
+    from .fold import Fold, Run
     from .ledger import effect_key, transaction
-    from .manage import delete, export, fork, retain, rewind
+    from .manage import create, delete, export, fork, load_session, retain, rewind
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
     from .runner import Outcome, Runner
@@ -68,6 +69,7 @@ __all__ = [
     "Entry",
     "Event",
     "FileHistory",
+    "Fold",
     "InternalError",
     "Lease",
     "LeaseLost",
@@ -85,6 +87,7 @@ __all__ = [
     "Outcome",
     "PostgresqlStore",
     "RestoredFiles",
+    "Run",
     "RunAborted",
     "RunResult",
     "RunTimedOut",
@@ -107,12 +110,14 @@ __all__ = [
     "ToolSummary",
     "UsageError",
     "config_digest",
+    "create",
     "default_store",
     "delete",
     "effect_key",
     "event_from_json",
     "export",
     "fork",
+    "load_session",
     "open_conversations",
     "open_store",
     "restore_files",
@@ -154,10 +159,11 @@ __getattr__, __dir__ = lazy_exports(
         ],
         "events": ["Event", "event_from_json"],
         "files": ["FileHistory", "RestoredFiles", "restore_files", "save_files"],
+        "fold": ["Fold", "Run"],
         "ledger": ["effect_key", "transaction"],
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
-        "manage": ["delete", "export", "fork", "retain", "rewind"],
+        "manage": ["create", "delete", "export", "fork", "load_session", "retain", "rewind"],
         "runner": ["Outcome", "Runner"],
         "service": ["Sessions"],
         "store": [

@@ -1,4 +1,4 @@
-"""What people do with stored sessions: delete, keep some, export, fork, rewind."""
+"""What people do with stored sessions: create, delete, keep some, export, fork, rewind."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from deep_core import PluginKernel
 from deep_core.plugin_api import folder_name
 
 from .errors import AgentError, SessionBusy, StoreError
-from .fold import Fold, fold, fold_entries
+from .fold import Fold, Run, fold, fold_entries
 from .journal import base_entry
 from .runner import open_calls
-from .store import Commit, Entry, Lease, SessionInfo, SessionStore
+from .store import Commit, Entry, Lease, NewEntry, SessionInfo, SessionStatus, SessionStore
 
-__all__ = ["delete", "export", "fork", "retain", "rewind"]
+__all__ = ["create", "delete", "export", "fork", "load_session", "retain", "rewind"]
 
 PAGE = 500
 
@@ -148,11 +148,49 @@ async def fork(store: SessionStore, session_id: str, *, at: int | None = None, n
     owner = state.info.owner
     target = store if owner is None else store.for_owner(owner)
     new_id = new_id or uuid4().hex
-    async with lease_of(target, new_id, create=True) as lease:
-        if (await target.info(new_id)).seq:
-            raise AgentError(f"session {new_id!r} exists: fork into another id")
-        await target.commit(lease, Commit([_base(state)], status="idle"))
+    await _begin(target, new_id, _base(state))
     return new_id
+
+
+async def create(
+    store: SessionStore,
+    session_id: str,
+    messages: Sequence[ModelMessage],
+    *,
+    slots: Mapping[str, Any] | None = None,
+    run: Run | None = None,
+) -> None:
+    """Create a session with a conversation from elsewhere.
+
+    Args:
+        store: where to create it.
+        session_id: its id.
+        messages: the conversation. Calls in it without a result are those that `run.requests` asks about.
+        slots: its state, as `SessionState.dump` returns it.
+        run: its last run: what it used, its labels, the calls that wait; None for none.
+
+    Raises:
+        AgentError: the session exists.
+    """
+    status: SessionStatus = "awaiting" if run is not None and run.status == "paused" else "idle"
+    await _begin(store, session_id, base_entry(messages, slots or {}, run, None if run is None else run.id), status)
+
+
+async def load_session(store: SessionStore, session_id: str) -> Fold:
+    """Return what a session is now: its conversation, its last run, and what waits.
+
+    Raises:
+        SessionNotFound: it does not exist.
+        StoreError: it cannot be read.
+    """
+    return fold(await store.load(session_id))
+
+
+async def _begin(store: SessionStore, session_id: str, base: NewEntry, status: SessionStatus = "idle") -> None:
+    async with lease_of(store, session_id, create=True) as lease:
+        if (await store.info(session_id)).seq:
+            raise AgentError(f"session {session_id!r} exists: choose another id")
+        await store.commit(lease, Commit([base], status=status))
 
 
 async def rewind(store: SessionStore, session_id: str, *, to: int) -> int:
@@ -209,7 +247,7 @@ async def entries_of(store: SessionStore, session_id: str) -> AsyncIterator[Entr
 async def _state(store: SessionStore, session_id: str, at: int | None) -> Fold:
     """Return the state after an entry."""
     if at is None:
-        return fold(await store.load(session_id))
+        return await load_session(store, session_id)
     info = await store.info(session_id)
     if not 1 <= at <= info.seq:
         raise AgentError(f"session {session_id!r} has no entry {at}: its entries are 1 to {info.seq}")
@@ -230,7 +268,7 @@ def _check_whole(session_id: str, entries: Sequence[Entry], last: int) -> None:
         )
 
 
-def _base(state: Fold) -> Any:
+def _base(state: Fold) -> NewEntry:
     source = {"session": state.info.id, "seq": state.seq}
     return base_entry(_without_open_calls(state.messages()), state.root.slots, None, None, source)
 

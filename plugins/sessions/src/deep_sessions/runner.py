@@ -292,6 +292,26 @@ class Runner:
         live = self._live.get(session_id)
         return self._backends.get(session_id) if live is None else live.deps.backend
 
+    async def usage(self, session_id: str) -> RunUsage:
+        """Return what all runs of a session used, subagents included.
+
+        Raises:
+            SessionNotFound: it does not exist.
+        """
+        last: dict[str, Mapping[str, Any]] = {}
+        after = 0
+        while page := await self.store.entries(session_id, after=after):
+            after = page[-1].seq
+            for entry in page:
+                if entry.kind == "messages":
+                    last[entry.run_id or ""] = from_json(entry.data).get("usage", {})
+                elif entry.kind == "base" and (run := from_json(entry.data).get("run")):
+                    last[run["id"]] = run.get("usage", {})
+        total = RunUsage()
+        for fields in last.values():
+            total.incr(usage_of(fields))
+        return total
+
     def phase(self, session_id: str) -> Literal["preparing", "model_running", "tool_running"]:
         """Return what the run of a session does now, in this process."""
         live = self._live.get(session_id)
