@@ -63,6 +63,11 @@ class Sessions:
         self._plugins: Mapping[str, str] = {}
         self._is_closed = False
 
+    @property
+    def agent(self) -> DeepAgent:
+        """The agent."""
+        return self._agent
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -1,0 +1,158 @@
+"""`examples/service` in real processes: two tenants, a kill in a call, an approval over HTTP, deletion."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.environments import REPOSITORY
+from tests.postgresql import cluster
+from tests.stubs import Call, OpenAIStub, Script
+
+ACME, GLOBEX = ({"Authorization": f"Bearer {secret}"} for secret in ("secret1", "secret2"))
+
+
+class Publisher:
+    """A service that honors idempotency keys, and does not answer its first request."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.pages: dict[str, str] = {}
+        self.called, self.gate = threading.Event(), threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                key, length = self.headers["Idempotency-Key"], int(self.headers["Content-Length"])
+                outer.pages.setdefault(key, self.rfile.read(length).decode())
+                outer.keys.append(key)
+                outer.called.set()
+                if len(outer.keys) == 1:
+                    outer.gate.wait()
+                    return
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"published")
+
+            def log_message(self, *_: object) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/"
+
+    def __enter__(self) -> Publisher:
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.gate.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@contextmanager
+def service(store: str, publisher: Publisher, stub: OpenAIStub, home: Path) -> Iterator[tuple[str, Any]]:
+    """The service in its own process: its address, and the process."""
+    port = free_port()
+    env = {
+        **{key: value for key, value in os.environ.items() if not key.startswith(("DEEP_", "XDG_"))},
+        **stub.env,
+        "HOME": str(home),
+        "STORE": store,
+        "TENANTS": "acme:secret1,globex:secret2",
+        "DEEP_MODEL": "openai-chat:stub",
+        "PUBLISHER": publisher.url,
+    }
+    command = [sys.executable, "-m", "uvicorn", "examples.service.app:app", "--port", str(port), "--log-level", "error"]
+    process = subprocess.Popen(command, cwd=REPOSITORY, env=env)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        while True:
+            assert process.poll() is None, "the service ended"
+            try:
+                httpx.get(f"{address}/docs")
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        yield address, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def watch(address: str, name: str, until: str, after: int = 0) -> list[dict[str, Any]]:
+    """The events after this number, up to the first of this kind."""
+    found: list[dict[str, Any]] = []
+    headers = {**ACME, "Last-Event-ID": str(after)}
+    with httpx.stream("GET", f"{address}/sessions/{name}/events", headers=headers, timeout=60) as stream:
+        for line in stream.iter_lines():
+            if line.startswith("data: "):
+                found.append(json.loads(line.removeprefix("data: ")))
+                if found[-1]["kind"] == until:
+                    return found
+    raise AssertionError(f"the stream ended without {until}")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("PostgreSQL"))])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'service.db'}"
+        return
+    with cluster() as running:
+        yield running.create_database()
+
+
+def test_the_service_keeps_tenants_apart_survives_a_kill_and_publishes_once(store: str, tmp_path: Path) -> None:
+    script = Script(Call("publish", {"page": "news"}), "It is published.")
+    with Publisher() as publisher, OpenAIStub(script) as stub:
+        with service(store, publisher, stub, tmp_path) as (address, process):
+            own = f"{address}/sessions/news"
+            assert httpx.get(f"{own}/approvals").status_code == 401
+            sent = httpx.post(f"{own}/messages", headers=ACME, json={"text": "Publish the news."})
+            assert sent.status_code == 202
+            first = watch(address, "news", "approvals_asked")
+            assert httpx.get(f"{own}/approvals", headers=GLOBEX).status_code == 404
+            assert httpx.get(f"{own}/events", headers=GLOBEX).status_code == 404
+            assert httpx.delete(own, headers=GLOBEX).status_code == 404
+            assert httpx.post(f"{own}/messages", headers=ACME, json={"text": "And?"}).status_code == 409
+            process.kill()  # while the call waits
+            process.wait()
+        with service(store, publisher, stub, tmp_path) as (address, process):
+            own = f"{address}/sessions/news"
+            (waiting,) = httpx.get(f"{own}/approvals", headers=ACME).json()
+            assert (waiting["tool"], waiting["args"]) == ("publish", {"page": "news"})
+            answer = f"{own}/approvals/{waiting['id']}"
+            assert httpx.post(answer, headers=ACME, json={"approve": True}).status_code == 202
+            assert httpx.post(answer, headers=ACME, json={"approve": True}).status_code == 409
+            assert publisher.called.wait(60)
+            process.send_signal(signal.SIGKILL)  # in the middle of the call
+            process.wait()
+        with service(store, publisher, stub, tmp_path) as (address, process):
+            own = f"{address}/sessions/news"
+            assert httpx.post(f"{own}/resume", headers=ACME).status_code == 202
+            rest = watch(address, "news", "run_ended", after=first[-1]["n"])
+            assert [event["n"] for event in [*first, *rest]] == sorted({event["n"] for event in [*first, *rest]})
+            assert [event["text"] for event in rest if event["kind"] == "message_added"] == ["It is published."]
+            assert httpx.delete(own, headers=ACME).status_code == 204
+            assert httpx.get(f"{own}/approvals", headers=ACME).status_code == 404
+    assert publisher.keys[0] == publisher.keys[1]
+    assert [*publisher.pages.values()] == ["news"]
