@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .commands.run import run
     from .failure import Failure
     from .flags import agent_options, store_option
+    from .old_chats import read_old_chats
     from .options import CliOptions
     from .output import say, say_json, say_text
     from .plugin_files import load_plugin_files
@@ -44,6 +45,7 @@ __all__ = [
     "agent_options",
     "load_plugin_files",
     "one_line",
+    "read_old_chats",
     "run",
     "run_task",
     "say",
@@ -60,6 +62,7 @@ __getattr__, __dir__ = lazy_exports(
         "commands.run": ["run"],
         "failure": ["Failure"],
         "flags": ["agent_options", "store_option"],
+        "old_chats": ["read_old_chats"],
         "options": ["CliOptions"],
         "output": ["say", "say_json", "say_text"],
         "plugin_files": ["load_plugin_files"],

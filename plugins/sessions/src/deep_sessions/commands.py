@@ -15,8 +15,8 @@ from deep_cli import Failure, agent_options, one_line, run, say, say_json, say_t
 
 from deep_core import ConfigError, Kernel, MissingExtra
 
-from .errors import AgentError
-from .fold import Fold, fold
+from .errors import AgentError, SessionNotFound
+from .fold import Fold, Run, fold
 from .store import SessionInfo, SessionStore
 from .stores.open import default_store, open_store
 
@@ -174,6 +174,50 @@ def export(session_id: str, owner: str | None, store: str | None) -> None:
             say_text(line, sys.stdout)
 
     _with_store(store, owner, work)
+
+
+@sessions.command("import-chats")
+@click.option("--dry-run", is_flag=True, help="Only list them.")
+def import_chats(dry_run: bool) -> None:
+    """Store the chats of earlier versions of deep chat, which are files, as sessions.
+
+    The files stay. A chat that is a session already, and a file that cannot be read, are skipped.
+    """
+    from deep_cli import read_old_chats
+
+    from . import manage
+    from .journal import slots_of, usage_fields
+
+    async def work(opened: SessionStore) -> bool:
+        found = False
+        with Kernel() as kernel:
+            for chat in read_old_chats(kernel):
+                found, name, document = True, _line(chat.session_id), chat.document
+                if document is None or chat.state is None:
+                    say(f"skipped {_line(str(chat.path))}: {_line(chat.problem)}; fix the file, or delete it")
+                elif await _exists(opened, chat.session_id):
+                    say(f"skipped {name}: it is a session already")
+                elif dry_run:
+                    say(f"would import {name}")
+                else:
+                    old = document.conversation
+                    run = Run("import", status="completed", usage=usage_fields(old.usage), labels=chat.labels)
+                    if old.deferred_tool_requests is not None:
+                        run.status, run.requests = "paused", old.deferred_tool_requests
+                    slots = slots_of(chat.state)
+                    await manage.create(opened, chat.session_id, old.messages, slots=slots, run=run)
+                    say(f"imported {name}")
+        return found
+
+    if not _with_store(None, None, work):
+        say("no chats of earlier versions; deep sessions list shows the stored ones")
+
+
+async def _exists(store: SessionStore, session_id: str) -> bool:
+    try:
+        return (await store.info(session_id)).seq > 0
+    except SessionNotFound:
+        return False
 
 
 def _transcript(messages: list[ModelMessage]) -> Iterator[tuple[str, str]]:
