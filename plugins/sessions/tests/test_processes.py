@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_sessions import Commit, DeepAgent, RunResult, SessionBusy, SessionStore, open_store
+from deep_sessions import Commit, DeepAgent, RunResult, SessionBusy, SessionStore, StoreError, open_store
 from deep_sessions.fold import fold
 
 from plugins.sessions.tests.deep_agents import answer, ask, create, finish, hold, order
 from plugins.sessions.tests.zygote import Zygote
+from tests.postgresql import cluster
 
 pytestmark = pytest.mark.anyio
 
@@ -110,6 +111,26 @@ async def test_the_session_of_a_stopped_agent_is_taken_over_and_it_writes_no_mor
     assert lines(tmp_path / "ended") == ["LeaseLost"]
     assert await store.load("s") == before
     assert lines(tmp_path / "effects") == [f"{holder} 1", f"{os.getpid()} 2"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.needs("PostgreSQL")
+async def test_a_database_that_goes_ends_a_run_and_the_session_continues_when_it_is_back(tmp_path: Path) -> None:
+    with cluster() as server:
+        store = open_store(server.create_database())
+
+        async def stop() -> None:
+            server.stop()
+
+        agent = await create(store, tmp_path, first=stop)
+        with pytest.raises(StoreError, match=r"postgresql://.*check that the server runs, then try again"):
+            await agent.run("level 0", session_id="s")
+        with pytest.raises(StoreError, match="check that the server runs"):
+            await agent.resume("s")
+        server.start()
+        assert (await agent.resume("s")).status == "completed"  # its lease was not released, and has 30 seconds left
+        assert lines(tmp_path / "effects") == [f"{os.getpid()} 1", f"{os.getpid()} 2"]
+        await store.aclose()
 
 
 # -- exactly once ------------------------------------------------------------------------------------------------------
