@@ -30,6 +30,8 @@ T = TypeVar("T")
 QUEUE, TASK, WAKE = "deep", "deep:resume", "deep:wake"
 SETUP_LOCK, TAKEOVER_LOCK = 5_310_921_001, 5_310_921_002
 """Advisory locks of the database: of the process that creates the tables, and of the one that takes over."""
+LIVES = 5_310_921
+"""The class of the locks that workers hold while they live: the server drops one when its process dies."""
 FORGET = 86_400.0
 """Seconds until Procrastinate deletes a silent worker. One that only slept goes on under its number until then."""
 EARLY = 1
@@ -39,7 +41,7 @@ create table if not exists deep_durable_attempts (
     session_id text primary key, count real not null, total int not null, step bigint, error text not null,
     aside boolean not null default false);
 create table if not exists deep_durable_workers (
-    worker_id bigint primary key, name text not null, seen timestamptz not null default now());
+    worker_id int primary key, name text not null, seen timestamptz not null default now());
 """
 
 
@@ -55,6 +57,7 @@ class PostgresqlQueue(Queue):
     """
 
     def __init__(self, url: str, *, silence: float = 10.0) -> None:
+        self._url = url
         self._pool = AsyncConnectionPool(
             url,
             min_size=1,
@@ -225,16 +228,19 @@ class PostgresqlQueue(Queue):
 
     async def _watch(self, worker: JobWorker, name: str) -> None:
         """Show that this worker lives, and take over from those that do not."""
-        while True:
-            if worker.worker_id is not None:
-                await self._write(
-                    "insert into deep_durable_workers values (%(id)s, %(name)s) "
+        async with await AsyncConnection.connect(self._url, autocommit=True) as lives:
+            while worker.worker_id is None:  # noqa: ASYNC110 - Procrastinate has no event for it
+                await asyncio.sleep(0.01)
+            await lives.execute("select pg_advisory_lock(%s, %s)", [LIVES, worker.worker_id])
+            while True:
+                # On the connection that holds the lock: one that is lost ends this worker's claim to live.
+                await lives.execute(
+                    "insert into deep_durable_workers values (%s, %s) "
                     "on conflict (worker_id) do update set seen = now()",
-                    id=worker.worker_id,
-                    name=name,
+                    [worker.worker_id, name],
                 )
                 await self.takeover()
-            await asyncio.sleep(self._beat if worker.worker_id is not None else 0.01)
+                await asyncio.sleep(self._beat)
 
     async def _resume(self, context: JobContext, session_id: str) -> None:
         if not await _patiently(session_id, partial(self._may_begin, session_id)):
@@ -261,21 +267,28 @@ class PostgresqlQueue(Queue):
                     await self._again(session_id, failures.pause)
 
     async def takeover(self) -> Sequence[str]:
-        """Give the jobs of silent workers a successor. One process at a time does this."""
+        """Give the jobs of dead and silent workers a successor. One process at a time does this."""
         await self._opened()
         taken: list[str] = []
         async with self._locked(TAKEOVER_LOCK, wait=False) as is_free:
             if not is_free:
                 return []
             manager = self._app.job_manager
-            await self._write(
-                "delete from deep_durable_workers where seen < now() - make_interval(secs => %(silence)s)",
+            rows = await self._read(
+                "delete from deep_durable_workers where seen < now() - make_interval(secs => %(silence)s) "
+                "or pg_try_advisory_xact_lock(%(lives)s, worker_id) returning worker_id",
                 silence=self.silence,
+                lives=LIVES,
             )
+            gone = {row["worker_id"] for row in rows}
             stalled: dict[int | None, list[QueuedJob]] = {}
+            dead: dict[int | None, list[QueuedJob]] = {}
             for job in await manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=self.silence):
                 stalled.setdefault(job.worker_id, []).append(job)
-            for jobs in stalled.values():
+            for job in await manager.list_jobs_async(queue=QUEUE, status=Status.DOING.value) if gone else ():
+                if job.worker_id in gone and job.worker_id not in stalled:
+                    dead.setdefault(job.worker_id, []).append(job)
+            for jobs in (*stalled.values(), *dead.values()):
                 await self._blame({_session(job) for job in jobs if job.task_name == TASK})
                 for job in jobs:
                     # The new job first: a death between the two leaves both, and the old one's lock holds it back.
