@@ -13,7 +13,7 @@ from typing import Any
 import deep_backends
 import deep_sessions
 import deep_subagents
-from deep_sessions import AgentDeps, AgentError, DeepAgent, SessionNotFound, SessionStore, transaction
+from deep_sessions import AgentDeps, AgentError, DeepAgent, Lease, SessionNotFound, SessionStore, transaction
 from deep_sessions.fold import fold
 from pydantic_ai import RunContext, Tool
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
@@ -83,12 +83,19 @@ async def hold(url: str, folder: str, ttl: float, host: str | None = None, stops
     async def wait() -> None:
         (place / "inside").touch()
         if stops:
-            os.kill(os.getpid(), signal.SIGSTOP)
+            async with renewing:
+                os.kill(os.getpid(), signal.SIGSTOP)
         while not stops and not (place / "go").exists():
             await asyncio.sleep(0.01)
 
     store = open_for_test(url)
-    acquire = store.acquire
+    acquire, renew, renewing = store.acquire, store.renew, asyncio.Lock()
+
+    async def renew_alone(lease: Lease) -> None:
+        async with renewing:  # who is stopped in a transaction of SQLite keeps the whole file locked
+            await renew(lease)
+
+    store.renew = renew_alone  # type: ignore[method-assign]
     store.acquire = lambda session_id, **how: acquire(session_id, **{**how, "ttl": ttl})  # type: ignore[method-assign]
     agent = await create(store, place, first=wait)
     await _say(place, agent.run("level 0", session_id="s"))
