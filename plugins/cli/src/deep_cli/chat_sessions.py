@@ -268,7 +268,8 @@ class ChatRuns:
     async def cancel(self, chat: StoredChat) -> None:
         """Stop the chat's run, or end the calls that wait. Errors as for `Runner.cancel`."""
         try:
-            await self._runner.cancel(chat.id)
+            with suppress(SessionNotFound):  # Ctrl-C came before the first run began
+                await self._runner.cancel(chat.id)
         except StoreError as error:
             if await self._leave_store(chat, error) is not None:
                 await self._runner.cancel(chat.id)

@@ -18,7 +18,7 @@ TAIL = "tail:"
 COMMITTED = "This call did its work. Its result was not recorded."
 
 
-@with_config(ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"))
+@with_config(ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", defer_build=True))
 @dataclass
 class EffectRow:
     """One execution of a tool that may change something.
