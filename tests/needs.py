@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -46,6 +47,11 @@ def _postgresql() -> bool:
     return postgresql.programs() is not None and importlib.util.find_spec("psycopg") is not None
 
 
+def _sqlite() -> bool:
+    """Whether DBOS works on SQLite: on Python 3.12 or newer it asks for what SQLite 3.42 brought."""
+    return sys.version_info < (3, 12) or sqlite3.sqlite_version_info >= (3, 42)
+
+
 def _pyright() -> bool:
     """Whether it runs: where there is no Node.js, it downloads one the first time."""
     command = [sys.executable, "-m", "pyright", "--version"]
@@ -60,6 +66,7 @@ FOUND: dict[str, Callable[[], bool]] = {
     "PostgreSQL": _postgresql,
     "pyright": _pyright,
     "ripgrep": _ripgrep,
+    "SQLite 3.42": _sqlite,
 }
 INSTALL = {
     "bubblewrap": "apt-get install bubblewrap, on a system that lets it make namespaces",
@@ -69,6 +76,7 @@ INSTALL = {
     "PostgreSQL": "apt-get install postgresql, and pip install 'deep-sessions[postgresql]'",
     "pyright": "install Node.js, or let pyright download one",
     "ripgrep": "apt-get install ripgrep",
+    "SQLite 3.42": "use Python 3.11, or a Python with a newer SQLite",
 }
 
 

@@ -26,6 +26,11 @@ def postgresql_store(postgresql: Cluster) -> str:
     return postgresql.create_database()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("PostgreSQL"))])
+@pytest.fixture(
+    params=[
+        pytest.param("sqlite", marks=pytest.mark.needs("SQLite 3.42")),
+        pytest.param("postgresql", marks=pytest.mark.needs("PostgreSQL")),
+    ]
+)
 def store(request: pytest.FixtureRequest) -> str:
     return request.getfixturevalue(f"{request.param}_store")

@@ -35,6 +35,7 @@ def test_workers_shows_who_works_on_what_and_what_waits(store: str, tmp_path: Pa
     assert [(job["session_id"], job["state"]) for job in told["sessions"]] == [("one", "running")]
 
 
+@pytest.mark.needs("SQLite 3.42")
 def test_workers_releases_a_session_that_was_set_aside(sqlite_store: str, tmp_path: Path) -> None:
     async def set_aside() -> None:
         queue = open_queue(sqlite_store)
@@ -98,7 +99,11 @@ def test_what_cannot_be_queued_is_one_error(words: list[str], told: str) -> None
     ("words", "told"),
     [
         (["--store", "memory:"], "postgresql://"),
-        (["--store", "sqlite:///{folder}/x.db", "--release", "one"], "session one is not set aside"),
+        pytest.param(
+            ["--store", "sqlite:///{folder}/x.db", "--release", "one"],
+            "session one is not set aside",
+            marks=pytest.mark.needs("SQLite 3.42"),
+        ),
     ],
 )
 def test_errors_are_one_line(words: list[str], told: str, tmp_path: Path) -> None:

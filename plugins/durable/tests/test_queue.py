@@ -316,6 +316,7 @@ def test_a_store_that_processes_cannot_share_has_no_queue(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.needs("SQLite 3.42")
 def test_the_queue_of_a_file_is_beside_it(tmp_path: Path) -> None:
     async def main() -> None:
         await enqueue(f"sqlite:///{tmp_path}/my%20sessions.db?durability=full", "one")
@@ -324,6 +325,7 @@ def test_the_queue_of_a_file_is_beside_it(tmp_path: Path) -> None:
     assert (tmp_path / "my sessions.queue.db").exists()
 
 
+@pytest.mark.needs("SQLite 3.42")
 def test_a_stopped_worker_on_a_file_goes_on(sqlite_store: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with opened(sqlite_store) as queue:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
+import pytest
 from deep_durable import enqueue, open_queue
 from deep_sessions import open_store
 
@@ -69,6 +70,7 @@ def test_a_worker_ends_the_run_of_a_process_that_was_killed(store: str) -> None:
     assert messages.count("the tide is high") == 2  # the prompt and its echo
 
 
+@pytest.mark.needs("SQLite 3.42")
 def test_a_worker_without_a_model_says_what_to_type(sqlite_store: str) -> None:
     with deep_worker(sqlite_store) as worker:
         _, err = worker.communicate()
@@ -77,6 +79,7 @@ def test_a_worker_without_a_model_says_what_to_type(sqlite_store: str) -> None:
     assert err.count("\n") == 1
 
 
+@pytest.mark.needs("SQLite 3.42")
 def test_a_second_worker_of_a_file_ends_with_one_line(sqlite_store: str) -> None:
     with deep_worker(sqlite_store, "--model", "demo:echo") as first:
         asyncio.run(_until_someone_works(sqlite_store))

@@ -12,6 +12,7 @@ from deep_durable import QueueError, QueueLocked, open_queue
 from plugins.durable.tests.crew import Crew, effects, until
 
 
+@pytest.mark.needs("SQLite 3.42")
 def test_a_second_worker_of_a_file_is_refused_and_the_next_starts_after_a_kill(
     sqlite_store: str, tmp_path: Path
 ) -> None:
@@ -36,6 +37,7 @@ def test_a_second_worker_of_a_file_is_refused_and_the_next_starts_after_a_kill(
     asyncio.run(main())
 
 
+@pytest.mark.needs("SQLite 3.42")
 def test_processes_that_open_a_new_file_at_once_all_get_their_sessions_in(sqlite_store: str) -> None:
     async def add(name: str) -> None:
         queue = open_queue(sqlite_store)
@@ -51,6 +53,7 @@ def test_processes_that_open_a_new_file_at_once_all_get_their_sessions_in(sqlite
     asyncio.run(main())
 
 
+@pytest.mark.needs("SQLite 3.42")
 def test_a_file_that_is_no_database_is_an_error_with_its_path(sqlite_store: str, tmp_path: Path) -> None:
     (tmp_path / "sessions.queue.db").write_text("no database at all, but long enough to be one " * 100)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -54,6 +56,12 @@ class SqliteQueue(Queue):
         return self._opened
 
     def _open(self) -> DBOSClient:
+        if sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42):
+            # DBOS takes that Python as a sign of a newer SQLite, and each insert would fail.
+            raise QueueError(
+                f"the queue in a SQLite file needs SQLite 3.42 with this Python, which has {sqlite3.sqlite_version}: "
+                "use Python 3.11, a Python with a newer SQLite, or a store in PostgreSQL"
+            )
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{self.path}.setup"):
