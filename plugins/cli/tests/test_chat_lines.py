@@ -15,6 +15,23 @@ from tests.stubs import Call, Failure, OpenAIStub, Script
 MODEL = ("--model", "openai-chat:stub")
 EXECUTE = Call("execute", {"command": "printf made > b.txt"})
 
+CRASH = """
+import os
+from deep_core import hookimpl
+
+def burn() -> str:
+    "Write a line, and die."
+    with open("effects.txt", "a") as file:
+        file.write("x")
+    os.kill(os.getpid(), 9)
+
+@hookimpl
+def deep_toolsets():
+    from pydantic_ai.toolsets import FunctionToolset
+
+    return [FunctionToolset([burn], metadata={"tags": ["write"]})]
+"""
+
 
 def piped(deep: Any, text: str, *arguments: str, env: dict[str, str] | None = None) -> Finished:
     """`printf TEXT | deep chat …`."""
@@ -124,6 +141,26 @@ def test_the_todos_of_a_session_come_back(make_deep: Any) -> None:
         piped(deep, "what?\n", "--resume", env=stub.env).ok()
     told = [m["content"] for m in stub.requests[-1]["messages"] if m["role"] == "tool"]
     assert "buy milk" in told[-1]
+
+
+def test_a_new_chat_has_the_workspace_of_the_one_before_which_stays_stored(deep: Any) -> None:
+    write, read = Call("write_file", {"path": "n.txt", "content": "kept"}), Call("read_file", {"path": "n.txt"})
+    with OpenAIStub(Script(write, "written", read, "there")) as stub:
+        piped(deep, "write\n/new\nread\n", *MODEL, "--backend", "memory", env=stub.env).ok()
+    assert any(m["role"] == "tool" and "kept" in m["content"] for m in stub.requests[-1]["messages"])
+    assert [m["content"] for m in stub.requests[-1]["messages"] if m["role"] == "user"] == ["read"]
+    assert len(deep("sessions", "list").ok().out.splitlines()) == 2
+
+
+def test_an_interrupted_turn_is_continued_before_the_next_message_with_its_model_and_backend(deep: Any) -> None:
+    (deep.work / "crash.py").write_text(CRASH, encoding="utf-8")
+    with OpenAIStub(Script(Call("burn", {}), "I see.", "good")) as stub:
+        killed = piped(deep, "go\n", *MODEL, "-p", "crash.py", env=stub.env)
+        assert killed.code != 0
+        done = piped(deep, "next\n", "--resume", "-p", "crash.py", env=stub.env).ok()
+    assert (deep.work / "effects.txt").read_text() == "x"
+    assert done.out == "I see.\ngood\n"
+    assert "the last turn was interrupted, and continues: go" in done.err
 
 
 @pytest.mark.parametrize(
