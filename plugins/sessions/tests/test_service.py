@@ -82,13 +82,14 @@ def responses(messages: list[ModelMessage]) -> int:
 async def service(
     answer: Answer, store: SessionStore | None = None, tools: Any = (), **more: Any
 ) -> AsyncIterator[Sessions]:
-    asked = more.pop("asked", None)
+    asked, store = more.pop("asked", None), store or MemoryStore()
     with Kernel(plugins=[deep_sessions], discover=False) as kernel:
-        deps = AgentDeps(model=model(answer, asked), session_store=store or MemoryStore(), kernel=kernel)
+        deps = AgentDeps(model=model(answer, asked), session_store=store, kernel=kernel)
         agent = await DeepAgent.create(deps=deps, tools=tools, **more)
         async with Sessions(agent) as sessions:
             yield sessions
         await agent.close()
+    await store.aclose()
 
 
 async def seen(sessions: Sessions, session_id: str, after: int = 0) -> list[Event]:
