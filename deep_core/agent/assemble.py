@@ -14,7 +14,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
-from ..errors import PluginError, reraise_control, suggest
+from ..errors import ConfigError, PluginError, reraise_control, suggest
 from ..plugins import hookspecs
 from ..plugins.contributions import PROCESSOR_PHASES, Contribution, Processor, PromptSection, ToolCall, Verdict
 from ..plugins.dispatch import Incidents
@@ -358,7 +358,10 @@ class Assembly:
         found = self._all("deep_backends")
         self.kernel.check_unique("backend", [(c.value[0], c.plugin) for c in found])
         provided = {c.value[0]: (c.value[1], self.contexts[c.plugin]) for c in found}
-        chosen = self.spec.given.get("backend") or self.agent_config.runtime_policy.profile
+        policy = self.agent_config.runtime_policy
+        chosen = self.spec.given.get("backend") or policy.profile
+        if not isinstance(chosen, str | None) and policy.model_fields_set - {"profile"}:
+            raise ConfigError("agent.runtime_policy: give backend= a name: sandbox_mode and working_directory need one")
         return Workspaces(chosen, provided, self.contexts["app"], self.kernel.tracer)
 
     def _sections(self, *, live: bool) -> list[Contribution[PromptSection]]:

@@ -32,10 +32,11 @@ class Narrows:
 
 
 HONORED_BY = {
-    **dict.fromkeys(["context", "loop", "session", "observability", "limits"], "sessions"),
+    **dict.fromkeys(["loop", "session", "observability", "limits"], "sessions"),
+    "context": "summarization",
     **dict.fromkeys(["prompt.append_time_hint", "prompt.append_runtime_hint", "prompt.allow_override"], "sessions"),
     **dict.fromkeys(["model.retry", "tools_policy.max_parallel", "tools_policy.max_calls_per_run"], "sessions"),
-    **dict.fromkeys(["runtime_policy.sandbox_mode", "runtime_policy.working_directory"], "sessions"),
+    **dict.fromkeys(["runtime_policy.sandbox_mode", "runtime_policy.working_directory"], "backends"),
 }
 """Keys that a plugin honors, and its name. Without that plugin, setting one is an error."""
 

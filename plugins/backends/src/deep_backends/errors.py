@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic_ai.workspaces import WorkspaceError
 
-__all__ = ["ConfinementError", "FileTooLargeError", "ProtectedPathError", "UnsupportedOperationError"]
+__all__ = ["ConfinementError", "FileTooLargeError", "ProtectedPathError", "ReadOnlyError", "UnsupportedOperationError"]
 
 _SHOWN = 200
 
@@ -12,6 +12,23 @@ _SHOWN = 200
 def quote_path(path: str) -> str:
     """Quote `path` for an error, truncated if very long."""
     return repr(path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…")
+
+
+class ReadOnlyError(WorkspaceError, PermissionError):
+    """The workspace is read-only: `sandbox_mode = "read_only"`.
+
+    Attributes:
+        path: the path as the caller gave it.
+    """
+
+    path: str
+
+    @classmethod
+    def of(cls, path: str) -> ReadOnlyError:
+        """Build the error for a change of `path`."""
+        error = cls(f"{quote_path(path)} cannot be changed: the workspace is read-only")
+        error.path = path
+        return error
 
 
 class ConfinementError(WorkspaceError, PermissionError, ValueError):

@@ -10,6 +10,7 @@ from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 
 from .environment import PassedEnv, check_env, passed_environment
 from .limits import MAX_OUTPUT_BYTES, MAX_READ_BYTES
+from .modes import folder, refuse_folder, with_mode
 
 if TYPE_CHECKING:
     from deep_core import AgentContext
@@ -182,27 +183,34 @@ def _options(context: AgentContext) -> BackendsOptions:
 
 def memory_by_name(context: AgentContext) -> WorkspaceBackend:
     """Create the backend `memory`, empty."""
-    return memory_backend()
+    refuse_folder(context, "memory")
+    return with_mode(context, memory_backend())
 
 
 def local_by_name(context: AgentContext) -> WorkspaceBackend:
-    """Create the backend `local`: the configured root, or the present directory; protect config files in use."""
+    """Create the backend `local`: the configured root, or the present directory; protect config files in use.
+
+    `sandbox_mode = "workspace_write"` makes it a `sandbox`: nothing else confines its commands.
+    """
     options = _options(context)
-    return local_backend(
-        options.root or os.getcwd(),
+    if context.config.runtime_policy.sandbox_mode == "workspace_write":
+        return sandbox_by_name(context)
+    backend = local_backend(
+        folder(context, options.root or os.getcwd()),
         env=options.env,
         protected=[*context.config_files, *options.protected],
         hide_environment=options.hide_environment,
         max_read_bytes=options.max_read_bytes,
         max_output_bytes=options.max_output_bytes,
     )
+    return with_mode(context, backend)
 
 
 def sandbox_by_name(context: AgentContext) -> WorkspaceBackend:
     """Create the backend `sandbox`: the configured root, or the present directory; protect config files in use."""
     options = _options(context)
-    return sandbox_backend(
-        options.root or os.getcwd(),
+    backend = sandbox_backend(
+        folder(context, options.root or os.getcwd()),
         network=options.sandbox_network,
         readable=options.sandbox_readable,
         env=options.env,
@@ -211,18 +219,21 @@ def sandbox_by_name(context: AgentContext) -> WorkspaceBackend:
         max_read_bytes=options.max_read_bytes,
         max_output_bytes=options.max_output_bytes,
     )
+    return with_mode(context, backend)
 
 
 def docker_by_name(context: AgentContext) -> WorkspaceBackend:
     """Create the backend `docker`: a new container of the configured image."""
     options = _options(context)
-    return docker_backend(
+    refuse_folder(context, "docker")
+    backend = docker_backend(
         options.docker_image,
         env=options.env,
         network_mode=options.docker_network,
         mem_limit=options.docker_memory,
         cpus=options.docker_cpus,
     )
+    return with_mode(context, backend)
 
 
 def composite_by_name(context: AgentContext) -> WorkspaceBackend:

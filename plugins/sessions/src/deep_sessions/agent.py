@@ -192,7 +192,7 @@ class DeepAgent:
                 self._deps.model, config=config, kernel=self._kernel, tools=registry.tools(self), **given
             )
         except PluginError as error:
-            if "backend" in str(error) and registry.needs_runtime():
+            if "provides a backend" in str(error) and registry.needs_runtime():
                 tool = registry.needs_runtime()[0]
                 raise RuntimeUnavailable(f"the tool {tool!r} needs a workspace: {error}") from error
             raise
@@ -548,6 +548,8 @@ def effective_config(
     prompt.setdefault("variables", {})
     if has_runtime or found.runtime_policy.profile is not None:
         prompt.setdefault("append_runtime_hint", True)
+    if "summarization" in kernel.active:
+        data["context"] = found.context.model_dump()
     data.setdefault("tools_policy", {}).setdefault("max_parallel", found.tools_policy.max_parallel)
     return read_config(data)
 

@@ -17,6 +17,7 @@ __all__ = [
     "NothingToResume",
     "RunAborted",
     "RunTimedOut",
+    "RuntimePermissionDenied",
     "RuntimeUnavailable",
     "SessionBusy",
     "SessionNotFound",
@@ -137,6 +138,13 @@ class RuntimeUnavailable(AgentError):
     code = "runtime_unavailable"
 
 
+class RuntimePermissionDenied(AgentError):
+    """The workspace, or the system below it, does not allow what a tool did."""
+
+    code = "runtime_permission_denied"
+    category = "tool"
+
+
 class UsageError(AgentError):
     """The application calls the agent in a way that cannot work."""
 
@@ -211,6 +219,8 @@ def as_agent_error(error: BaseException) -> AgentError:
         found = ModelError(text)
     elif isinstance(error, exceptions.UserError | PluginError):
         found = UsageError(text)
+    elif isinstance(error, PermissionError):
+        found = RuntimePermissionDenied(text)
     else:
         found = InternalError(text)
     found.__cause__ = error

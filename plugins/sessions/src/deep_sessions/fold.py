@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, with_config
@@ -52,6 +54,9 @@ class Run:
         system_prompt: the base text that replaced the configuration's.
         usage: of all attempts, subagents included: the fields of `RunUsage` that are not 0.
         labels: what the application keeps with the run, such as the name of its model.
+        day: when it began, in UTC.
+        before: what the runs of the session before it used, like `usage`.
+        before_today: the same, of those that began on this day.
         steps: path -> how many responses, responses with calls, and calls that agent's run has made.
     """
 
@@ -68,6 +73,17 @@ class Run:
     usage: dict[str, Any] = field(default_factory=dict[str, Any])
     labels: dict[str, str] = field(default_factory=dict[str, str])
     steps: dict[str, tuple[int, int, int]] = field(default_factory=dict[str, tuple[int, int, int]])
+
+    day: str = ""
+    before: dict[str, Any] = field(default_factory=dict[str, Any])
+    before_today: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def follow(self, last: Run | None, at: float) -> None:
+        """Begin at a time, after the session's last run."""
+        self.day = day_of(at)
+        if last is not None:
+            self.before = _sum(last.before, last.usage)
+            self.before_today = _sum(last.before_today, last.usage) if last.day == self.day else {}
 
     @property
     def attempt_id(self) -> str:
@@ -147,15 +163,19 @@ class Fold:
         if self.run is not None and entry.run_id == self.run.id:  # resumed
             self.run.attempt, self.run.status = data.get("attempt", self.run.attempt + 1), "running"
             return
-        self.run = Run(
-            entry.run_id or "",
-            data.get("digest", ""),
-            data.get("attempt", 1),
-            data.get("prompt"),
-            allowed_tools=data.get("allowed_tools"),
-            system_prompt=data.get("system_prompt"),
-            labels=data.get("labels", {}),
+        last, self.run = (
+            self.run,
+            Run(
+                entry.run_id or "",
+                data.get("digest", ""),
+                data.get("attempt", 1),
+                data.get("prompt"),
+                allowed_tools=data.get("allowed_tools"),
+                system_prompt=data.get("system_prompt"),
+                labels=data.get("labels", {}),
+            ),
         )
+        self.run.follow(last, entry.at)
 
     def _messages(self, data: Mapping[str, Any], entry: Entry) -> None:
         path = data["path"]
@@ -230,6 +250,20 @@ def fold_entries(info: SessionInfo, entries: Iterable[Entry]) -> Fold:
     for entry in entries:
         state.apply(entry)
     return state
+
+
+def day_of(at: float) -> str:
+    """Return the day of a time, in UTC."""
+    return datetime.fromtimestamp(at, UTC).date().isoformat()
+
+
+def _sum(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sum of what budgets count. A price is a text in JSON."""
+    found: dict[str, Any] = {}
+    for key in ("requests", "input_tokens", "output_tokens"):
+        found[key] = int(one.get(key, 0)) + int(other.get(key, 0))
+    found["cost"] = str(Decimal(str(one.get("cost") or 0)) + Decimal(str(other.get("cost") or 0)))
+    return {key: value for key, value in found.items() if value not in (0, "0")}
 
 
 def _key(response: ModelResponse) -> object:

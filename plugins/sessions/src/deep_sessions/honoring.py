@@ -25,4 +25,17 @@ def capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
         from .parallel import Parallel
 
         found.insert(0, Parallel(config.tools_policy.max_parallel))
+    if config.limits.model_fields_set:
+        from .budgets import Budgets
+
+        found.append(Budgets(config))
+    # What follows is not hosted.
+    if "retry" in config.model.model_fields_set:
+        from .retries import RetryRequests
+
+        found.append(RetryRequests(config.model.retry.max_attempts, config.model.retry.backoff_ms / 1000))
+    if config.observability.enable_trace or config.observability.enable_metrics:
+        from .instrumentation import instrumentation
+
+        found.append(instrumentation(config))
     return found

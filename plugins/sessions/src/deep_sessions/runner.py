@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -408,6 +409,8 @@ class Runner:
             data["system_prompt"] = run.system_prompt
         if run.labels:
             data["labels"] = run.labels
+        if state.run is not run:
+            run.follow(state.run, time.time())
         entries = [encode("run_started", data, run.id)]
         if state.run is not None and state.run.digest != run.digest:
             changed = {"before": state.run.digest, "after": run.digest}

@@ -99,14 +99,22 @@ async def _remove_stored_files(deps: DeepAgentDeps[Any]) -> None:
 
 @hookimpl
 def deep_history_processors(context: AgentContext) -> list[Processor]:
-    """Add the history processor, with the options of this agent."""
+    """Add the history processor, with the options of this agent, and the limits of `[agent.context]`."""
     from deep_core import Processor
 
     from .options import SummarizationOptions
-    from .reducing import reducer
+    from .reducing import limiter, reducer
 
-    compact = reducer(context.options(SummarizationOptions), context.logger)
-    return [Processor("summarize", compact, phase="reduce", persist=True)]
+    options, limits = context.options(SummarizationOptions), context.config.context
+    if "max_input_tokens" in limits.model_fields_set and options.max_input_tokens is None:
+        options = options.model_copy(update={"max_input_tokens": limits.max_input_tokens})
+    found: list[Processor] = []
+    if limits.enable_compaction:
+        compact = reducer(options, context.logger)
+        found.append(Processor("summarize", compact, phase="reduce", persist=True))
+    if limits.model_fields_set:
+        found.append(Processor("limit", limiter(limits, context.logger), "annotate", persist=False, on_error="stop"))
+    return found
 
 
 @hookimpl

@@ -24,7 +24,7 @@ from .prompt import DEFAULT_SUMMARY_PROMPT, filled
 from .sizes import DEFAULT_KEEP, DEFAULT_WINDOW, ContextSize, checked_size, checked_triggers, in_tokens
 from .slot import LAST_FAILURE, LastFailure
 
-__all__ = ["SummarizationProcessor", "create_summarization_processor", "from_options"]
+__all__ = ["SummarizationProcessor", "create_summarization_processor", "from_options", "window_of"]
 
 logger = logging.getLogger("deep.summarization")
 
@@ -101,7 +101,7 @@ class SummarizationProcessor:
         if self.max_input_tokens is not None:
             if self.max_input_tokens <= 0:
                 raise ValueError(f"max_input_tokens must be greater than 0, got {self.max_input_tokens}.")
-        elif asked and self.model is not None and self.fallback_window is None and _window_of(self.model) is None:
+        elif asked and self.model is not None and self.fallback_window is None and window_of(self.model) is None:
             raise ValueError(
                 f"a fraction needs the model's window, and that of {_name(self.model)} is not known: "
                 'give max_input_tokens, or sizes in ("tokens", n)'
@@ -133,6 +133,17 @@ class SummarizationProcessor:
             SummaryFailed: there is no summary; the messages are unchanged.
         """
         return await self._process(ctx, messages)
+
+    def tokens(self, ctx: RunContext[Any], messages: Sequence[ModelMessage], *, whole: bool) -> int:
+        """Return about how many tokens a request with these messages has.
+
+        Args:
+            ctx: the run.
+            messages: the messages.
+            whole: whether they are the whole history: then the provider's count of the last request helps.
+        """
+        own = self._tally.total(messages) + self._fixed(ctx, messages)
+        return max(own, self._reported(messages, Earlier.of(messages))) if whole else own
 
     async def _process(self, ctx: RunContext[Any] | None, messages: list[ModelMessage]) -> list[ModelMessage]:
         if len(messages) < 2 or _suspended(messages[-1]):
@@ -179,7 +190,7 @@ class SummarizationProcessor:
 
         gone, tail = messages[:cut], messages[cut:]
         model = self._writer(ctx)
-        theirs = _window_of(model) or window
+        theirs = window_of(model) or window
         limit = self.trim_tokens_to_summarize or int(min(theirs, window) * INPUT_SHARE / dense)
         text = transcript(gone, limit, self._tally.text)
         summary = await write_summary(
@@ -207,7 +218,7 @@ class SummarizationProcessor:
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
     def _window(self, ctx: RunContext[Any] | None) -> int:
-        known = self.max_input_tokens or _window_of(ctx.model if ctx is not None else self.model)
+        known = self.max_input_tokens or window_of(ctx.model if ctx is not None else self.model)
         return known or self.fallback_window or DEFAULT_WINDOW
 
     def _fixed(self, ctx: RunContext[Any] | None, messages: Sequence[ModelMessage]) -> int:
@@ -338,8 +349,11 @@ def from_options(options: SummarizationOptions, log: logging.Logger) -> Summariz
     )
 
 
-def _window_of(model: AbstractModel | str | None) -> int | None:
-    """Tokens of a model's window, from its profile, which Pydantic AI fills from genai-prices; None if unknown."""
+def window_of(model: AbstractModel | str | None) -> int | None:
+    """Return the tokens of a model's window; None if unknown.
+
+    It is in the model's profile, which Pydantic AI fills from genai-prices.
+    """
     if isinstance(model, str):
         try:
             profile = cast("Mapping[str, Any]", infer_model_profile(model))

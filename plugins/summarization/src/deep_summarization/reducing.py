@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .options import SummarizationOptions
     from .processor import SummarizationProcessor
 
-__all__ = ["reducer"]
+__all__ = ["limiter", "reducer"]
 
 
 def reducer(
@@ -39,3 +39,25 @@ def reducer(
         return await processor().compact(ctx, messages)
 
     return compact
+
+
+def limiter(context: Any, log: logging.Logger) -> Callable[[RunContext[Any], list[ModelMessage]], list[ModelMessage]]:
+    """Build the function that keeps a request in the limits of `[agent.context]`; loaded at the second message.
+
+    Args:
+        context: the section.
+        log: warns once about a limit above the model's window.
+    """
+
+    @cache
+    def limit() -> Callable[[RunContext[Any], list[ModelMessage]], list[ModelMessage]]:
+        from .limiting import Limits
+
+        keys = context.model_fields_set
+        return Limits(
+            messages=context.max_history_messages if "max_history_messages" in keys else None,
+            tokens=context.max_input_tokens if keys & {"max_input_tokens", "enable_compaction"} else None,
+            log=log,
+        )
+
+    return lambda ctx, messages: limit()(ctx, messages)

@@ -1,0 +1,131 @@
+"""`model.retry`, against a real HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.abc
+import pytest
+from deep_sessions import AgentDeps, DeepAgent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from plugins.sessions.tests.scripted import kernel
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+CHUNK = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+
+
+def body(stream: bool) -> bytes:
+    if stream:
+        chunks = [
+            {
+                **CHUNK,
+                "choices": [{"index": 0, "delta": {"role": "assistant", "content": "hel"}, "finish_reason": None}],
+            },
+            {**CHUNK, "choices": [{"index": 0, "delta": {"content": "lo"}, "finish_reason": "stop"}]},
+        ]
+        return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+    message = {"role": "assistant", "content": "hello"}
+    return json.dumps(
+        {
+            **CHUNK,
+            "object": "chat.completion",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+        }
+    ).encode()
+
+
+@asynccontextmanager
+async def provider(*statuses: int, headers: str = "") -> AsyncGenerator[tuple[str, list[int]]]:
+    """A server that answers with these statuses, the last one again and again; 0 closes the connection."""
+    seen: list[int] = []
+
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            request = b""
+            while b"\r\n\r\n" not in request:
+                request += await stream.receive()
+            head, _, rest = request.partition(b"\r\n\r\n")
+            length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            while len(rest) < length:
+                rest += await stream.receive()
+            status = statuses[min(len(seen), len(statuses) - 1)]
+            seen.append(status)
+            if not status:
+                return
+            streams = json.loads(rest).get("stream", False)
+            data = body(streams) if status == 200 else b"{}"
+            kind = "text/event-stream" if streams and status == 200 else "application/json"
+            answer = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {len(data)}\r\n{headers}"
+            await stream.send(f"{answer}connection: close\r\n\r\n".encode() + data)
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        yield f"http://127.0.0.1:{port}/v1", seen
+        tasks.cancel_scope.cancel()
+    await listener.aclose()
+
+
+async def agent(url: str, **retry: Any) -> DeepAgent:
+    model = OpenAIChatModel("m", provider=OpenAIProvider(base_url=url, api_key="none"))
+    config = {"model": {"retry": {"backoff_ms": 1, **retry}}}
+    return await DeepAgent.create(config=config, deps=AgentDeps(model=model, kernel=kernel()))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("statuses", [(429, 429, 200), (500, 503, 200), (0, 408, 200)])
+async def test_model_retry_sends_a_request_again(statuses: tuple[int, ...], stream: bool) -> None:
+    async with provider(*statuses) as (url, seen):
+        made = await agent(url)
+        result: Any
+        if stream:
+            result = [item async for item in made.run_stream("go")][-1]
+        else:
+            result = await made.run("go")
+        assert (result.status, result.message) == ("completed", "hello"), result.error
+        assert seen == [*statuses]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "retry", "calls"),
+    [((429,), {"max_attempts": 1}, 1), ((429,), {"max_attempts": 2}, 2), ((400,), {}, 1)],
+)
+async def test_model_retry_ends_after_its_attempts_and_at_other_errors(
+    statuses: tuple[int, ...], retry: dict[str, Any], calls: int
+) -> None:
+    async with provider(*statuses) as (url, seen):
+        result = await (await agent(url, **retry)).run("go")
+        assert (result.error and result.error.code) == "model_error"
+        assert len(seen) == calls
+
+
+async def test_model_retry_waits_as_long_as_the_provider_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async with provider(429, 429, 200, headers="retry-after: 7\r\n") as (url, _):
+        made = await agent(url)
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        result = await made.run("go")
+        monkeypatch.undo()
+    assert result.status == "completed"
+    assert [seconds for seconds in waits if seconds >= 1] == [7, 7]
