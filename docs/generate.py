@@ -271,6 +271,14 @@ def schema_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def fields_table() -> str:
+    """Write the table of the keys of `[agent]`."""
+    tree = schema()
+    lines = ["| Key | Value | Effect |", "|---|---|---|"]
+    lines += [f"| `{path}` | {kind} | {_cell(text)} |" for path, kind, _, text in _fields(tree, tree)]
+    return "\n".join(lines)
+
+
 def _marks(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Narrows | None]]:
     for name, field in model.model_fields.items():
         inner = field.annotation
@@ -325,6 +333,12 @@ def with_tables(page: str) -> str:
     page = re.sub(
         r"^(<!-- options -->\n).*?^(<!-- end -->)$",
         lambda found: f"{found[1]}{options_table()}\n{found[2]}",
+        page,
+        flags=re.M | re.S,
+    )
+    page = re.sub(
+        r"^(<!-- fields -->\n).*?^(<!-- end -->)$",
+        lambda found: f"{found[1]}{fields_table()}\n{found[2]}",
         page,
         flags=re.M | re.S,
     )

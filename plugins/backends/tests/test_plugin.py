@@ -14,7 +14,7 @@ import pytest
 from deep_backends import BackendsOptions, CompositeBackend, LocalBackend, MemoryBackend, ProtectedPathError
 from pydantic import ValidationError
 
-from deep_core import MissingExtra
+from deep_core import AgentConfig, MissingExtra
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,8 @@ pytestmark = pytest.mark.anyio
 def context(*config_files: Path, **options: Any) -> Any:
     """What the factories read of an `AgentContext`."""
     made = BackendsOptions(**options)
-    return SimpleNamespace(options=lambda model: made if model is BackendsOptions else None, config_files=config_files)
+    options = {"options": lambda model: made if model is BackendsOptions else None}
+    return SimpleNamespace(**options, config_files=config_files, config=AgentConfig())
 
 
 def made(name: str, **options: Any) -> Any:
