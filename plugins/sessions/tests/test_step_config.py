@@ -82,6 +82,11 @@ async def test_O1_next_step_narrows_the_tools() -> None:
     assert "did" not in str(said.requests[-1][0])
 
 
+async def test_O1_next_step_lowers_budgets() -> None:
+    result, said = await changed({"limits": {"run": {"requests": 2}}}, {"limits": {"run": {"requests": 9}}})
+    assert (result.error.code, len(said.requests)) == ("limit_exceeded", 2)
+
+
 async def test_O1_next_step_lowers_limits() -> None:
     result, said = await changed({"loop": {"max_iterations": 2}})
     assert (result.error.code, len(said.requests)) == ("limit_exceeded", 2)

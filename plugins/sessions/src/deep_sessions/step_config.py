@@ -12,6 +12,7 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import RunContext, ToolDefinition
 
+from .budgets import Budgets
 from .capability import journal_of
 from .digest import config_digest
 from .entries import encode
@@ -39,6 +40,7 @@ class _Change:
     after: AgentConfig
     model: Model[Any] | None
     limits: LoopLimits
+    budgets: Budgets
 
 
 class StepConfig(AbstractCapability[Any]):
@@ -65,7 +67,7 @@ class StepConfig(AbstractCapability[Any]):
         limits = LoopLimits(loop.max_iterations, loop.max_tool_rounds, policy.max_calls_per_run)
         if model is None and self._change is not None:
             model = self._change.model
-        self._change = _Change(first, after, model, limits)
+        self._change = _Change(first, after, model, limits, Budgets(after))
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
@@ -74,6 +76,7 @@ class StepConfig(AbstractCapability[Any]):
         change = self._change
         if change is None:
             return request_context
+        await change.budgets.before_model_request(ctx, request_context)
         parameters = request_context.model_request_parameters
         allowed = change.after.tools_policy.allow_list
         if isinstance(allowed, list):
