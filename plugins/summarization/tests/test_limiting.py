@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import deep_sessions
@@ -20,6 +19,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models.function import FunctionModel
 
 from deep_core import Kernel
 from plugins.sessions.tests.scripted import Scripted, call, put
@@ -108,11 +108,11 @@ async def test_context_enable_compaction_on_summarizes_at_max_input_tokens() -> 
 
 
 async def test_context_max_input_tokens_above_the_window_warns_once(caplog: pytest.LogCaptureFixture) -> None:
-    said = Scripted("end")
-    agent, _ = await create(said, max_input_tokens=9_000_000)
-    model = said.model
-    model.profile = {**model.profile, "context_window": 1000}  # type: ignore[assignment]
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            await agent.run("go", session_id="s")
-    assert sum("max_input_tokens" in record.getMessage() for record in caplog.records) <= 1
+    model = Scripted("end").model
+    model = FunctionModel(model.function, profile={"context_window": 1000})
+    kernel = Kernel(plugins=[deep_sessions, deep_summarization], discover=False)
+    config = {"context": {"max_input_tokens": 9_000_000}}
+    agent = await DeepAgent.create(config=config, deps=AgentDeps(model=model, kernel=kernel))
+    for _ in range(2):
+        await agent.run("go", session_id="s")
+    assert sum("max_input_tokens" in record.getMessage() for record in caplog.records) == 1
