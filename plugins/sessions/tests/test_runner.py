@@ -43,7 +43,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import DeltaToolCall, DeltaToolCalls, FunctionModel
 
-from deep_core import Kernel, create_default_deps
+from deep_core import Kernel, StateSlot, create_default_deps
 from tests.plugins_by_hand import plugin
 
 pytestmark = pytest.mark.anyio
@@ -576,3 +576,58 @@ async def test_a_fold_skips_kinds_that_it_does_not_know() -> None:
     state = fold(await store.load("s"))
     assert state.seq == 4
     assert (await runner(store, model("one", "two")).run("s", "again", run_id="r2")).status == "completed"
+
+
+# -- what changed meanwhile --------------------------------------------------------------------------------------------
+
+
+async def test_a_run_whose_tool_is_gone_goes_on_without_it_and_runs_nothing() -> None:
+    store, ran = Dying(), list[int]()
+
+    async def put() -> str:
+        ran.append(1)
+        store.dead = True
+        return "done"
+
+    of = model([call("put")], "end")
+    await dies_in(store, runner(store, of, put).run("s", "go", run_id="r1"))
+    outcome = await runner(store, of).resume("s")
+    assert outcome.status == "completed"
+    assert outcome.text == "end"
+    assert ran == [1]
+
+
+async def test_the_state_of_a_plugin_that_is_gone_comes_back_with_it() -> None:
+    slot: StateSlot[list[str]] = StateSlot("notes", list[str], list)
+    notes = plugin("notes", state=[slot])
+
+    def process(*plugins: object) -> Runner:
+        kernel = Kernel(plugins=[deep_sessions, deep_backends, *plugins], discover=False)
+
+        async def note(ctx: RunContext[Any]) -> str:
+            if plugins:
+                ctx.deps.state[slot] = [*ctx.deps.state[slot], "noted"]
+            return "done"
+
+        agent = kernel.create_agent(
+            model([call("note")], "one", "two", "three"), capabilities=session_capabilities(), tools=[note]
+        )
+        return Runner(agent, store, kernel=kernel)
+
+    store = MemoryStore()
+    await process(notes).run("s", "go", run_id="r1")
+    assert (await process().run("s", "on", run_id="r2")).status == "completed"
+    assert (await process(notes).run("s", "on", run_id="r3")).status == "completed"
+    assert fold(await store.load("s")).root.slots["notes"]["data"] == ["noted"]
+
+
+async def test_a_resumed_run_has_the_configuration_of_its_new_process() -> None:
+    store = Dying()
+
+    async def put() -> str:
+        store.dead = True
+        return "done"
+
+    await dies_in(store, runner(store, model([call("put")], "the old model"), put).run("s", "go", run_id="r1"))
+    outcome = await runner(store, model([call("put")], "the new model"), put).resume("s")
+    assert outcome.text == "the new model"
