@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,7 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.tools import RunContext
 
 from .capability import journal_of
-from .errors import LimitExceeded, RunTimedOut
+from .errors import LimitExceeded
 from .slot import CALL, STEPS, Steps
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pydantic_ai.run import AgentRunResult
 
     from deep_core import AgentConfig, DeepAgentDeps
+
+logger = logging.getLogger("deep.sessions")
 
 __all__ = ["LoopLimits", "RunDuration", "loop_limits"]
 
@@ -87,7 +90,9 @@ class LoopLimits(AbstractCapability[Any]):
 
 
 class RunDuration(AbstractCapability[Any]):
-    """Ends a run after a time.
+    """Cancels a run after a time, and logs why: the run raises RunCancelled.
+
+    A `DeepAgent` needs it not: it gives each run its time.
 
     Args:
         seconds: the time.
@@ -99,15 +104,17 @@ class RunDuration(AbstractCapability[Any]):
         self.seconds = seconds
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
-        """Run with a deadline."""
-        deadline = asyncio.timeout(self.seconds)
+        """Run with a timer. A deadline of this task would end the wrapper, and not what the run waits for."""
+
+        def expire() -> None:
+            logger.warning("the run took more than %g seconds and is cancelled: loop.max_run_duration_ms", self.seconds)
+            ctx.cancel()
+
+        timer = asyncio.get_running_loop().call_later(self.seconds, expire)
         try:
-            async with deadline:
-                return await handler()
-        except TimeoutError as error:
-            if not deadline.expired():
-                raise
-            raise RunTimedOut(f"the run took more than {self.seconds:g} seconds: loop.max_run_duration_ms") from error
+            return await handler()
+        finally:
+            timer.cancel()
 
 
 def steps_of(ctx: RunContext[Any]) -> Steps:
