@@ -121,7 +121,7 @@ def effects(folder: Path, verb: str = "end") -> list[str]:
 
 async def until(condition: Callable[[], bool | Awaitable[bool]], what: str = "") -> None:
     """Wait for something that will happen; a machine under load may take long."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(600):
         while True:
             result = condition()
             if result if isinstance(result, bool) else await result:
