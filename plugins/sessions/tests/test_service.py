@@ -47,8 +47,10 @@ Answer = Callable[[list[ModelMessage]], Any]
 """Returns the model's text, or its calls."""
 
 
-def model(answer: Answer, asked: list[list[ModelMessage]] | None = None) -> FunctionModel:
-    """A model that streams one character after another."""
+def model(
+    answer: Answer, asked: list[list[ModelMessage]] | None = None, ready: asyncio.Event | None = None
+) -> FunctionModel:
+    """A model that streams one character after another, once a test is ready."""
 
     def whole(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         said = answer(messages)
@@ -57,6 +59,8 @@ def model(answer: Answer, asked: list[list[ModelMessage]] | None = None) -> Func
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
         if asked is not None:
             asked.append([*messages])
+        if ready is not None:
+            await ready.wait()
         said = answer(messages)
         if isinstance(said, str):
             for character in said:
@@ -82,9 +86,9 @@ def responses(messages: list[ModelMessage]) -> int:
 async def service(
     answer: Answer, store: SessionStore | None = None, tools: Any = (), **more: Any
 ) -> AsyncIterator[Sessions]:
-    asked, store = more.pop("asked", None), store or MemoryStore()
+    asked, ready, store = more.pop("asked", None), more.pop("ready", None), store or MemoryStore()
     with Kernel(plugins=[deep_sessions], discover=False) as kernel:
-        deps = AgentDeps(model=model(answer, asked), session_store=store, kernel=kernel)
+        deps = AgentDeps(model=model(answer, asked, ready), session_store=store, kernel=kernel)
         agent = await DeepAgent.create(deps=deps, tools=tools, **more)
         async with Sessions(agent) as sessions:
             yield sessions
@@ -97,10 +101,14 @@ async def seen(sessions: Sessions, session_id: str, after: int = 0) -> list[Even
     return [event async for event in sessions.stream(session_id, after=after, follow=False)]
 
 
-async def until(sessions: Sessions, session_id: str, kind: str, after: int = 0) -> list[Event]:
-    """The events up to the first of this kind."""
+async def until(
+    sessions: Sessions, session_id: str, kind: str, after: int = 0, ready: asyncio.Event | None = None
+) -> list[Event]:
+    """The events up to the first of this kind. Says when it watches: pieces come only to who watches."""
     found: list[Event] = []
     async for event in sessions.stream(session_id, after=after):
+        if ready is not None:
+            ready.set()
         found.append(event)
         if event.kind == kind:
             return found
@@ -127,9 +135,10 @@ def kinds(events: list[Event]) -> list[str]:
 
 
 async def test_the_pieces_joined_are_the_message_and_numbers_grow() -> None:
-    async with service(lambda messages: "Good morning.") as sessions:
+    ready = asyncio.Event()
+    async with service(lambda messages: "Good morning.", ready=ready) as sessions:
         run_id = await sessions.send("s", "Hello.")
-        events = await until(sessions, "s", "run_ended")
+        events = await until(sessions, "s", "run_ended", ready=ready)
     assert "".join(e.text for e in events if e.kind == "text_added") == "Good morning."  # type: ignore[attr-defined]
     assert read(events) == ["Good morning."]
     assert [event.n for event in events] == sorted({event.n for event in events})
@@ -198,9 +207,10 @@ async def test_steps_of_a_tool_are_told_with_its_plugin_and_files() -> None:
     def answer(messages: list[ModelMessage]) -> Any:
         return [ToolCallPart("save", {"path": "a.txt"}, "c1")] if responses(messages) == 0 else "done"
 
-    async with service(answer, tools=[save]) as sessions:
+    ready = asyncio.Event()
+    async with service(answer, tools=[save], ready=ready) as sessions:
         await sessions.send("s", "Save it.")
-        events = await until(sessions, "s", "run_ended")
+        events = await until(sessions, "s", "run_ended", ready=ready)
     assert kinds([e for e in events if e.kind in ("tool_started", "tool_ended", "files_changed")]) == [
         "tool_started",
         "tool_ended",
