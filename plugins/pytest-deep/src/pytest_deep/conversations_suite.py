@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConversationsConformance"]
 
+
 def turn(text: str) -> list[ModelMessage]:
     """Return a prompt and its answer."""
     return [ModelRequest([UserPromptPart(text)]), ModelResponse([TextPart(f"{text}!")])]
