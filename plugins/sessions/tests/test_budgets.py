@@ -7,7 +7,7 @@ from typing import Any
 
 import deep_subagents
 import pytest
-from deep_sessions import AgentDeps, DeepAgent, MemoryStore, budgets, fold, open_store
+from deep_sessions import AgentDeps, DeepAgent, MemoryStore, SessionStore, budgets, fold, open_store
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
@@ -64,22 +64,26 @@ async def test_limits_session_counts_all_its_runs_in_any_process(tmp_path: Any) 
     assert len(said.requests) == 3
     agent = await create(said, config=config, session_store=url)
     assert await code(agent, "other") == "completed"
+    await agent.close()
 
 
 @pytest.mark.parametrize("name", ["owner", "day"])
 async def test_limits_owner_and_day_count_all_sessions_of_the_owner(name: str, tmp_path: Any) -> None:
     said = Scripted("end")
     url = f"sqlite:///{tmp_path / 'runs.db'}"
+    stores: list[SessionStore] = []
 
     async def agent(owner: str) -> DeepAgent:
-        store = open_store(url, owner=owner)
-        return await create(said, config={"limits": {name: {"requests": 3}}}, session_store=store)
+        stores.append(open_store(url, owner=owner))
+        return await create(said, config={"limits": {name: {"requests": 3}}}, session_store=stores[-1])
 
     first = await agent("ada")
     assert [await code(first, f"a{n}") for n in range(3)] == ["completed"] * 3
     assert await code(first, "a0") == "limit_exceeded 3 requests are used"
     assert await code(await agent("ada"), "a9") == "limit_exceeded 3 requests are used"
     assert await code(await agent("bob"), "b0") == "completed"
+    for store in stores:
+        await store.aclose()
 
 
 async def test_limits_day_forgets_the_days_before(monkeypatch: pytest.MonkeyPatch) -> None:

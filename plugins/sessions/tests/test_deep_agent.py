@@ -351,6 +351,8 @@ async def test_J4_an_interrupted_run_is_continued_by_another_agent_with_what_it_
     assert (result.status, result.message) == ("completed", "end")
     assert said.offered(-1) == {"hang"}
     assert said.instructions(-1) == "Override."
+    await first.close()
+    await second.close()
 
 
 async def test_J5_abort_stops_a_run_and_keeps_its_history() -> None:

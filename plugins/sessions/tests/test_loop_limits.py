@@ -8,7 +8,7 @@ from typing import Any
 
 import deep_subagents
 import pytest
-from deep_sessions import AgentDeps, DeepAgent, LimitExceeded, MemoryStore
+from deep_sessions import AgentDeps, DeepAgent, LimitExceeded, MemoryStore, open_store
 from pydantic import BaseModel
 from pydantic_ai import Tool
 from pydantic_ai.capabilities import AbstractCapability
@@ -73,7 +73,7 @@ async def hang_until_cancelled(agent: DeepAgent, inside: asyncio.Event, how: Any
 @pytest.mark.parametrize("url", ["memory", "sqlite"])
 async def test_loop_limits_count_all_attempts_of_a_run(url: str, tmp_path: Any) -> None:
     """Each attempt makes one request, and dies in its tool. A compaction between them changes no count."""
-    store: Any = MemoryStore() if url == "memory" else f"sqlite:///{tmp_path / 'runs.db'}"
+    store = MemoryStore() if url == "memory" else open_store(f"sqlite:///{tmp_path / 'runs.db'}")
     inside = asyncio.Event()
 
     async def hang() -> str:
@@ -103,6 +103,7 @@ async def test_loop_limits_count_all_attempts_of_a_run(url: str, tmp_path: Any) 
     assert result.error is not None
     assert "max_tool_rounds" in str(result.error)
     assert len(said.requests) == 3
+    await store.aclose()
 
 
 async def test_loop_max_tool_rounds_stops_the_run_before_the_next_round() -> None:
