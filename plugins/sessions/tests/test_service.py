@@ -15,6 +15,7 @@ from typing import Any
 
 import deep_sessions
 import pytest
+from deep_backends import memory_backend
 from deep_sessions import (
     AgentDeps,
     DeepAgent,
@@ -29,10 +30,11 @@ from deep_sessions import (
     event_from_json,
 )
 from deep_sessions import feed as feeds
+from pydantic_ai import RunContext
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from deep_core import Kernel
+from deep_core import Kernel, StateSlot, hookimpl
 from tests.drawn import many
 
 pytestmark = pytest.mark.anyio
@@ -87,10 +89,11 @@ async def service(
     answer: Answer, store: SessionStore | None = None, tools: Any = (), **more: Any
 ) -> AsyncIterator[Sessions]:
     asked, ready, store = more.pop("asked", None), more.pop("ready", None), store or MemoryStore()
-    with Kernel(plugins=[deep_sessions], discover=False) as kernel:
-        deps = AgentDeps(model=model(answer, asked, ready), session_store=store, kernel=kernel)
+    keep_partial, workspaces = more.pop("keep_partial", False), more.pop("workspaces", None)
+    with Kernel(plugins=[deep_sessions, *more.pop("plugins", ())], discover=False) as kernel:
+        deps = AgentDeps(model=model(answer, asked, ready), session_store=store, kernel=kernel, workspaces=workspaces)
         agent = await DeepAgent.create(deps=deps, tools=tools, **more)
-        async with Sessions(agent) as sessions:
+        async with Sessions(agent, keep_partial=keep_partial) as sessions:
             yield sessions
         await agent.close()
     await store.aclose()
@@ -359,7 +362,7 @@ async def test_decisions_continue_the_run_and_a_second_one_is_refused() -> None:
 
 WORKER = """
     import asyncio, sys
-    from deep_core import Kernel
+    from deep_core import Kernel, StateSlot, hookimpl
     from deep_sessions import AgentDeps, DeepAgent, Sessions
     from plugins.sessions.tests.test_service import last_prompt, model, responses
     from pydantic_ai.messages import ToolCallPart
@@ -489,3 +492,203 @@ async def test_many_sessions_of_one_process_stay_apart_and_all_watchers_read_the
             if place < watched:
                 assert texts[place * 10 : place * 10 + 10] == [[message]] * 10
     assert idle < 300_000
+
+
+# -- the state, and the workspaces ------------------------------------------------------------------------------------
+
+
+def burn() -> str:
+    return "burnt"
+
+
+NOTES: StateSlot[dict[str, str]] = StateSlot("notes", dict[str, str], dict)
+
+
+class Notes:
+    """A plugin with state."""
+
+    @hookimpl
+    def deep_state(self) -> list[StateSlot[Any]]:
+        return [NOTES]
+
+
+async def notes_of(sessions: Sessions, session_id: str) -> dict[str, str]:
+    return (await sessions.slots(session_id))["notes"]["data"]
+
+
+async def test_state_that_is_changed_beside_a_run_is_stored_and_told(tmp_path: Path) -> None:
+    async with service(lambda messages: "done", SqliteStore(tmp_path / "s.db"), plugins=[Notes()]) as sessions:
+        await sessions.send("s", "one")
+        await sessions.wait("s")
+        last = (await seen(sessions, "s"))[-1].n
+        async with sessions.edit("s") as deps:
+            deps.state[NOTES]["a"] = "1"
+        (changed,) = await seen(sessions, "s", last)
+        assert (changed.kind, changed.names) == ("slots_changed", ("notes",))  # type: ignore[attr-defined]
+        async with sessions.edit("s"):
+            pass  # nothing changed: nothing is stored
+        assert (await seen(sessions, "s"))[-1] == changed
+        await sessions.send("s", "two")
+        await sessions.wait("s")
+    async with service(lambda messages: "done", SqliteStore(tmp_path / "s.db"), plugins=[Notes()]) as sessions:
+        assert await notes_of(sessions, "s") == {"a": "1"}
+        async with sessions.edit("s") as deps:
+            assert deps.state[NOTES] == {"a": "1"}
+        with pytest.raises(SessionNotFound):
+            async with sessions.edit("ghost"):
+                pass
+
+
+async def test_state_that_is_changed_in_a_run_reaches_its_tools_and_the_store(tmp_path: Path) -> None:
+    gate, read = Gate(), list[str]()
+
+    async def look(ctx: RunContext[Any]) -> str:
+        await gate.pause()
+        read.extend(ctx.deps.state[NOTES])
+        return "seen"
+
+    def answer(messages: list[ModelMessage]) -> Any:
+        return [ToolCallPart("look", {}, "c1")] if responses(messages) == 0 else "done"
+
+    store = SqliteStore(tmp_path / "s.db")
+    async with service(answer, store, [look], plugins=[Notes()]) as sessions:
+        await sessions.send("s", "one")
+        await gate.reached.wait()
+        async with sessions.edit("s") as deps:
+            deps.state[NOTES]["a"] = "1"
+        assert await notes_of(sessions, "s") == {"a": "1"}  # stored before the next step of the run
+        async with sessions.edit("s") as deps, sessions.edit("s") as same:
+            assert deps is same
+            deps.state[NOTES]["b"] = "2"
+            gate.open.set()
+            await sessions.wait("s")  # the run ends in the block
+            same.state[NOTES]["c"] = "3"
+        assert read == ["a", "b"]
+    async with service(answer, SqliteStore(tmp_path / "s.db"), plugins=[Notes()]) as sessions:
+        assert await notes_of(sessions, "s") == {"a": "1", "b": "2", "c": "3"}
+        assert (await sessions.agent.store.info("s")).status == "idle"
+
+
+async def test_state_is_not_changed_where_another_process_runs_the_session(tmp_path: Path) -> None:
+    async with (
+        worker(tmp_path / "s.db"),
+        service(lambda m: "?", SqliteStore(tmp_path / "s.db"), plugins=[Notes()]) as here,
+    ):
+
+        async def change() -> None:
+            async with here.edit("s") as deps:
+                deps.state[NOTES]["a"] = "1"
+
+        with pytest.raises(SessionBusy):
+            await change()
+
+
+async def test_a_message_that_is_queued_while_the_state_changes_runs_after_it() -> None:
+    async with service(lambda messages: f"heard {last_prompt(messages)}", plugins=[Notes()]) as sessions:
+        await sessions.send("s", "one")
+        await sessions.wait("s")
+        async with sessions.edit("s") as deps:
+            deps.state[NOTES]["a"] = "1"
+            await sessions.queue("s", "two")
+        await until(sessions, "s", "run_ended", after=(await seen(sessions, "s"))[-1].n - 1)
+        await sessions.wait("s")
+        assert read(await seen(sessions, "s")) == ["heard one", "heard two"]
+
+
+async def test_a_run_has_its_workspace_as_long_as_it_lasts_and_fails_to_begin_without() -> None:
+    open_now, full, made = list[str](), False, dict[str, Any]()
+
+    @asynccontextmanager
+    async def use(session_id: str) -> AsyncIterator[Any]:
+        if full:
+            raise OSError("no workspace is free")
+        open_now.append(session_id)
+        yield made.setdefault(session_id, memory_backend())
+        open_now.remove(session_id)
+
+    seen_there: list[Any] = []
+
+    async def look(ctx: RunContext[Any]) -> str:
+        seen_there.append((ctx.deps.backend, [*open_now]))
+        return "seen"
+
+    def answer(messages: list[ModelMessage]) -> Any:
+        return [ToolCallPart("look", {}, "c1")] if responses(messages) % 2 == 0 else "done"
+
+    async with service(answer, tools=[look], workspaces=use) as sessions:
+        await sessions.send("s", "one")
+        await sessions.wait("s")
+        assert seen_there == [(made["s"], ["s"])]
+        assert open_now == []
+        async with sessions.edit("s") as deps:
+            assert (deps.backend, open_now) == (made["s"], ["s"])
+        before, full = await seen(sessions, "s"), True
+        with pytest.raises(OSError, match="no workspace is free"):
+            await sessions.send("s", "two")
+        assert await seen(sessions, "s") == before
+        full = False
+        await sessions.send("s", "two")
+        await sessions.wait("s")
+        assert len(seen_there) == 2
+
+
+# -- right after an event ----------------------------------------------------------------------------------------------
+
+
+async def test_who_sees_the_end_of_a_run_can_send_the_next_message_at_once() -> None:
+    async with service(lambda messages: f"heard {last_prompt(messages)}") as sessions:
+        last = 0
+        for number in range(many(50, 20)):
+            await sessions.send("s", str(number))
+            last = (await until(sessions, "s", "run_ended", after=last))[-1].n
+        await sessions.wait("s")
+        assert sessions.active == []
+
+
+async def test_who_sees_a_question_can_answer_it_at_once() -> None:
+    def answer(messages: list[ModelMessage]) -> Any:
+        return [ToolCallPart("burn", {}, "c1")] if responses(messages) % 2 == 0 else "done"
+
+    async with service(answer, tools=[burn], interrupt_on={"burn": True}) as sessions:
+        last = 0
+        for _ in range(many(50, 20)):
+            await sessions.send("s", "Burn.")
+            last = (await until(sessions, "s", "approvals_asked", after=last))[-1].n
+            requests = await sessions.waiting("s")
+            assert requests is not None
+            await sessions.decide("s", requests.build_results(approve_all=True))
+            last = (await until(sessions, "s", "run_ended", after=last))[-1].n
+
+
+async def test_calls_that_are_decided_and_run_wait_no_more() -> None:
+    gate = Gate()
+    async with service(gate.answer, tools=[gate.pause], interrupt_on={"pause": True}) as sessions:
+        await sessions.send("s", "one")
+        await sessions.wait("s")
+        requests = await sessions.waiting("s")
+        assert requests is not None
+        await sessions.decide("s", requests.build_results(approve_all=True))
+        await gate.reached.wait()
+        assert await sessions.waiting("s") is None
+        gate.open.set()
+        await sessions.wait("s")
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_a_conversation_can_keep_the_text_that_a_stopped_run_had_written(keep: bool) -> None:
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        yield "so far"
+        await asyncio.Event().wait()
+
+    with Kernel(plugins=[deep_sessions], discover=False) as kernel:
+        agent = await DeepAgent.create(deps=AgentDeps(model=FunctionModel(stream_function=stream), kernel=kernel))
+        async with Sessions(agent, keep_partial=keep) as sessions:
+            await sessions.send("s", "one")
+            await until(sessions, "s", "text_added")
+            await sessions.cancel("s")
+            events = await seen(sessions, "s")
+        await agent.close()
+    assert [event.kind for event in events if event.kind in ("message_added", "run_ended")] == [
+        *(["message_added"] if keep else []),
+        "run_ended",
+    ]

@@ -105,7 +105,10 @@ class DeepAgent:
         self._tools: list[ToolSummary] | None = None
         self._steps = StepConfig()
         agent = self._new_agent(self._config, self._registry)
-        self._runner = Runner(agent, self._store, kernel=self._kernel, app=self._deps.app, choose=self._choose)
+        workspaces, app = self._deps.workspaces, self._deps.app
+        self._runner = Runner(
+            agent, self._store, kernel=self._kernel, workspaces=workspaces, app=app, choose=self._choose
+        )
 
     @property
     def deps(self) -> AgentDeps:
@@ -151,7 +154,7 @@ class DeepAgent:
         if taken := {"model", "config", "kernel", "backend", "tools"} & parameters.keys():
             raise TypeError(f"DeepAgent.create({min(taken)}=…): AgentDeps has it, or config=… or tools=…")
         kernel = deps.kernel or default_kernel()
-        given, normal = read_config(config), effective_config(config, kernel, has_runtime=deps.runtime is not None)
+        given, normal = read_config(config), effective_config(config, kernel, has_runtime=_has_runtime(deps))
         missing = [name for name in ("model", "session_store") if getattr(deps, name) is None]
         if "model" in missing and normal.model.id is not None:
             missing.remove("model")
@@ -466,7 +469,7 @@ class DeepAgent:
         """
         self._check_open()
         _check_model(self._deps, read_config(config))
-        new = effective_config(config, self._kernel, has_runtime=self._deps.runtime is not None)
+        new = effective_config(config, self._kernel, has_runtime=_has_runtime(self._deps))
         old, steps = self._config, self._steps
         if apply == "next_step":
             check_step(old, new)
@@ -552,6 +555,10 @@ def effective_config(
         data["context"] = found.context.model_dump()
     data.setdefault("tools_policy", {}).setdefault("max_parallel", found.tools_policy.max_parallel)
     return read_config(data)
+
+
+def _has_runtime(deps: AgentDeps) -> bool:
+    return deps.runtime is not None or deps.workspaces is not None
 
 
 def _check_model(deps: AgentDeps, config: AgentConfig) -> None:

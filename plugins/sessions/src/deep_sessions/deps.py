@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from pydantic_ai.models import Model
     from pydantic_ai.workspaces import WorkspaceBackend
 
@@ -57,6 +59,8 @@ class AgentDeps:
         session_store: a store, or its URL: `memory:`, `sqlite:///runs.db`, `postgresql://…`.
         runtime: where files are and commands run: a backend's name, a factory or an instance. None takes the
             configuration's `runtime_policy.profile`, and without one makes a workspace only if a tool needs it.
+        workspaces: opens the workspace of a session, by its id, for each of its runs: `SessionManager.use`. None leaves
+            it to `runtime`.
         tool_registry: tools that the agent has beside its own. The agent adds nothing to it.
         observer: sees runs begin and end.
         id_generator: makes the ids of runs and sessions.
@@ -67,6 +71,7 @@ class AgentDeps:
     model: Model | str | None = None
     session_store: SessionStore | str | None = "memory:"
     runtime: str | WorkspaceBackend | BackendFactory | None = None
+    workspaces: Callable[[str], AbstractAsyncContextManager[WorkspaceBackend]] | None = None
     tool_registry: ToolRegistry | None = None
     observer: Observer = field(default_factory=NoopObserver)
     id_generator: Callable[[], str] = new_id

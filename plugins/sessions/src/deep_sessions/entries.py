@@ -25,12 +25,14 @@ __all__ = [
     "RunEndedData",
     "RunStartedData",
     "RunStatus",
+    "SlotsData",
     "encode",
     "fill_instructions",
     "last_instructions",
     "messages_entry",
     "read_entry",
     "read_prompt",
+    "slots_entry",
     "write_prompt",
 ]
 
@@ -153,6 +155,12 @@ class ConfigChangedData(TypedDict):
     after: str
 
 
+class SlotsData(TypedDict):
+    """The agent's state changed beside the steps of a run: `slots` as in `MessagesData`."""
+
+    slots: dict[str, Any]
+
+
 class DeltasData(TypedDict):
     """Pieces of a message, as they came. Nothing is ever made of them again."""
 
@@ -170,6 +178,7 @@ _KINDS: Mapping[str, TypeAdapter[Any]] = {
         "decided": DecidedData,
         "run_ended": RunEndedData,
         "config_changed": ConfigChangedData,
+        "slots": SlotsData,
         "deltas": DeltasData,
     }.items()
 }
@@ -181,6 +190,11 @@ VERSIONS: Mapping[str, int] = dict.fromkeys(_KINDS, 1)
 def encode(kind: str, data: Mapping[str, Any], run_id: str | None = None) -> NewEntry:
     """Return an entry for the journal."""
     return NewEntry(kind, _KINDS[kind].dump_json(data, exclude_none=True), run_id, VERSIONS[kind])
+
+
+def slots_entry(slots: Mapping[str, Any], run_id: str | None) -> NewEntry:
+    """Return a `slots` entry. A None in it is a value: `encode` would leave it out."""
+    return NewEntry("slots", to_json({"slots": slots}), run_id, VERSIONS["slots"])
 
 
 def write_prompt(prompt: str | Sequence[UserContent]) -> bytes:

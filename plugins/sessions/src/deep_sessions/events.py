@@ -253,6 +253,10 @@ def _messages(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
         yield SlotsChanged(path=data["path"], names=tuple(data["slots"]))
 
 
+def _slots(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
+    yield SlotsChanged(names=tuple(data["slots"]))
+
+
 def _base(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
     yield HistoryReplaced()
     if entry.run_id is not None:  # a compaction; its entry has the new response too, and what the tools returned
@@ -311,6 +315,7 @@ def _run_ended(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
 _EVENTS: Mapping[str, Any] = {
     "run_started": _run_started,
     "messages": _messages,
+    "slots": _slots,
     "base": _base,
     "paused": _paused,
     "decided": _decided,

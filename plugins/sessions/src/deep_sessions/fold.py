@@ -35,6 +35,14 @@ class History:
     slots: dict[str, Any] = field(default_factory=dict[str, Any])
     joined: bool = False
 
+    def patch(self, slots: Mapping[str, Any]) -> None:
+        """Change slots: name -> a patch, or None for a slot that is gone."""
+        for name, patch in slots.items():
+            if patch is None:
+                self.slots.pop(name, None)
+            else:
+                self.slots[name] = apply_patch(self.slots.get(name), patch)
+
 
 @with_config(ConfigDict(defer_build=True))
 @dataclass
@@ -184,16 +192,15 @@ class Fold:
             self.run.count(path, history.messages[data["at"] :], data["messages"])
         del history.messages[data["at"] :]
         history.messages += fill_instructions(data, last_instructions(history.messages))
-        for name, patch in data["slots"].items():
-            if patch is None:
-                history.slots.pop(name, None)
-            else:
-                history.slots[name] = apply_patch(history.slots.get(name), patch)
+        history.patch(data["slots"])
         self.settled(path)
         if self.run is not None:
             self.run.usage = data.get("usage", {})
             if path == "":
                 self.run.progressed(data["messages"])
+
+    def _slots(self, data: Mapping[str, Any], entry: Entry) -> None:
+        self.root.patch(data["slots"])
 
     def _base(self, data: Mapping[str, Any], entry: Entry) -> None:
         slots = {name: apply_patch(None, patch) for name, patch in data["slots"].items()}

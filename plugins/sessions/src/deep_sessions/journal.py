@@ -16,7 +16,7 @@ from pydantic_ai.usage import RunUsage
 
 from deep_core import SessionState
 
-from .entries import messages_entry, read_prompt
+from .entries import messages_entry, read_prompt, slots_entry
 from .errors import AgentError
 from .fold import RUN, Fold, History, Run, is_below
 from .ledger_rows import EffectRow, tail_key, write_row
@@ -185,6 +185,13 @@ class Journal:
     async def write(self, *entries: NewEntry, read: Sequence[int] = (), status: SessionStatus | None = None) -> None:
         """Write entries."""
         await self._commit(Commit(entries, read=read, status=status))
+
+    async def write_slots(self, slots: Mapping[str, Any]) -> None:
+        """Write changes of the agent's state beside the steps: name -> what is stored; None for a slot that is gone."""
+        root = self.state.root
+        changed = _changes({name: root.slots[name] for name in slots if name in root.slots}, _without_none(slots))
+        if changed:
+            await self._commit(Commit([slots_entry(changed, self.run_id or None)]), lambda: root.patch(changed))
 
     def unfinished_child(self) -> ChildRun | None:
         """Return the subagent's run that an earlier attempt began in the call that runs now; None if it began none."""
@@ -358,6 +365,10 @@ def _common(history: History, now: Sequence[ModelMessage]) -> int:
             break
         count += 1
     return count
+
+
+def _without_none(slots: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: stored for name, stored in slots.items() if stored is not None}
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

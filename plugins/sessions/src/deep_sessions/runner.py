@@ -7,9 +7,11 @@ import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast
+from weakref import WeakValueDictionary
 
 from pydantic_ai import Agent, CancellationToken, DeferredToolRequests
 from pydantic_ai.exceptions import RunCancelled, RunTimedOut
@@ -30,9 +32,17 @@ from deep_core import DeepAgentDeps, PluginKernel
 
 from .capability import UNKNOWN, key_of
 from .entries import Decision, encode, read_prompt, write_prompt
-from .errors import AgentError, DecisionsPending, LeaseLost, NothingToResume, NotPending, as_agent_error
+from .errors import (
+    AgentError,
+    DecisionsPending,
+    LeaseLost,
+    NothingToResume,
+    NotPending,
+    SessionBusy,
+    as_agent_error,
+)
 from .fold import Fold, Run, fold
-from .journal import Journal, Tap, session_of, usage_of
+from .journal import Journal, Tap, session_of, slots_of, usage_of
 from .slot import JOURNAL
 from .store import Lease, Mail, SessionStatus, SessionStore
 
@@ -42,10 +52,11 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import UsageLimits
     from pydantic_ai.workspaces import WorkspaceBackend
 
-__all__ = ["Outcome", "Runner", "decisions_of", "pending_calls", "results_of"]
+__all__ = ["Outcome", "Runner", "decisions_of", "is_decided", "pending_calls", "results_of"]
 
 Prompt = str | Sequence[UserContent]
 Choose = Callable[[Run], tuple[Agent[Any, Any], Mapping[str, Any]]]
+Workspaces = Callable[[str], AbstractAsyncContextManager["WorkspaceBackend"]]
 MAIL_EVERY = 1.0
 """Seconds between two looks at the mail of a run, which another process may have posted."""
 NOT_RUN = "Not executed: the run was stopped before this call."
@@ -101,7 +112,11 @@ class _Held:
     lease: Lease
     lost: AgentError | None = None
     journal: Journal | None = None
+    live: _Live | None = None
     has_mail: asyncio.Event = field(default_factory=asyncio.Event)
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once it has a journal, or has ended."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass
@@ -120,6 +135,7 @@ class Runner:
         store: where its sessions are.
         kernel: who made the agent.
         backend: makes or is the workspace of each session; None leaves it to the agent.
+        workspaces: opens the workspace of a session for a run, such as `SessionManager.use`; used instead of `backend`.
         app: the application's own object, as `ctx.deps.app`; a function gets the session's id.
         choose: returns, for a run, the agent that runs it and further arguments of `Agent.run`; None for `agent`.
         ttl: seconds until a lease ends unless it is renewed. It is renewed three times as often.
@@ -135,6 +151,7 @@ class Runner:
         *,
         kernel: PluginKernel,
         backend: WorkspaceBackend | Callable[[str], WorkspaceBackend | None] | None = None,
+        workspaces: Workspaces | None = None,
         app: Any = None,
         choose: Choose | None = None,
         ttl: float = 30.0,
@@ -145,17 +162,22 @@ class Runner:
         self.store = store
         self._kernel = kernel
         self._backend = backend
+        self._workspaces = workspaces
         self._app = app
         self._choose = choose
         self._ttl = ttl
         self._keep = keep
-        self._keep_partial = keep_partial
+        self.keep_partial = keep_partial
         self.tap: Tap | None = None
         """Receives the events of all runs."""
         self._holds: dict[str, _Held] = {}
         self._live: OrderedDict[str, _Live] = OrderedDict()
         self._backends: dict[str, WorkspaceBackend] = {}
         """The workspaces of sessions that are not loaded any more: a workspace in memory must outlast that."""
+        self._edits: dict[str, int] = {}
+        """How many `edit` blocks a session is in: it stays loaded."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held while a session is loaded, or changes hands between a run and an edit of this process."""
 
     # -- what callers do -----------------------------------------------------------------------------------------------
 
@@ -288,6 +310,59 @@ class Runner:
             )
         await self.store.post(session_id, "decision", to_json(decisions))
 
+    @asynccontextmanager
+    async def edit(self, session_id: str) -> AsyncGenerator[DeepAgentDeps[Any]]:
+        """Yield what a session's tools get as `ctx.deps`, to change its state, such as its uploads. Store what changed.
+
+        A run may be under way, or begin meanwhile: its tools see the change. Blocks may overlap.
+
+        Raises:
+            SessionBusy: another process runs the session.
+            SessionNotFound: it does not exist.
+        """
+        async with AsyncExitStack() as stack:
+            async with self._lock(session_id):
+                held = self._holds.get(session_id)
+                live = held.live if held is not None and held.live is not None else await self._load(session_id)
+                self._edits[session_id] = self._edits.get(session_id, 0) + 1
+            stack.callback(self._edited, session_id)
+            if self._workspaces is not None:
+                live.deps.backend = await stack.enter_async_context(self._workspaces(session_id))
+            before = slots_of(live.deps.state)
+            yield live.deps
+            after = slots_of(live.deps.state)
+            names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+            if names:
+                await self._write_slots(session_id, live, {name: after.get(name) for name in names})
+
+    def _edited(self, session_id: str) -> None:
+        self._edits[session_id] -= 1
+        if not self._edits[session_id]:
+            del self._edits[session_id]
+
+    async def _write_slots(self, session_id: str, live: _Live, slots: Mapping[str, Any]) -> None:
+        """Write changes through the journal of the run under way, or under a lease where none is."""
+        while True:
+            async with self._lock(session_id):
+                held = self._holds.get(session_id)
+                if held is None:
+                    lease = await self.store.acquire(session_id, ttl=self._ttl, create=False)
+                    try:
+                        is_same = (await self.store.info(session_id)).seq == live.state.seq
+                        state = live.state if is_same else fold(await self.store.load(session_id))
+                        await Journal(self.store, lease, state, "", self.tap).write_slots(slots)
+                    finally:
+                        await self.store.release(lease)
+                    if not is_same:
+                        self._live.pop(session_id, None)
+                    return
+            if held.live not in (None, live):
+                raise SessionBusy(f"session {session_id} was run by another process meanwhile: try it again")
+            if held.journal is not None:
+                await held.journal.write_slots(slots)
+                return
+            await (held.over if held.began.is_set() else held.began).wait()
+
     def backend(self, session_id: str) -> WorkspaceBackend | None:
         """Return the workspace of a session that this process has run; None before its first use."""
         live = self._live.get(session_id)
@@ -334,68 +409,79 @@ class Runner:
     ) -> Outcome:
         token = token or CancellationToken()
         async with self._held(session_id, create=create, token=token) as held:
-            live = await self._load(session_id)
+            async with self._lock(session_id):
+                live = held.live = await self._load(session_id)
             state = live.state
             self._take_decisions(state)
             todo = plan(state)
             if todo is None:
                 return self._outcome(live, "awaiting", None)
-            journal = await self._start(held.lease, live, todo)
             if todo.ended is not None:
+                journal = await self._start(held.lease, live, todo)
                 await self._end(journal, live, todo.ended, "idle" if todo.ended == "completed" else "aborted")
                 return self._outcome(live, todo.ended, None)
-            held.journal = journal
-            for mail in state.mail:
-                if mail.kind == "steer":
-                    journal.steer(mail)
-            live.deps.state[JOURNAL] = journal
-            agent, options = self.agent, cast("Mapping[str, Any]", {})
-            if self._choose is not None:
-                agent, options = self._choose(todo.run)
-            if usage_limits is not None:
-                options = {**options, "usage_limits": usage_limits}
-            try:
-                result = await agent.run(
-                    todo.prompt,
-                    message_history=todo.history,
-                    deferred_tool_results=todo.results,
-                    run_id=todo.run.attempt_id,
-                    conversation_id=session_id,
-                    deps=live.deps,
-                    usage=usage_of(todo.run.usage),
-                    cancellation_token=token,
-                    event_stream_handler=on_events,
-                    **options,
-                    **more,
-                )
-            except RunCancelled as error:
-                if isinstance(error, RunTimedOut):
-                    return await self._failed(journal, live, error)
-                if held.lost is not None:
-                    self._live.pop(session_id, None)
-                    raise held.lost from error
-                if self._keep_partial:
-                    await self._settle_partial(journal, live, error)
-                await self._end(journal, live, "aborted", "aborted")
-                return self._outcome(live, "aborted", None, error)
-            except asyncio.CancelledError:
-                # The task was cancelled: the session stays resumable, as after a crash.
-                self._live.pop(session_id, None)
-                raise
-            except Exception as error:
-                if journal.failure is not None:  # nothing more can be written; the session stays resumable
-                    self._live.pop(session_id, None)
-                    raise journal.failure from error
+            async with AsyncExitStack() as stack:
+                if self._workspaces is not None:
+                    try:
+                        live.deps.backend = await stack.enter_async_context(self._workspaces(session_id))
+                    except BaseException:
+                        self._live.pop(session_id, None)  # the plan has changed it
+                        raise
+                if usage_limits is not None:
+                    more["usage_limits"] = usage_limits
+                return await self._execute(held, live, todo, token, event_stream_handler=on_events, **more)
+
+    async def _execute(self, held: _Held, live: _Live, todo: _Plan, token: CancellationToken, **more: Any) -> Outcome:
+        session_id, state = held.lease.session_id, live.state
+        journal = held.journal = await self._start(held.lease, live, todo)
+        held.began.set()
+        for mail in state.mail:
+            if mail.kind == "steer":
+                journal.steer(mail)
+        live.deps.state[JOURNAL] = journal
+        agent, options = self.agent, cast("Mapping[str, Any]", {})
+        if self._choose is not None:
+            agent, options = self._choose(todo.run)
+        try:
+            result = await agent.run(
+                todo.prompt,
+                message_history=todo.history,
+                deferred_tool_results=todo.results,
+                run_id=todo.run.attempt_id,
+                conversation_id=session_id,
+                deps=live.deps,
+                usage=usage_of(todo.run.usage),
+                cancellation_token=token,
+                **{**options, **more},
+            )
+        except RunCancelled as error:
+            if isinstance(error, RunTimedOut):
                 return await self._failed(journal, live, error)
-            finally:
-                held.journal = live.deps.state[JOURNAL] = None
-                await journal.flush()
-            waits = isinstance(result.output, DeferredToolRequests)
-            if state.run is not None:
-                state.run.status = "paused" if waits else "completed"
-                state.run.requests = result.output if waits else None
-                state.run.decisions = {}
-            return self._outcome(live, "awaiting" if waits else "completed", result)
+            if held.lost is not None:
+                self._live.pop(session_id, None)
+                raise held.lost from error
+            if self.keep_partial:
+                await self._settle_partial(journal, live, error)
+            await self._end(journal, live, "aborted", "aborted")
+            return self._outcome(live, "aborted", None, error)
+        except asyncio.CancelledError:
+            # The task was cancelled: the session stays resumable, as after a crash.
+            self._live.pop(session_id, None)
+            raise
+        except Exception as error:
+            if journal.failure is not None:  # nothing more can be written; the session stays resumable
+                self._live.pop(session_id, None)
+                raise journal.failure from error
+            return await self._failed(journal, live, error)
+        finally:
+            held.journal = live.deps.state[JOURNAL] = None
+            await journal.flush()
+        waits = isinstance(result.output, DeferredToolRequests)
+        if state.run is not None:
+            state.run.status = "paused" if waits else "completed"
+            state.run.requests = result.output if waits else None
+            state.run.decisions = {}
+        return self._outcome(live, "awaiting" if waits else "completed", result)
 
     async def _start(self, lease: Lease, live: _Live, todo: _Plan) -> Journal:
         state, run = live.state, todo.run
@@ -508,26 +594,39 @@ class Runner:
             session.bind(self._kernel)
             live = _Live(state, DeepAgentDeps(backend=kept or backend, session_id=session_id, state=session, app=app))
         self._live[session_id] = live
-        while len(self._live) > self._keep:
-            old, gone = self._live.popitem(last=False)
-            if gone.deps.backend is not None:
+        unused = [name for name in self._live if name not in self._edits] if len(self._live) > self._keep else []
+        for old in unused[: max(0, len(self._live) - self._keep)]:
+            gone = self._live.pop(old)
+            if gone.deps.backend is not None and self._workspaces is None:
                 self._backends[old] = gone.deps.backend
         return live
 
     @asynccontextmanager
+    async def _lock(self, session_id: str) -> AsyncGenerator[None]:
+        lock = self._locks.setdefault(session_id, asyncio.Lock())
+        async with lock:
+            yield
+
+    @asynccontextmanager
     async def _held(self, session_id: str, *, create: bool, token: CancellationToken) -> AsyncGenerator[_Held]:
-        held = _Held(await self.store.acquire(session_id, ttl=self._ttl, create=create))
-        self._holds[session_id] = held
+        async with self._lock(session_id):
+            held = _Held(await self.store.acquire(session_id, ttl=self._ttl, create=create))
+            self._holds[session_id] = held
         renewal = asyncio.ensure_future(self._keep_lease(held, token))
         try:
             yield held
         finally:
-            self._holds.pop(session_id, None)
             renewal.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await renewal
-            with contextlib.suppress(AgentError):  # the lease ends by itself where the store is gone
-                await asyncio.shield(asyncio.ensure_future(self.store.release(held.lease)))
+            try:
+                with contextlib.suppress(AgentError):  # the lease ends by itself where the store is gone
+                    await asyncio.shield(asyncio.ensure_future(self.store.release(held.lease)))
+            finally:
+                if self._holds.get(session_id) is held:
+                    del self._holds[session_id]
+                held.began.set()
+                held.over.set()
 
     async def _keep_lease(self, held: _Held, token: CancellationToken) -> None:
         """Renew the lease and read the mail until cancelled. Stop the run if it must stop."""
@@ -576,6 +675,12 @@ def pending_calls(state: Fold) -> list[ToolCallPart]:
     return [] if requests is None else [*requests.approvals, *requests.calls]
 
 
+def is_decided(state: Fold) -> bool:
+    """Whether the calls that wait are all decided, by what is in the mail too."""
+    run = state.run
+    return run is not None and run.status == "paused" and _all_decided(run, _mailed(state.mail))
+
+
 def decisions_of(results: DeferredToolResults) -> dict[str, Decision]:
     """Return decisions as the journal has them."""
     out: dict[str, Decision] = {}
@@ -621,9 +726,9 @@ def _mailed(mails: Sequence[Mail]) -> dict[str, Decision]:
     return decisions
 
 
-def _all_decided(run: Run) -> bool:
-    requests = run.requests or DeferredToolRequests()
-    return all(call.tool_call_id in run.decisions for call in (*requests.approvals, *requests.calls))
+def _all_decided(run: Run, more: Mapping[str, Decision] = MappingProxyType({})) -> bool:
+    requests, decided = run.requests or DeferredToolRequests(), {**run.decisions, **more}
+    return all(call.tool_call_id in decided for call in (*requests.approvals, *requests.calls))
 
 
 # -- histories ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic_ai.messages import (
@@ -21,13 +21,15 @@ from .errors import AgentClosed, NothingToResume, SessionBusy
 from .events import SHIFT, Event, events_of, number
 from .feed import Feed
 from .fold import fold
-from .runner import pending_calls
+from .runner import is_decided, pending_calls
 from .store import Entry
 
 if TYPE_CHECKING:
     from pydantic_ai import DeferredToolRequests, RunContext
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.tools import DeferredToolResults
+
+    from deep_core import DeepAgentDeps
 
     from .agent import DeepAgent
     from .results import RunResult
@@ -48,16 +50,21 @@ class Sessions:
 
     Args:
         agent: the agent. Its store has the sessions. The caller closes it.
+        keep_partial: whether a conversation keeps what a run did before `cancel`: the text of an unfinished response
+            too, which watchers have seen.
     """
 
-    def __init__(self, agent: DeepAgent) -> None:
+    def __init__(self, agent: DeepAgent, *, keep_partial: bool = False) -> None:
         self._agent = agent
         self._runner = agent.runner
         self._store = agent.store
         self._runner.tap = self
+        self._runner.keep_partial = keep_partial
         self._feeds: dict[str, Feed] = {}
         self._tasks: dict[str, asyncio.Task[RunResult]] = {}
         self._started: dict[str, asyncio.Future[None]] = {}
+        self._ending: dict[str, asyncio.Event] = {}
+        """Sessions whose run has ended in the journal, while its task has not. The event: another run began."""
         self._posted: set[str] = set()
         """Sessions to which this process posted since it last looked at their mail."""
         self._plugins: Mapping[str, str] = {}
@@ -67,6 +74,11 @@ class Sessions:
     def agent(self) -> DeepAgent:
         """The agent."""
         return self._agent
+
+    @property
+    def active(self) -> Sequence[str]:
+        """The sessions that this process runs or that are watched in it."""
+        return [*{**self._tasks, **self._feeds}]
 
     async def __aenter__(self) -> Self:
         return self
@@ -145,6 +157,7 @@ class Sessions:
             SessionNotFound: the session does not exist.
         """
         await self._agent.decide(session_id, results)
+        self._posted.add(session_id)
         await self._continue(session_id)
 
     async def cancel(self, session_id: str) -> None:
@@ -159,6 +172,21 @@ class Sessions:
         await self._runner.cancel(session_id)
         if task is not None:
             await asyncio.wait([task])
+
+    @asynccontextmanager
+    async def edit(self, session_id: str) -> AsyncGenerator[DeepAgentDeps[Any]]:
+        """Yield what a session's tools get as `ctx.deps`, to change its state: upload a file, for example.
+
+        What changed is stored at the end of the block. A run may be under way: its tools see the change.
+
+        Raises:
+            SessionBusy: another process runs the session.
+            SessionNotFound: the session does not exist.
+        """
+        async with self._runner.edit(session_id) as deps:
+            yield deps
+        if session_id in self._posted and session_id not in self._tasks:
+            await self._continue(session_id)  # it came while this held the session
 
     async def wait(self, session_id: str) -> RunResult | None:
         """Wait until this process runs the session no more; return how its last run ended. None if it runs none."""
@@ -245,7 +273,9 @@ class Sessions:
             SessionNotFound: the session does not exist.
         """
         state = fold(await self._store.load(session_id))
-        return state.run.requests if state.run is not None and pending_calls(state) else None
+        if state.run is None or state.run.status != "paused" or not pending_calls(state):
+            return None
+        return state.run.requests
 
     async def close(self) -> None:
         """Stop the runs of this process, as a crash would: they can be resumed. End all watchers."""
@@ -263,12 +293,13 @@ class Sessions:
 
     async def _begin(self, session_id: str, run: Coroutine[Any, Any, RunResult]) -> None:
         """Start a run, and wait until the journal has its start."""
+        await self._learn_tools()
+        await self._end(session_id)
         if session_id in self._tasks or self._is_closed:
             run.close()
             if self._is_closed:
                 raise AgentClosed("the sessions were closed: make another Sessions")
             raise SessionBusy(f"session {session_id} has a run in this process: queue the message, or steer the run")
-        await self._learn_tools()
         started = self._started[session_id] = asyncio.get_running_loop().create_future()
         task = self._tasks[session_id] = asyncio.ensure_future(self._work(session_id, run))
         task.add_done_callback(lambda task: None if task.cancelled() else task.exception())  # wait() raises it
@@ -283,19 +314,26 @@ class Sessions:
         """Run, then take the messages that wait."""
         try:
             result = await run
-            while result.status == "completed":
+            while result.status in ("completed", "awaiting_human"):
                 self._posted.discard(session_id)
-                if await self._has_message(session_id):
-                    try:
-                        result = await self._agent.run_next(session_id, on_events=self._hear)
-                    except (SessionBusy, NothingToResume):  # another process was faster
-                        break
-                elif session_id not in self._posted:
+                if result.status == "completed" and await self._has_message(session_id):
+                    more = self._agent.run_next
+                elif result.status == "awaiting_human" and await self._is_decided(session_id):
+                    more = self._agent.resume
+                elif session_id in self._posted:
+                    continue
+                else:
+                    break
+                try:
+                    result = await more(session_id, on_events=self._hear)
+                except (SessionBusy, NothingToResume):  # another process was faster
                     break
             return result
         finally:
             # Without an await since the last look at the mail: what comes now finds the session idle.
             del self._tasks[session_id]
+            self._posted.discard(session_id)
+            self._ending.pop(session_id, None)
             if session_id in self._feeds:
                 self._feeds[session_id].wake()
                 self._forget(session_id)
@@ -318,6 +356,20 @@ class Sessions:
             elif await self._has_message(session_id):
                 await self._begin(session_id, self._agent.run_next(session_id, on_events=self._hear))
 
+    async def _end(self, session_id: str) -> None:
+        """Wait for the task of a run that has ended in the journal. Watchers know its end before."""
+        task, began = self._tasks.get(session_id), self._ending.get(session_id)
+        if task is not None and began is not None:
+            another = asyncio.ensure_future(began.wait())
+            try:
+                await asyncio.wait([task, another], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                another.cancel()
+
+    async def _is_decided(self, session_id: str) -> bool:
+        """Whether the calls that wait are all decided."""
+        return is_decided(fold(await self._store.load(session_id)))
+
     async def _has_message(self, session_id: str) -> bool:
         return any(mail.kind in ("prompt", "steer") for mail in await self._store.mail(session_id))
 
@@ -326,6 +378,11 @@ class Sessions:
     def committed(self, session_id: str, entries: Sequence[Entry]) -> None:
         """Receive entries that were written."""
         self._feed(session_id, entries[0].seq - 1).committed(entries)
+        for entry in entries:
+            if entry.kind == "run_started" and session_id in self._ending:
+                self._ending.pop(session_id).set()
+            elif entry.kind in ("run_ended", "paused") and session_id in self._tasks:
+                self._ending[session_id] = asyncio.Event()
         started = self._started.get(session_id)
         if started is not None and not started.done():
             started.set_result(None)
