@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import deep_sessions
+import deep_subagents
 import pytest
 from deep_backends import memory_backend
 from deep_sessions import (
@@ -30,6 +31,7 @@ from deep_sessions import (
     event_from_json,
 )
 from deep_sessions import feed as feeds
+from deep_sessions.events import UsageAdded
 from pydantic_ai import RunContext
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
@@ -222,6 +224,27 @@ async def test_steps_of_a_tool_are_told_with_its_plugin_and_files() -> None:
     (started,) = (event for event in events if event.kind == "tool_started")
     assert (started.plugin, started.args) == ("app", '{"path":"a.txt"}')  # type: ignore[attr-defined]
     assert [e.file for e in events if e.kind == "files_changed"] == ["a.txt"]  # type: ignore[attr-defined]
+
+
+async def test_usage_of_each_request_is_told_also_of_subagents() -> None:
+    def answer(messages: list[ModelMessage]) -> Any:
+        if last_prompt(messages) == "Count it.":
+            return "three" if responses(messages) else [ToolCallPart("look", {}, "c2")]
+        task = {"description": "Count it.", "subagent_type": "general-purpose"}
+        return "done" if responses(messages) else [ToolCallPart("task", task, "c1")]
+
+    def look() -> str:
+        return "one, two, three"
+
+    async with service(answer, tools=[look], plugins=[deep_subagents]) as sessions:
+        await sessions.send("s", "Go.")
+        result = await sessions.wait("s")
+        used = [event for event in await seen(sessions, "s") if isinstance(event, UsageAdded)]
+    assert result is not None
+    assert [event.depth for event in used] == [0, 1, 1, 0]
+    assert sum(event.input_tokens for event in used) == result.usage.input_tokens > 0
+    assert sum(event.output_tokens for event in used) == result.usage.output_tokens > 0
+    assert {event_from_json(event.to_json()) for event in used} == {*used}
 
 
 async def test_a_session_that_does_not_exist_is_an_error() -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "ThinkingAdded",
     "ToolEnded",
     "ToolStarted",
+    "UsageAdded",
     "event_from_json",
     "events_of",
     "number",
@@ -113,6 +114,18 @@ class MessageAdded(Event):
     kind = "message_added"
     role: str = "assistant"
     text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageAdded(Event):
+    """A request to the model has its response: the tokens that the provider counted."""
+
+    kind = "usage_added"
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +207,7 @@ _CLASSES: Mapping[str, type[Event]] = {
         TextAdded,
         ThinkingAdded,
         MessageAdded,
+        UsageAdded,
         ToolStarted,
         ToolEnded,
         FilesChanged,
@@ -269,6 +283,7 @@ def _message_events(messages: Sequence[ModelMessage], path: str = "", agent: str
         if isinstance(message, ModelResponse):
             if text := "".join(part.content for part in message.parts if isinstance(part, TextPart)):
                 yield MessageAdded(path=path, agent=agent, text=text)
+            yield _usage(message, path, agent)
             for part in message.parts:
                 if isinstance(part, ToolCallPart):
                     args = preview(part.args_as_json_str())
@@ -291,6 +306,19 @@ def _message_events(messages: Sequence[ModelMessage], path: str = "", agent: str
                 )
             elif isinstance(part, UserPromptPart) and is_steered(message):
                 yield MessageAdded(path=path, agent=agent, role="user", text=prompt_text(part.content))
+
+
+def _usage(response: ModelResponse, path: str, agent: str) -> UsageAdded:
+    used = response.usage
+    return UsageAdded(
+        path=path,
+        agent=agent,
+        model=response.model_name or "",
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cache_read_tokens=used.cache_read_tokens,
+        cache_write_tokens=used.cache_write_tokens,
+    )
 
 
 def is_steered(message: ModelRequest) -> bool:
