@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deep_sessions import open_store, write_prompt
 
 from plugins.cli.tests.chat_terminal import ALT_ENTER, CTRL_C, CTRL_D, UP, Terminal
 from tests.stubs import Call, Failure, OpenAIStub, RequestView, Script, Turn
@@ -589,6 +591,26 @@ def test_a_message_to_a_chat_that_another_process_runs_can_be_sent_again(deep: A
             second.prompt()
     (session,) = stored(deep)
     assert texts(deep, session) == ["hello", "one", "first", LONG, "second", "good"]
+
+
+def test_a_message_that_another_process_leaves_is_shown_and_answered_after_the_turn(deep: Any, chat: Any) -> None:
+    async def leave(session: str) -> None:
+        store = open_store(f"sqlite:///{data(deep) / 'sessions.db'}")
+        await store.post(session, "prompt", write_prompt("from the page\x1b[2J"))
+        await store.aclose()
+
+    with OpenAIStub(Script("one", "two", "three")) as stub, chat(stub) as terminal:
+        terminal.say("1")
+        terminal.expect("one")
+        terminal.prompt()
+        (session,) = stored(deep)
+        asyncio.run(leave(session))
+        terminal.type("2\r")
+        terminal.expect("two")
+        terminal.expect("another process wrote: from the page\\x1b[2J")
+        terminal.expect("three")
+        terminal.prompt()
+    assert texts(deep, session)[2:] == ["2", "two", "from the page\x1b[2J", "three"]
 
 
 def test_usage_adds_up_over_turns_and_over_a_resume(deep: Any, chat: Any) -> None:

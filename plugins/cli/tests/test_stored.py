@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from deep_sessions import AgentDeps, DeepAgent, Event, Sessions, open_store, write_prompt
+from deep_sessions.events import RunEnded
 
 from plugins.cli.tests.chat_terminal import Terminal
 from tests.stubs import Call, OpenAIStub, Script
@@ -104,6 +109,75 @@ def test_a_session_is_forked_rewound_exported_and_deleted(deep: Any) -> None:
     assert len(shown(deep, "a")["messages"]) == 4
     assert deep("sessions", "delete", "a", "b").ok().out == "deleted a\ndeleted b\n"
     assert "no sessions" in deep("sessions", "list").ok().out
+
+
+async def attend(url: str, act: Callable[[Sessions], Awaitable[None]]) -> list[Event]:
+    """Watch the session `s` from this process, act once a call has started, and return the events of its run."""
+    store = open_store(url)
+    agent = await DeepAgent.create(deps=AgentDeps(model="test", session_store=store))
+    events: list[Event] = []
+    async with Sessions(agent) as sessions:
+        async for event in sessions.stream("s"):
+            events.append(event)
+            if event.kind == "tool_started":
+                await act(sessions)
+            if event.kind == "run_ended":
+                break
+    await agent.close()
+    await store.aclose()
+    return events
+
+
+@pytest.mark.parametrize("act", ["steer", "cancel"])
+def test_a_run_is_watched_steered_and_canceled_by_another_process(deep: Any, act: str) -> None:
+    """Every interface on a store sees the same session: here a page beside the terminal."""
+    url = f"sqlite:///{deep.work / 's.db'}"
+
+    async def do(sessions: Sessions) -> None:
+        if act == "cancel":
+            await sessions.cancel("s")
+        else:
+            await sessions.steer("s", "Be brief.")
+            (deep.work / "go").touch()
+
+    wait = Call("execute", {"command": "touch begun; until [ -e go ]; do sleep 0.05; done"})
+    with OpenAIStub(Script(wait, "done", "brief")) as stub:
+        options = (*MODEL, "--approve", "allow", "--session", "s", "--store", url)
+        process = deep.start("run", "Wait", *options, env=stub.env)
+        while not (deep.work / "begun").exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        events = asyncio.run(attend(url, do))
+        out, problem = process.communicate()
+    ended = events[-1]
+    assert isinstance(ended, RunEnded)
+    if act == "cancel":
+        assert (ended.status, process.returncode) == ("aborted", 1), problem
+        assert "cancel" in problem
+    else:
+        # It comes with the next request, or begins the next run if the run ended first.
+        assert (ended.status, process.returncode) == ("completed", 0), problem
+        assert out in ("done\n", "done\n\nbrief\n")
+        assert "Be brief." in texts(stub)
+
+
+def test_a_run_also_does_what_others_left_in_its_session(deep: Any) -> None:
+    url = f"sqlite:///{deep.work / 's.db'}"
+    options = (*MODEL, "--session", "s", "--store", url)
+
+    async def queue(*messages: str) -> None:
+        store = open_store(url)
+        for message in messages:
+            await store.post("s", "prompt", write_prompt(message))
+        await store.aclose()
+
+    with OpenAIStub(Script("one", "two", "three", "four", "five")) as stub:
+        deep("run", "1", *options, env=stub.env).ok()
+        asyncio.run(queue("3", "4"))
+        assert deep("run", "2", *options, env=stub.env).ok().out == "two\n\nthree\n\nfour\n"
+        assert "nothing to resume" in deep("run", *options, env=stub.env).err
+        asyncio.run(queue("5"))
+        assert deep("run", *options, env=stub.env).ok().out == "five\n"
 
 
 def test_wrong_use_is_one_line_that_says_what_to_type(deep: Any) -> None:

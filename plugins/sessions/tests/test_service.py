@@ -385,7 +385,7 @@ async def test_decisions_continue_the_run_and_a_second_one_is_refused() -> None:
 
 WORKER = """
     import asyncio, sys
-    from deep_core import Kernel, StateSlot, hookimpl
+    from deep_core import Kernel
     from deep_sessions import AgentDeps, DeepAgent, Sessions
     from plugins.sessions.tests.test_service import last_prompt, model, responses
     from pydantic_ai.messages import ToolCallPart

@@ -125,15 +125,19 @@ class Chat:
         self._was_run, outcome = True, None
         self._screen.waiting()
         try:
-            outcome = self._run(
-                partial(self._runs.resume, self.stored)
-                if prompt is None
-                else partial(self._runs.send, self.stored, prompt)
-            )
-            while outcome.status == "awaiting" and outcome.requests is not None:
-                waiting = self._loop.run(questions(outcome.requests, self._workspace(self.stored.id)))
-                results = self._approver.decide(outcome.requests, waiting)
-                outcome = self._run(partial(self._runs.answer, self.stored, results))
+            runs, chat = self._runs, self.stored
+            step = partial(runs.resume, chat) if prompt is None else partial(runs.send, chat, prompt)
+            while True:
+                outcome = self._run(step)
+                while outcome.status == "awaiting" and outcome.requests is not None:
+                    waiting = self._loop.run(questions(outcome.requests, self._workspace(chat.id)))
+                    results = self._approver.decide(outcome.requests, waiting)
+                    outcome = self._run(partial(runs.answer, chat, results))
+                message = self._loop.run(runs.next_message(chat)) if outcome.status == "completed" else None
+                if message is None:
+                    break
+                self._screen.note(f"another process wrote: {one_line(message, 200)}")
+                step = partial(runs.next, chat)
         except KeyboardInterrupt as stop:
             return self._end_stopped(before, stop)
         except Left:

@@ -246,6 +246,17 @@ class ChatRuns:
                 raise
         return await self._runner.run(chat.id, prompt, run_id=new, labels=chat.labels, **how)
 
+    async def next_message(self, chat: StoredChat) -> str | None:
+        """Return a message that another process left in the chat. A store that fails is left in the next turn."""
+        with suppress(AgentError):
+            message = await self._runner.next_message(chat.id)
+            return message if message is None or isinstance(message, str) else "(with files)"
+        return None
+
+    async def next(self, chat: StoredChat, **how: Any) -> Outcome:
+        """Run the agent with a message that another process left. Arguments and errors as for `Runner.run_next`."""
+        return await self._runner.run_next(chat.id, run_id=uuid4().hex, **how)
+
     async def resume(self, chat: StoredChat, **how: Any) -> Outcome:
         """Continue what is unfinished. Arguments and errors as for `Runner.resume`."""
         try:

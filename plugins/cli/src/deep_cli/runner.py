@@ -173,9 +173,9 @@ class _Job:
         from deep_sessions import default_store, open_store
 
         store = open_store(self.store or default_store(), kernel=self.kernel)
-        stored = StoredSession(session, store, self.kernel, self.agent)
+        stored = StoredSession(session, store, self.kernel, self.agent, loop, self.approver, limits)
         try:
-            return stored.converse(loop, prompt, self.approver, limits)
+            return stored.converse(prompt)
         finally:
             deps.backend = stored.backend
             loop.run(store.aclose())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from .approval import Approver, questions
@@ -28,54 +28,76 @@ class StoredSession:
         store: where it is, or will be.
         kernel: the kernel that made the agent.
         agent: made with `session_capabilities()`.
+        loop: runs everything.
+        approver: decides the calls that wait.
+        limits: of each attempt.
     """
 
-    def __init__(self, name: str, store: SessionStore, kernel: Kernel, agent: Agent[Any, Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        store: SessionStore,
+        kernel: Kernel,
+        agent: Agent[Any, Any],
+        loop: asyncio.Runner,
+        approver: Approver,
+        limits: UsageLimits,
+    ) -> None:
         from deep_sessions import Runner
 
         self.name = name
         self._runner = Runner(agent, store, kernel=kernel)
+        self._loop = loop
+        self._approver = approver
+        self._how: dict[str, Any] = {"usage_limits": limits}
 
-    def converse(self, loop: asyncio.Runner, prompt: str | None, approver: Approver, limits: UsageLimits) -> str:
+    def converse(self, prompt: str | None) -> str:
         """Run the agent, again with the answers while calls wait for them; return its final text.
 
-        Calls that wait from an earlier run are asked about first.
+        Calls that wait from an earlier run are asked about first. Messages that other processes left in the session
+        follow, and their answers are returned too.
 
         Args:
-            loop: runs everything.
             prompt: the task; None continues the last run.
-            approver: decides the calls that wait.
-            limits: of each attempt.
 
         Raises:
             AgentError: another process runs the session, it has nothing to continue, or its store fails.
             Exception: what ended the run.
         """
-        from deep_sessions import DecisionsPending
+        from deep_sessions import DecisionsPending, NothingToResume
 
-        def resume() -> str:
-            return self._end(loop, lambda: self._runner.resume(self.name, usage_limits=limits), approver)
-
-        def run(text: str) -> str:
-            new = uuid.uuid4().hex
-            return self._end(loop, lambda: self._runner.run(self.name, text, run_id=new, usage_limits=limits), approver)
-
+        runner = self._runner
+        texts: list[str] = []
         if prompt is None:
-            return resume()
-        try:
-            return run(prompt)
-        except DecisionsPending:
-            resume()
-            return run(prompt)
+            try:
+                texts.append(self._end(runner.resume(self.name, **self._how)))
+            except NothingToResume:
+                if not self._has_message():
+                    raise
+        else:
+            try:
+                texts.append(self._end(self._run(prompt)))
+            except DecisionsPending:
+                self._end(runner.resume(self.name, **self._how))
+                texts.append(self._end(self._run(prompt)))
+        while self._has_message():
+            texts.append(self._end(runner.run_next(self.name, run_id=uuid.uuid4().hex, **self._how)))
+        return "\n\n".join(texts)
 
-    def _end(self, loop: asyncio.Runner, start: Callable[[], Any], approver: Approver) -> str:
-        outcome: Outcome = loop.run(start())
+    def _run(self, prompt: str) -> Coroutine[Any, Any, Outcome]:
+        return self._runner.run(self.name, prompt, run_id=uuid.uuid4().hex, **self._how)
+
+    def _has_message(self) -> bool:
+        return self._loop.run(self._runner.next_message(self.name)) is not None
+
+    def _end(self, step: Coroutine[Any, Any, Outcome]) -> str:
+        outcome = self._loop.run(step)
         while outcome.status == "awaiting" and outcome.requests is not None:
             # Between runs, outside the loop, so that Ctrl-C ends a question like everything else.
-            waiting = loop.run(questions(outcome.requests, self.backend))
-            answers = approver.decide(outcome.requests, waiting)
-            loop.run(self._runner.decide(self.name, answers))
-            outcome = loop.run(self._runner.resume(self.name))
+            waiting = self._loop.run(questions(outcome.requests, self.backend))
+            answers = self._approver.decide(outcome.requests, waiting)
+            self._loop.run(self._runner.decide(self.name, answers))
+            outcome = self._loop.run(self._runner.resume(self.name, **self._how))
         if outcome.error is not None:
             raise outcome.error
         return outcome.text or ""

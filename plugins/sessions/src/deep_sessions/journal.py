@@ -32,7 +32,6 @@ SOON = 0.005
 A crash in this time loses the response, or makes the effect unknown.
 """
 
-
 STEER = "deep_steer"
 """Where the metadata of a request has the id of the mail that brought it."""
 
@@ -153,8 +152,7 @@ class Journal:
         if results is None and not entries and self.failure is None:
             # A response. The first effect that it asks for is committed before it runs, and the response with it.
             apply()
-            self._soon = commit if self._soon is None else joined(self._soon, commit)
-            self._flush_later()
+            self._add(commit)
         else:
             await self._commit(commit, apply)
 
@@ -230,11 +228,11 @@ class Journal:
     def put_soon(self, key: str, row: EffectRow) -> None:
         """Write a row with the next commit, or after `SOON`. Often the batch ends by then, and needs no row."""
         self.effects[key] = row
-        late = Commit(put={key: write_row(row)})
-        self._soon = late if self._soon is None else joined(self._soon, late)
-        self._flush_later()
+        self._add(Commit(put={key: write_row(row)}))
 
-    def _flush_later(self) -> None:
+    def _add(self, late: Commit) -> None:
+        """Write something with the next commit, or after `SOON`."""
+        self._soon = late if self._soon is None else joined(self._soon, late)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SOON, self._flush_soon)
 
@@ -243,9 +241,6 @@ class Journal:
 
     async def flush(self) -> None:
         """Write what waits."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if self._soon is not None and self.failure is None:
             with suppress(AgentError):  # the next commit raises it
                 await self._commit(Commit())
@@ -270,6 +265,9 @@ class Journal:
             if self.failure is not None:
                 raise self.failure
             soon, self._soon = self._soon, None
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             if soon is not None:
                 commit = joined(soon, commit)
             try:
@@ -292,7 +290,8 @@ class Journal:
 
 def joined(first: Commit, second: Commit) -> Commit:
     """Return one commit that does what two do, one after the other."""
-    put = {key: row for key, row in first.put.items() if key not in first.drop}
+    dropped = {*first.drop, *second.drop}
+    put = {key: row for key, row in first.put.items() if key not in dropped}
     return Commit(
         [*first.entries, *second.entries],
         {**put, **second.put},

@@ -237,7 +237,7 @@ class Runner:
         """
 
         def plan(state: Fold) -> _Plan:
-            mail = next((mail for mail in state.mail if mail.kind in ("prompt", "steer")), None)
+            mail = _first_message(state.mail)
             if mail is None:
                 raise NothingToResume(f"session {session_id} has no message that waits")
             _check_decided(state)
@@ -254,6 +254,15 @@ class Runner:
         """
         await self.store.post(session_id, kind, write_prompt(message))
         self._poke(session_id)
+
+    async def next_message(self, session_id: str) -> Prompt | None:
+        """Return the message that `run_next` would run; None if none waits.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+        """
+        mail = _first_message(await self.store.mail(session_id))
+        return None if mail is None else read_prompt(mail.data)
 
     async def cancel(self, session_id: str) -> None:
         """Stop the run of a session, in this process or another. Does nothing if it has none.
@@ -715,6 +724,10 @@ def results_of(requests: DeferredToolRequests, decisions: Mapping[str, Decision]
         if "metadata" in said:
             results.metadata[call_id] = said["metadata"]
     return results
+
+
+def _first_message(mails: Sequence[Mail]) -> Mail | None:
+    return next((mail for mail in mails if mail.kind in ("prompt", "steer")), None)
 
 
 def _mailed(mails: Sequence[Mail]) -> dict[str, Decision]:

@@ -371,7 +371,7 @@ class Sessions:
         return is_decided(fold(await self._store.load(session_id)))
 
     async def _has_message(self, session_id: str) -> bool:
-        return any(mail.kind in ("prompt", "steer") for mail in await self._store.mail(session_id))
+        return await self._runner.next_message(session_id) is not None
 
     # -- the tap of the runner ---------------------------------------------------------------------------------------
 

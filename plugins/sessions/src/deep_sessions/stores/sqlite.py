@@ -140,8 +140,12 @@ class SqliteStore(SessionStore):
             db.execute("REPLACE INTO ledger VALUES (?, ?, ?, ?)", (*fields, _checksum(fields)))
         db.executemany("DELETE FROM ledger WHERE session = ? AND key = ?", [(row.key, key) for key in commit.drop])
         db.executemany("DELETE FROM mail WHERE session = ? AND id = ?", [(row.key, number) for number in commit.read])
-        updated_at = now if commit.entries else row.updated_at
-        _save(db, replace(row, seq=seq, base=base, status=commit.status or row.status, updated_at=updated_at))
+        status = commit.status or row.status
+        if commit.entries or status != row.status:
+            _save(
+                db,
+                replace(row, seq=seq, base=base, status=status, updated_at=now if commit.entries else row.updated_at),
+            )
         return seq
 
     async def post(self, session_id: str, kind: str, data: bytes) -> int:
@@ -306,10 +310,13 @@ class SqliteStore(SessionStore):
 
 def _checksum(fields: Iterable[Any]) -> int:
     """Return the CRC-32 of a row: it notices every flipped bit, and costs a microsecond for two kilobytes."""
-    crc = 0
+    crc, others = 0, list[Any]()
     for field in fields:
-        crc = zlib.crc32(field if isinstance(field, bytes) else repr(field).encode(), crc)
-    return crc
+        if isinstance(field, bytes):
+            crc = zlib.crc32(field, crc)
+        else:
+            others.append(field)
+    return zlib.crc32(repr(others).encode(), crc)
 
 
 def _row(fields: Sequence[Any]) -> _Row | None:
