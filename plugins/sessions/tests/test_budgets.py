@@ -8,6 +8,7 @@ from typing import Any
 import deep_subagents
 import pytest
 from deep_sessions import AgentDeps, DeepAgent, MemoryStore, SessionStore, budgets, fold, open_store
+from deep_sessions import create as create_session
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
@@ -84,6 +85,17 @@ async def test_limits_owner_and_day_count_all_sessions_of_the_owner(name: str, t
     assert await code(await agent("bob"), "b0") == "completed"
     for store in stores:
         await store.aclose()
+
+
+async def test_limits_owner_counts_one_owner_where_the_store_shows_all() -> None:
+    """As a worker's does."""
+    store = MemoryStore()
+    for owner in ("ada", "bob"):
+        await create_session(store.for_owner(owner), owner, [])
+    agent = await create(Scripted("end"), config={"limits": {"owner": {"requests": 2}}}, session_store=store)
+    assert [await code(agent, "ada"), await code(agent, "ada")] == ["completed"] * 2
+    assert await code(agent, "ada") == "limit_exceeded 2 requests are used"
+    assert [await code(agent, "bob"), await code(agent, "nobody's")] == ["completed"] * 2
 
 
 async def test_limits_day_forgets_the_days_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,11 +80,13 @@ class Budgets(AbstractCapability[Any]):
     async def _of_others(self, journal: Journal, day: str | None) -> list[Mapping[str, Any]]:
         """Return what the owner's other sessions used, on a day or ever."""
         found: list[Mapping[str, Any]] = []
-        offset = 0
-        while page := await journal.store.list(limit=PAGE, offset=offset):
+        owner, offset = journal.state.info.owner, 0
+        store = journal.store if owner is None else journal.store.for_owner(owner)  # a worker's store shows all owners
+        while page := await store.list(limit=PAGE, offset=offset):
             offset += PAGE
             for info in page:
-                if info.id == journal.lease.session_id or (day is not None and day_of(info.updated_at) < day):
+                is_old = day is not None and day_of(info.updated_at) < day
+                if info.id == journal.lease.session_id or info.owner != owner or is_old:
                     continue
                 known = self._others.get(info.id)
                 if known is None or known[0] != info.seq:
