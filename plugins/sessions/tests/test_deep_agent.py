@@ -11,6 +11,7 @@ from typing import Any
 
 import deep_sessions
 import pytest
+from deep_backends import memory_backend
 from deep_sessions import (
     AgentClosed,
     AgentDeps,
@@ -22,6 +23,7 @@ from deep_sessions import (
     MissingDependencyError,
     NothingToResume,
     RunResult,
+    RuntimeUnavailable,
     SessionBusy,
     SessionNotFound,
     SqliteStore,
@@ -37,6 +39,7 @@ from pydantic import ValidationError
 from pydantic_ai import Tool
 from pydantic_ai.messages import ModelRequest
 from pydantic_ai.usage import UsageLimits
+from pydantic_ai.workspaces import UnavailableWorkspace
 
 from deep_core import AgentConfig, ConfigError, Kernel, PromptSection
 from plugins.sessions.tests.scripted import Scripted, call, create, kernel, look, put, results
@@ -51,6 +54,28 @@ def anyio_backend() -> str:
 
 
 # -- boundaries --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "path"),
+    [
+        ({"prompt": {"variables": {"f": len}}}, r"prompt\.variables\.f"),
+        ({"prompt": {"system": object()}}, r"prompt\.system"),
+    ],
+)
+async def test_G2_a_configuration_holds_no_objects(config: Any, path: str) -> None:
+    with pytest.raises(ConfigError, match=path):
+        await create(Scripted("end"), config=config)
+
+
+async def test_K7_a_configuration_of_a_later_version_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"schema_version: Input should be 1"):
+        await create(Scripted("end"), config={"schema_version": 2})
+
+
+async def test_K10_the_last_request_can_answer() -> None:
+    with pytest.raises(ConfigError, match=r"max_tool_rounds must be below max_iterations, which is 3"):
+        await create(Scripted("end"), config={"loop": {"max_iterations": 3, "max_tool_rounds": 3}})
 
 
 def test_G3_services_are_never_stored() -> None:
@@ -164,6 +189,38 @@ async def test_H2_H3_H8_a_model_is_enough() -> None:
     assert result.status == "completed"
     assert result.session_id
     assert result.run_id
+
+
+def uses_files() -> ToolDefinition:
+    async def use(ctx: ToolContext) -> str:
+        assert ctx.runtime is not None
+        return str(await ctx.runtime.working_dir())
+
+    return ToolDefinition("use", "Use it.", {"type": "object", "properties": {}}, use, requires_runtime=True)
+
+
+@pytest.mark.parametrize("needs", [False, True])
+async def test_H4_K6_step_5_6_the_workspace_is_made_only_if_a_tool_needs_it(needs: bool) -> None:
+    made: list[object] = []
+
+    def local(context: object) -> Any:
+        made.append(context)
+        return memory_backend()
+
+    said = Scripted([call("use" if needs else "look")], "end")
+    services = Kernel(plugins=[deep_sessions, plugin("spy", backends={"local": local})], discover=False)
+    agent = await DeepAgent.create(
+        deps=AgentDeps(model=said.model, kernel=services), tools=[uses_files() if needs else look]
+    )
+    assert made == []
+    await agent.run("go")
+    assert (len(made), results(said)) == ((1, ["/workspace"]) if needs else (0, ["saw"]))
+
+
+async def test_K6_step_6_without_the_workspace_that_a_tool_needs_there_is_no_agent() -> None:
+    services = Kernel(plugins=[deep_sessions], discover=False)
+    with pytest.raises(RuntimeUnavailable, match=r"'use' needs a workspace: .*pip install deep-backends"):
+        await DeepAgent.create(deps=AgentDeps(model="test", kernel=services), tools=[uses_files()])
 
 
 async def test_H5_the_services_of_an_agent_are_not_replaceable() -> None:
@@ -282,10 +339,10 @@ async def test_T7_every_call_ends_in_one_result() -> None:
 
 
 async def test_T8_a_need_that_is_not_met_fails_that_call_only() -> None:
-    definition = ToolDefinition("use", "Use it.", {"type": "object", "properties": {}}, put, requires_runtime=True)
     said = Scripted([call("use", "a"), call("look", "b")], "end")
-    deps = AgentDeps(model=said.model, kernel=Kernel(plugins=[deep_sessions], discover=False))
-    agent = await DeepAgent.create(deps=deps, tools=[definition, look])
+    nowhere = plugin("nowhere", backends={"local": lambda context: UnavailableWorkspace("gone")})
+    services = Kernel(plugins=[deep_sessions, nowhere], discover=False)
+    agent = await DeepAgent.create(deps=AgentDeps(model=said.model, kernel=services), tools=[uses_files(), look])
     assert (await agent.run("go")).status == "completed"
     assert results(said)[1] == "saw"
     assert "needs a workspace" in results(said)[0]

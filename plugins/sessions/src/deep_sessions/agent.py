@@ -190,6 +190,8 @@ class DeepAgent:
         given["capabilities"] = [*session_capabilities(), self._steps, *given.get("capabilities", ())]
         if self._deps.runtime is not None:
             given["backend"] = self._deps.runtime
+        elif config.runtime_policy.profile is None and self._deps.workspaces is None and registry.needs_runtime():
+            given["backend"] = "local"
         try:
             return create_deep_agent(
                 self._deps.model, config=config, kernel=self._kernel, tools=registry.tools(self), **given
