@@ -288,8 +288,25 @@ def test_a_server_that_is_killed_in_the_middle_says_so_and_goes_on(server: Serve
     tab.until(lambda: "The server was stopped while it worked on this." in "".join(tab.texts("article.error")))
     assert tab.texts("article.assistant") == ["before"]
     tab.ready()
+    assert tab.shown("#resume")
     tab.say("say after")
     assert tab.texts("article.assistant")[-1] == "after"
+    assert not tab.shown("#resume")
+
+
+@pytest.mark.exhaustive
+def test_a_run_that_a_kill_interrupted_continues_when_its_user_says_so(server: Server, tab: Tab) -> None:
+    tab.write("say " + "word " * 300 + "end")
+    tab.find("#text").send_keys(Keys.ENTER)
+    tab.until(lambda: tab.texts("article.assistant"))
+    server.stop(kill=True)
+    server.start()
+    tab.until(lambda: tab.shown("#resume"))
+    tab.click("#resume")
+    tab.until(lambda: "".join(tab.texts("article.assistant")).endswith("end"))
+    tab.settled()
+    assert not tab.shown("#resume")
+    assert len(tab.texts("article.user")) == 1
 
 
 def test_two_users_interleaved_never_see_each_other(server: Server, tmp_path: Path) -> None:

@@ -20,29 +20,22 @@ import httpx
 import pytest
 import uvicorn
 from deep_backends import local_backend
-from pydantic_ai import DeferredToolRequests
-from pydantic_ai.messages import (
-    FunctionToolCallEvent,
-    FunctionToolResultEvent,
-    ModelMessage,
-    ModelResponse,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-)
+from pydantic_ai import DeferredToolRequests, FunctionToolset
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import Model
-from pydantic_ai.models.function import AgentInfo, DeltaToolCalls, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from starlette.requests import HTTPConnection
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from deep_core import Kernel, hookimpl
+from examples.server import app as app_module
 from examples.server.app import create_app
 from examples.server.approvals import approval_of
-from examples.server.owners import address_of
+from examples.server.owners import Newcomers, address_of
 from examples.server.scripted import scripted_model, turn
 from examples.server.settings import Settings
-from examples.server.store import Row, Store
-from examples.server.transcript import Transcript
 from tests.drawn import many
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -603,14 +596,38 @@ async def httpx_get(base: str, path: str, token: str) -> httpx.Response:
         return await client.get(path, headers={"Cookie": f"deep_owner={token}"})
 
 
-async def test_no_exception_text_reaches_a_client(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+class Database:
+    """A plugin whose tools fail."""
+
+    def __init__(self, error: str) -> None:
+        self.error = error
+
+    @hookimpl
+    def deep_toolsets(self) -> list[FunctionToolset[Any]]:
+        def query() -> str:
+            raise ConnectionError(self.error)
+
+        def guarded() -> str:
+            raise ToolFailed("Denied: not today")
+
+        return [FunctionToolset([query, guarded])]
+
+
+async def test_no_exception_text_reaches_a_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither a run's, nor a request's, nor a tool's; each has an id that finds it in the log."""
     secret = "postgres://ann:hunter22@db.example"
 
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
-        yield "so far "
-        raise ConnectionError(secret)
+        if isinstance(messages[-1], ModelRequest) and any(
+            part.part_kind == "tool-return" for part in messages[-1].parts
+        ):
+            yield "so far "
+            raise ConnectionError(secret)
+        yield {0: DeltaToolCall("query", "{}"), 1: DeltaToolCall("guarded", "{}")}
 
+    monkeypatch.setattr(app_module, "Kernel", lambda plugins: Kernel(plugins=[*plugins, Database(secret)]))
     told: list[str] = []
     async with serving(tmp_path, FunctionModel(stream_function=stream, model_name="broken")) as running:
         user = await running.user()
@@ -618,22 +635,20 @@ async def test_no_exception_text_reaches_a_client(tmp_path: Path, caplog: pytest
         async with user.page(session_id) as page:
             await page.ask("anything")
             told += [json.dumps(page.events), page.last]
+            assert page.tools() == [("query", "failed"), ("guarded", "failed")]
+            assert page.items[2]["text"] == "Denied: not today"
+        history = (await user.http.get(f"/api/sessions/{session_id}")).text  # has the same ids
+        told.append(history)
         (tmp_path / "workspaces").rename(tmp_path / "gone")
         (tmp_path / "workspaces").write_text("in the way")
         told.append((await user.http.get(f"/api/sessions/{session_id}/files")).text)
-    transcript = Transcript([], lambda event: told.append(json.dumps(event)))
-    for number, error in enumerate((f"ConnectionError: {secret} (plugin db)", "Denied: not today")):
-        transcript.hear(FunctionToolCallEvent(ToolCallPart("query", {}, f"c{number}")))
-        part = ToolReturnPart("query", error, f"c{number}", outcome="failed")
-        transcript.hear(FunctionToolResultEvent(part))
-        told.append(transcript.items[-1].get("text", ""))
-    assert told.pop() == "Denied: not today"
     everything = "\n".join(told)
     assert "hunter22" not in everything
     assert str(tmp_path) not in everything
     ids = set(re.findall(INCIDENT, everything))
     assert len(ids) == 3
-    assert all(f"incident {incident}" in caplog.text for incident in ids)
+    assert len(set(re.findall(INCIDENT, history))) == 2
+    assert all(caplog.text.count(f"incident {incident}") == 1 for incident in ids)
     assert caplog.text.count("hunter22") >= 2
 
 
@@ -712,24 +727,29 @@ async def test_uploads_are_streamed_bounded_and_told_to_the_agent(tmp_path: Path
             assert (await user.http.post(f"/api/sessions/{session_id}/uploads")).status_code == 422
 
 
-async def test_an_upload_at_the_very_end_of_a_run_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(tmp_path) as running:
+async def test_an_upload_that_outlasts_a_run_is_stored(tmp_path: Path) -> None:
+    gate = Gate()
+    async with serving(tmp_path, gate.model) as running:
         user = await running.user()
         session_id = await user.create()
-        store = running.app.state.sessions.store
-        save = store.save
-        uploads: list[httpx.Response] = []
+        ended = asyncio.Event()
 
-        async def save_and_upload(session: str, **columns: Any) -> None:
-            await save(session, **columns)
-            if "conversation" in columns and not uploads:  # the run stored what it did, and has not ended yet
-                uploads.append(await user.upload(session, "late.txt", b"x"))
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"x" * 2 * 1024 * 1024
+            gate.go_on.set()
+            await ended.wait()
+            yield b"end"
 
-        monkeypatch.setattr(store, "save", save_and_upload)
         async with user.page(session_id) as page:
-            await page.ask("say it")
-        assert uploads[0].status_code == 201
-        assert "late.txt" in (await store.get(session_id)).deps
+            await page.say(type="message", text="hold it")
+            await page.until(lambda event: page.items[-1:] != [] and page.last == "holding ")
+            upload = asyncio.create_task(user.upload(session_id, "late.bin", pieces()))
+            await page.settled()
+            ended.set()
+            assert (await upload).status_code == 201
+            assert page.last == "holding it"
+        slots = await running.app.state.sessions.service.slots(session_id)
+        assert list(slots["uploads"]["data"]) == ["uploads/late.bin"]
 
 
 async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
@@ -751,7 +771,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
         async with user.page(session_id) as page:  # whatever is left of the request ends before this does
             await page.ask("list")
         async with asyncio.timeout(SECONDS):
-            while running.app.state.sessions.in_memory:
+            while running.app.state.sessions.workspaces.in_use(session_id):
                 await asyncio.sleep(0.01)
         assert await user.files(session_id) == ["uploads/whole.txt"]
 
@@ -835,18 +855,16 @@ async def test_a_client_that_drops_its_cookie_has_a_limit_too(tmp_path: Path, wa
         assert sorted(answers) == [201] * 3 + [429] * 27
 
 
-async def test_new_users_count_for_a_day_and_per_network(tmp_path: Path) -> None:
-    store = Store(tmp_path / "s.sqlite")
-
-    async def arrive(number: int, address: str, created: str) -> bool:
-        row = Row(f"{number}", f"owner {number}", "", created, "", "")
-        return await store.add(row, address=address, most=1)
-
-    assert await arrive(1, "192.0.2.1", "2026-01-01T00:00:00+00:00")
-    assert not await arrive(2, "192.0.2.1", "2026-01-01T23:59:59+00:00")
-    assert await arrive(3, "192.0.2.2", "2026-01-01T23:59:59+00:00")
-    assert await arrive(4, "192.0.2.1", "2026-01-02T00:00:01+00:00")
-    store.close()
+async def test_new_users_count_for_a_day_and_per_network() -> None:
+    hour = 0
+    newcomers = Newcomers(1, lambda: hour * 3600)
+    assert newcomers.admit("192.0.2.1")
+    hour = 24
+    assert not newcomers.admit("192.0.2.1")
+    assert newcomers.admit("192.0.2.2")
+    hour = 25
+    assert newcomers.admit("192.0.2.1")
+    assert not newcomers.admit("192.0.2.2")
     for host, address in [("192.0.2.1", "192.0.2.1"), ("2001:db8::1:2:3:4", "2001:db8::/64"), ("", "")]:
         connection = HTTPConnection({"type": "http", "client": (host, 1), "headers": []})
         assert address_of(connection) == address
@@ -892,7 +910,36 @@ async def test_a_session_survives_a_restart_with_its_approval_todos_and_files(tm
             assert "from below" in page.last
 
 
-async def test_a_server_that_stops_while_it_works_keeps_what_was_done(tmp_path: Path) -> None:
+async def test_a_server_that_stops_while_it_works_can_continue(tmp_path: Path) -> None:
+    gate = Gate()
+    async with serving(tmp_path, gate.model) as running:
+        user = await running.user()
+        session_id = await user.create()
+        cookies = user.http.cookies
+        async with user.page(session_id) as page:
+            await page.ask("say before")
+            await page.say(type="message", text="hold the end")
+            await page.until(lambda event: page.items[-1:] != [] and page.last == "holding ")
+    gate.go_on.set()
+    async with serving(tmp_path, gate.model) as running:
+        user = await running.user()
+        user.http.cookies = cookies
+        async with user.page(session_id) as page, user.page(session_id) as other:
+            assert (page.state["running"], page.state["interrupted"]) == (False, True)
+            assert [item["text"] for item in page.items[:3]] == ["say before", "before", "hold the end"]
+            assert "The server was stopped while it worked on this." in page.last
+            await page.say(type="resume")
+            await page.settled()
+            assert page.last == "holding the end"
+            assert page.state["interrupted"] is False
+            await page.say(type="resume")  # nothing to resume: nothing happens
+            await page.ask("say still here")
+            await other.until(lambda event: other.last == "still here")
+        async with user.page(session_id) as again:  # what happened is in the history
+            assert again.items == page.items == other.items
+
+
+async def test_after_a_stop_another_message_goes_on_too(tmp_path: Path) -> None:
     gate = Gate()
     async with serving(tmp_path, gate.model) as running:
         user = await running.user()
@@ -905,31 +952,31 @@ async def test_a_server_that_stops_while_it_works_keeps_what_was_done(tmp_path: 
         user = await running.user()
         user.http.cookies = cookies
         async with user.page(session_id) as page:
-            assert page.state["running"] is False
-            assert [item["text"] for item in page.items] == ["hold for ever", "holding "]
             await page.ask("say still here")
+            assert [item["kind"] for item in page.items] == ["user", "error", "user", "assistant"]
             assert page.last == "still here"
 
 
-async def test_a_server_that_is_killed_while_it_resumes_asks_again(tmp_path: Path) -> None:
-    async with serving(tmp_path) as running:
-        user = await running.user()
-        session_id = await user.create()
-        cookies = user.http.cookies
-        async with user.page(session_id) as page:
-            await page.ask("write notes.txt: red")
-            approval = page.state["approval"]
-            # What is in the database at the moment of a kill: the answer was taken, nothing of it stored yet.
-            await running.app.state.sessions.store.save(session_id, running=True)
-    async with serving(tmp_path) as running:
-        user = await running.user()
-        user.http.cookies = cookies
-        async with user.page(session_id) as page:
-            assert page.state["approval"] == approval
-            assert page.items[-1]["kind"] == "error"
-            assert "Whether the calls below ran is not known" in page.last
-            await page.answer(approve=True)
-            assert await user.files(session_id) == ["notes.txt"]
+async def test_a_session_is_deleted_with_its_files_by_its_owner_only(tmp_path: Path) -> None:
+    gate = Gate()
+    async with serving(tmp_path, gate.model) as running:
+        ann, ben = await running.user(), await running.user()
+        session_id = await ann.create()
+        await ben.create()
+        await ann.upload(session_id, "secret.txt", b"canary")
+        folder = tmp_path / "workspaces" / session_id
+        assert (folder / "uploads" / "secret.txt").exists()
+        address = f"/api/sessions/{session_id}"
+        assert (await ben.http.delete(address)).status_code == 404
+        async with ann.page(session_id) as page:
+            await page.say(type="message", text="hold for ever")  # a run is under way
+            await page.until(lambda event: page.items[-1:] != [] and page.last == "holding ")
+            assert (await ann.http.delete(address)).status_code == 204
+            with pytest.raises(ConnectionClosed):
+                await page.refused()
+        assert not folder.exists()
+        assert (await ann.http.get(address)).status_code == 404
+        assert (await ann.http.get("/api/sessions")).json() == []
 
 
 # -- many ------------------------------------------------------------------------------------------------------------
@@ -967,5 +1014,5 @@ async def test_many_sessions_at_once_never_cross(tmp_path: Path) -> None:
             assert canary in seen
             assert not [other for other in everything if other != canary and other in seen]
         async with asyncio.timeout(SECONDS):
-            while running.app.state.sessions.in_memory:  # nothing stays that nobody watches
+            while running.app.state.sessions.service.active:  # nothing stays that nobody watches
                 await asyncio.sleep(0.01)

@@ -9,7 +9,15 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from deep_backends import SessionLimitError, SessionManager, SessionPlace, docker_session, local_backend
+from deep_backends import (
+    SessionInUseError,
+    SessionLimitError,
+    SessionManager,
+    SessionPlace,
+    docker_session,
+    local_backend,
+)
+from deep_sessions import AgentDeps, DeepAgent, SessionBusy, SessionNotFound, Sessions, open_store
 from deep_uploads import UploadError, UploadLimitError, UploadsOptions
 from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket, WebSocketDisconnect
 from fastapi.exceptions import RequestValidationError
@@ -26,12 +34,11 @@ from deep_core import Kernel
 
 from .approvals import Stale, Verdict
 from .files import listing
-from .incidents import record
+from .incidents import Incidents, record
 from .owners import Owners, address_of, from_elsewhere
 from .scripted import scripted_model
-from .sessions import Busy, Children, LiveSession, Missing, Sessions, TooMany
+from .sessions import Busy, OwnedSessions, Page, TooMany
 from .settings import Settings
-from .store import Store
 
 __all__ = ["create_app"]
 
@@ -82,8 +89,14 @@ class Stop(BaseModel, extra="forbid"):
     type: Literal["stop"]
 
 
-FromPage: TypeAdapter[Message | Decide | Stop] = TypeAdapter(
-    Annotated[Message | Decide | Stop, Field(discriminator="type")]
+class Resume(BaseModel, extra="forbid"):
+    """The user continues a run that was interrupted."""
+
+    type: Literal["resume"]
+
+
+FromPage: TypeAdapter[Message | Decide | Stop | Resume] = TypeAdapter(
+    Annotated[Message | Decide | Stop | Resume, Field(discriminator="type")]
 )
 
 
@@ -101,26 +114,10 @@ def create_app(settings: Settings | None = None, model: Model | str | None = Non
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None, None]:
-        children = Children()
-        data = chosen.data.absolute()
-        async with Kernel(plugins=[children]) as kernel:
-            agent = kernel.create_agent(
-                model or os.environ.get("DEEP_MODEL") or scripted_model(),
-                interrupt_on={"write_file": True, "edit_file": True},  # besides `execute`, which always asks
-                # A command of a local session can reach the files of all others, so it needs a single user.
-                tool_filter=None if chosen.backend == "docker" or chosen.execute else "~execute",
-                plugins=[UploadsOptions(max_file_bytes=chosen.max_upload_bytes)],
-            )
-            store = Store(data / "sessions.sqlite")
-            app.state.owners = Owners(data / "owners.key")
-            factory = docker_session if chosen.backend == "docker" else local_session
-            workspaces = SessionManager(factory, root=data / "workspaces", max_sessions=chosen.max_workspaces)
-            async with workspaces:
-                sessions = Sessions(kernel, agent, store, workspaces, chosen.max_sessions_of_one)
-                children.sessions = app.state.sessions = sessions
-                yield
-                await sessions.close()
-            store.close()
+        async with contextlib.AsyncExitStack() as stack:
+            app.state.owners = Owners(chosen.data.absolute() / "owners.key")
+            app.state.sessions = await start(chosen, model or os.environ.get("DEEP_MODEL") or scripted_model(), stack)
+            yield
 
     app = FastAPI(title="deep", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.settings = chosen
@@ -130,6 +127,29 @@ def create_app(settings: Settings | None = None, model: Model | str | None = Non
     add_routes(app)
     app.mount("/static", StaticFiles(directory=STATIC))
     return app
+
+
+async def start(settings: Settings, model: Model | str, stack: contextlib.AsyncExitStack) -> OwnedSessions:
+    """Start the agent and what it runs on. The stack closes all of it; runs under way can then be resumed."""
+    data, incidents = settings.data.absolute(), Incidents()
+    kernel = await stack.enter_async_context(Kernel(plugins=[incidents]))
+    store = open_store(settings.store or f"sqlite:///{data / 'sessions.sqlite'}", kernel=kernel)
+    stack.push_async_callback(store.aclose)
+    factory = docker_session if settings.backend == "docker" else local_session
+    root = data / "workspaces"
+    workspaces = await stack.enter_async_context(
+        SessionManager(factory, root=root, max_sessions=settings.max_workspaces)
+    )
+    agent = await DeepAgent.create(
+        deps=AgentDeps(model=model, session_store=store, workspaces=workspaces.use, observer=incidents, kernel=kernel),
+        interrupt_on={"write_file": True, "edit_file": True},  # besides `execute`, which always asks
+        # A command of a local session can reach the files of all others, so it needs a single user.
+        tool_filter=None if settings.backend == "docker" or settings.execute else "~execute",
+        plugins=[UploadsOptions(max_file_bytes=settings.max_upload_bytes)],
+    )
+    stack.push_async_callback(agent.close)
+    sessions = await stack.enter_async_context(Sessions(agent, keep_partial=True))
+    return OwnedSessions(sessions, kernel, workspaces, root, settings.max_sessions_of_one)
 
 
 def local_session(place: SessionPlace) -> WorkspaceBackend:
@@ -161,7 +181,9 @@ def add_errors(app: FastAPI) -> None:
 
         return handler
 
-    app.add_exception_handler(Missing, told(404, "There is no such session."))
+    app.add_exception_handler(SessionNotFound, told(404, "There is no such session."))
+    app.add_exception_handler(SessionBusy, told(409, "The session is at work in another process."))
+    app.add_exception_handler(SessionInUseError, told(409, "The session's files are in use. Try it again."))
     app.add_exception_handler(TooMany, told(429))
     app.add_exception_handler(SessionLimitError, told(503))
     app.add_exception_handler(UploadLimitError, told(413))
@@ -181,7 +203,7 @@ def add_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, invalid)
 
 
-def sessions_of(connection: Request) -> Sessions:
+def sessions_of(connection: Request) -> OwnedSessions:
     """The sessions of this server."""
     return connection.app.state.sessions
 
@@ -191,14 +213,14 @@ def owners_of(connection: HTTPConnection) -> Owners:
     return connection.app.state.owners
 
 
-async def opened(session_id: str, request: Request) -> AsyncGenerator[LiveSession, None]:
-    """Open the session of a path, if it is the caller's."""
-    async with sessions_of(request).open(session_id, owners_of(request).owner_of(request)) as live:
-        yield live
+async def own_session(session_id: str, request: Request) -> str:
+    """Return the id of a path, if that session is the caller's."""
+    await sessions_of(request).check(session_id, owners_of(request).owner_of(request))
+    return session_id
 
 
-AllSessions = Annotated[Sessions, Depends(sessions_of)]
-OneSession = Annotated[LiveSession, Depends(opened)]
+AllSessions = Annotated[OwnedSessions, Depends(sessions_of)]
+OwnSession = Annotated[str, Depends(own_session)]
 
 
 def add_routes(app: FastAPI) -> None:
@@ -214,7 +236,7 @@ def add_routes(app: FastAPI) -> None:
     @app.get("/api/sessions")
     async def list_sessions(request: Request, sessions: AllSessions) -> list[dict[str, str]]:
         owner = owners_of(request).owner_of(request)
-        return [] if owner is None else await sessions.store.of_owner(owner)
+        return [] if owner is None else await sessions.of_owner(owner)
 
     @app.post("/api/sessions", status_code=201)
     async def create_session(request: Request, response: Response, sessions: AllSessions) -> dict[str, str]:
@@ -223,25 +245,29 @@ def add_routes(app: FastAPI) -> None:
         return await sessions.create(owner, address_of(request))
 
     @app.get("/api/sessions/{session_id}")
-    async def history(live: OneSession) -> dict[str, Any]:
-        return live.snapshot()
+    async def history(session_id: OwnSession, sessions: AllSessions) -> dict[str, Any]:
+        return await Page(sessions, session_id).snapshot()
+
+    @app.delete("/api/sessions/{session_id}", status_code=204)
+    async def delete_session(session_id: OwnSession, sessions: AllSessions) -> None:
+        await sessions.delete(session_id)
 
     @app.post("/api/sessions/{session_id}/uploads", status_code=201)
-    async def upload(live: OneSession, request: Request, name: str) -> dict[str, Any]:
+    async def upload(session_id: OwnSession, sessions: AllSessions, request: Request, name: str) -> dict[str, Any]:
         largest = request.app.state.settings.max_upload_bytes
         if int(request.headers.get("content-length", 0)) > largest:
             raise HTTPException(413, f"{name}: an upload may have {largest:,} bytes.")
-        done = await live.upload(name, request.stream())
+        done = await sessions.upload(session_id, name, request.stream())
         return {"path": done.path, "size": done.size, "mime_type": done.mime_type}
 
     @app.get("/api/sessions/{session_id}/files")
-    async def list_files(live: OneSession, sessions: AllSessions) -> dict[str, Any]:
-        async with sessions.workspaces.use(live.id) as backend:
+    async def list_files(session_id: OwnSession, sessions: AllSessions) -> dict[str, Any]:
+        async with sessions.workspaces.use(session_id) as backend:
             return await listing(Workspace(backend))
 
     @app.get("/api/sessions/{session_id}/files/{path:path}")
-    async def read_file(live: OneSession, sessions: AllSessions, request: Request, path: str) -> Response:
-        async with sessions.workspaces.use(live.id) as backend:
+    async def read_file(session_id: OwnSession, sessions: AllSessions, request: Request, path: str) -> Response:
+        async with sessions.workspaces.use(session_id) as backend:
             try:
                 size = (await Workspace(backend).stat(path)).size or 0
                 largest = request.app.state.settings.max_file_bytes
@@ -258,63 +284,76 @@ def add_routes(app: FastAPI) -> None:
     async def socket(websocket: WebSocket, session_id: str) -> None:
         if from_elsewhere(websocket):
             refusal = JSONResponse({"error": "This came from a page of another site."}, 403)
-            return await websocket.send_denial_response(refusal)
-        owner = owners_of(websocket).owner_of(websocket)
+            await websocket.send_denial_response(refusal)
+            return
+        sessions: OwnedSessions = websocket.app.state.sessions
         try:
-            async with websocket.app.state.sessions.open(session_id, owner) as live:
-                await websocket.accept()
-                await converse(websocket, live)
-        except Missing:
+            await sessions.check(session_id, owners_of(websocket).owner_of(websocket))
+        except SessionNotFound:
             await websocket.send_denial_response(JSONResponse({"error": "There is no such session."}, 404))
+            return
+        await websocket.accept()
+        await converse(websocket, Page(sessions, session_id))
 
 
 # -- the socket ------------------------------------------------------------------------------------------------------
 
 
-async def converse(websocket: WebSocket, live: LiveSession) -> None:
+async def converse(websocket: WebSocket, page: Page) -> None:
     """Send events to a page and receive its messages until it disconnects. The run continues without it."""
-    with live.watched() as events:
-        told = asyncio.create_task(tell(websocket, events))
-        heard = asyncio.create_task(hear(websocket, live))
-        try:
-            ended, _ = await asyncio.wait([told, heard], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (told, heard):
-                task.cancel()
-            await asyncio.gather(told, heard, return_exceptions=True)
-        with contextlib.suppress(WebSocketDisconnect):
-            for task in ended:
-                task.result()
+    await websocket.send_json(await page.snapshot())
+    telling = asyncio.create_task(tell(websocket, page))
+    hearing = asyncio.create_task(hear(websocket, page))
+    try:
+        ended, _ = await asyncio.wait([telling, hearing], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (telling, hearing):
+            task.cancel()
+        await asyncio.gather(telling, hearing, return_exceptions=True)
+    with contextlib.suppress(WebSocketDisconnect, SessionNotFound):  # SessionNotFound: it was deleted
+        for task in ended:
+            task.result()
 
 
-async def tell(websocket: WebSocket, events: asyncio.Queue[dict[str, Any] | None]) -> None:
-    """Send every event; disconnect a page that is too slow."""
-    while (event := await events.get()) is not None:
-        await websocket.send_json(event)
-    await websocket.close(1013, "too slow")
+async def tell(websocket: WebSocket, page: Page) -> None:
+    """Send every change."""
+    async with contextlib.aclosing(page.changes()) as changes:
+        async for change in changes:
+            await websocket.send_json(change)
 
 
-async def hear(websocket: WebSocket, live: LiveSession) -> None:
+async def hear(websocket: WebSocket, page: Page) -> None:
     """Handle the page's messages; report errors to this page only."""
     while True:
         try:
             said = FromPage.validate_json(await websocket.receive_text())
             match said:
                 case Message():
-                    await live.send(said.text)
+                    await send(websocket, page, said.text)
                 case Decide():
                     verdicts = {path: Verdict(approve=v.approve, reason=v.reason) for path, v in said.verdicts.items()}
-                    await live.decide(said.approval, verdicts)
+                    await page.decide(said.approval, verdicts)
                 case Stop():
-                    live.stop()
+                    await page.stop()
+                case Resume():
+                    await page.resume()
         except WebSocketDisconnect:
             return
         except (KeyError, ValidationError):  # KeyError: a binary message
             await refuse(websocket, "malformed", "This is no message of this protocol.")
         except Stale as error:
             await refuse(websocket, "stale", str(error))
-        except Busy as error:
+        except (Busy, SessionLimitError) as error:
             await refuse(websocket, "busy", str(error))
+
+
+async def send(websocket: WebSocket, page: Page, text: str) -> None:
+    """Send a message to the agent. The page keeps the text of one that was not accepted."""
+    try:
+        await page.send(text)
+    except SessionLimitError as error:
+        for change in await page.refuse(text, str(error)):
+            await websocket.send_json(change)
 
 
 async def refuse(websocket: WebSocket, code: str, text: str) -> None:

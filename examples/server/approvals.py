@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
 from deep_subagents import decide
@@ -56,45 +55,53 @@ class Stale(ValueError):
     """The answer belongs to a question that is not open."""
 
 
-async def approval_of(requests: DeferredToolRequests, backend: WorkspaceBackend) -> Approval:
-    """Build the approval for the output of a run."""
-    calls = [
-        {"args": call.args_as_dict()}
-        | requests.metadata.get(call.tool_call_id, {})
-        | {"path": call.tool_call_id, "tool": call.tool_name}
-        for call in requests.approvals
-    ]
-    workspace = Workspace(backend)
-    return {"id": uuid.uuid4().hex, "questions": [question async for question in _questions(calls, None, workspace)]}
+async def approval_of(
+    requests: DeferredToolRequests, backend: WorkspaceBackend | None, approval_id: str = ""
+) -> Approval:
+    """Build what the page asks about the calls that wait.
+
+    Args:
+        requests: the calls.
+        backend: the files as they are now; None if they cannot be read, and there are no diffs.
+        approval_id: names the question, so that an answer to an earlier one is not taken for its own.
+    """
+    questions = [*_questions(requests)]
+    if backend is not None:
+        for question in questions:
+            question["diff"], question["pictured"] = await _picture(question["args"], Workspace(backend))
+    return {"id": approval_id, "questions": questions}
 
 
-async def _questions(
-    calls: Iterable[Mapping[str, Any]], subagent: str | None, workspace: Workspace
-) -> AsyncIterator[Question]:
+def _questions(requests: DeferredToolRequests) -> Iterator[Question]:
+    """Return the questions without their diffs."""
+    for call in requests.approvals:
+        facts = {"args": call.args_as_dict()} | requests.metadata.get(call.tool_call_id, {})
+        yield from _below([facts | {"path": call.tool_call_id, "tool": call.tool_name}], None)
+
+
+def _below(calls: Iterable[Mapping[str, Any]], subagent: str | None) -> Iterator[Question]:
     for call in calls:
         if "subagent" in call:  # a `task` call waits for calls below it: decide those
-            async for question in _questions(call["calls"], call["subagent"], workspace):
-                yield question
+            yield from _below(call["calls"], call["subagent"])
         else:
-            diff, pictured = await _picture(call["args"], workspace)
             yield {
                 "path": call["path"],
                 "tool": call["tool"],
                 "args": call["args"],
                 "reason": call.get("reason", ""),
-                "diff": diff,
-                "pictured": pictured,
+                "diff": None,
+                "pictured": [],
                 "subagent": subagent,
             }
 
 
-def answers(requests: DeferredToolRequests, asked: Approval, verdicts: Mapping[str, Verdict]) -> DeferredToolResults:
-    """Build the input with which the run continues.
+def answers(requests: DeferredToolRequests, verdicts: Mapping[str, Verdict]) -> DeferredToolResults:
+    """Build the decisions on the calls that wait.
 
     Raises:
         Stale: a question is not answered, or an answer has no question.
     """
-    if set(verdicts) != {question["path"] for question in asked["questions"]}:
+    if set(verdicts) != {question["path"] for question in _questions(requests)}:
         raise Stale("answer each call that is waiting, and only those")
     decisions = {
         path: True if verdict.get("approve") else ToolDenied(_refusal(verdict.get("reason", "")))

@@ -9,16 +9,20 @@ import ipaddress
 import os
 import re
 import secrets
+import time
+from collections import Counter, deque
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-__all__ = ["COOKIE", "Owners", "address_of", "from_elsewhere"]
+__all__ = ["COOKIE", "Newcomers", "Owners", "address_of", "from_elsewhere"]
 
 COOKIE = "deep_owner"
-A_YEAR = 365 * 24 * 3600
+A_DAY = 24 * 3600
+A_YEAR = 365 * A_DAY
 _TOKEN = re.compile(r"([0-9a-f]{64})\.([0-9a-f]{64})", re.ASCII)
 
 
@@ -58,6 +62,35 @@ class Owners:
 
     def _sign(self, random: str) -> str:
         return hmac.new(self._key, random.encode(), hashlib.sha256).hexdigest()
+
+
+class Newcomers:
+    """Counts who made a first session within the last day, by address: a client without its cookie is a new user.
+
+    Args:
+        most: how many may come from one address.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._clock = clock
+        self._arrivals: deque[tuple[float, str]] = deque()
+        self._of_address: Counter[str] = Counter()
+
+    def admit(self, address: str) -> bool:
+        """Count a new user, unless too many came from this address."""
+        now = self._clock()
+        while self._arrivals and self._arrivals[0][0] < now - A_DAY:
+            _, gone = self._arrivals.popleft()
+            self._of_address[gone] -= 1
+            if not self._of_address[gone]:
+                del self._of_address[gone]
+        if self._of_address[address] >= self._most:
+            return False
+        self._arrivals.append((now, address))
+        self._of_address[address] += 1
+        return True
 
 
 def _private(path: str, flags: int) -> int:

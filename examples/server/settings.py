@@ -14,7 +14,8 @@ class Settings:
     """The server's settings.
 
     Attributes:
-        data: the directory of the database, and of the sessions' files.
+        data: the directory of the sessions' files, of the key, and of the database where `store` names no other.
+        store: where the sessions are: `postgresql://…`, for example. "" for a SQLite file in `data`.
         backend: where sessions work: `local`, a directory for each, or `docker`, a container for each.
         execute: whether `local` sessions can run commands. These run as the server's user and are not confined to
             the session's directory, so this is for one user on one machine. In docker they are always available.
@@ -27,6 +28,7 @@ class Settings:
     """
 
     data: Path = Path("server-data")
+    store: str = ""
     backend: Literal["local", "docker"] = "local"
     execute: bool = False
     hosts: tuple[str, ...] = ("127.0.0.1", "localhost")

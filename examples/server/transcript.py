@@ -1,150 +1,157 @@
-"""The page's view of a conversation: a list of items, updated from the events of a run."""
+"""The page's view of a conversation: a list of items, from the session's events."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
-from pydantic_ai.messages import (
-    AgentStreamEvent,
-    FunctionToolCallEvent,
-    FunctionToolResultEvent,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-)
+from deep_sessions import Event
 
-from deep_core import RunEvent, ToolEvent
-
-from .incidents import record
+from .incidents import incident_text
 
 __all__ = ["Item", "Transcript"]
 
-RESULT_CHARS = 4_000
-"""Maximum characters of a tool's arguments or result for the page; the model has all of it."""
-State = Literal["running", "waiting", "success", "failed", "retried", "denied", "interrupted"]
+OURS = ("limit_exceeded", "run_timed_out")
+"""Errors whose text is written for people. Any other may quote a password."""
+STOPPED = "The server was stopped while it worked on this. Files may have changed."
 
 
 class Item(TypedDict, total=False):
-    """One item of the page: a message, or a tool call with `id`, `tool`, `args`, `state`, `depth`."""
+    """One item of the page: a message, or a tool call with `tool`, `args`, `state` and `depth`.
 
-    kind: Literal["user", "assistant", "tool", "note", "error"]
+    `kind` is `user`, `assistant`, `tool`, `note` or `error`; `state` is `running`, `waiting`, or an outcome.
+    """
+
+    kind: str
     text: str
-    id: str
     tool: str
     args: str
-    state: State
+    state: str
     depth: int
 
 
 class Transcript:
-    """The items, and their changes as they happen.
+    """The items of a session, and how each event changes them.
 
-    Args:
-        items: the present items.
-        tell: receives every change: `{"type": "item", "index", "item"}`, or `{"type": "delta", "index", "text"}`.
+    Attributes:
+        items: the items.
+        running: whether a run is under way.
+        asked: the number of the event with which calls began to wait; 0 if none wait.
     """
 
-    def __init__(self, items: list[Item], tell: Callable[[dict[str, Any]], None]) -> None:
-        self.items = items
-        self._tell = tell
+    def __init__(self, session_id: str) -> None:
+        self.items: list[Item] = []
+        self.running = False
+        self.asked = 0
+        self._session_id = session_id
+        self._calls: dict[tuple[str, str], int] = {}
         self._writing: int | None = None
+        self._changes: list[dict[str, Any]] = []
 
-    def add(self, item: Item) -> None:
-        """Put an item at the end."""
+    def hear(self, event: Event) -> list[dict[str, Any]]:
+        """Take up an event; return the changes: `{"type": "item", "index", "item"}`, or `{"type": "delta", …, "text"}`.
+
+        The same event may come again, and changes nothing then.
+        """
+        handler = getattr(self, f"_{event.kind}", None)
+        if handler is not None:
+            handler(event)
+        return self.changes()
+
+    def changes(self) -> list[dict[str, Any]]:
+        """Return the changes since the last time."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def add(self, kind: str, text: str) -> None:
+        """Put a message at the end."""
         self._writing = None
-        self.items.append(item)
-        self._changed(len(self.items) - 1)
+        self._add({"kind": kind, "text": text})
 
-    def hear(self, event: AgentStreamEvent) -> None:
-        """Receive an event of the agent's own run."""
-        match event:
-            case PartStartEvent(part=TextPart(content=text)) if text:
-                self._write(text)
-            case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
-                self._write(text)
-            case PartStartEvent():
-                self._writing = None
-            case FunctionToolCallEvent(part=call):
-                self._call(call.tool_call_id, call.tool_name, call.args_as_dict(), 0)
-            case FunctionToolResultEvent(part=part):
-                self._result(part.tool_call_id, part.outcome, part.model_response_str(wrap_if_error=False))
-            case _:
-                pass
+    def interrupt(self) -> None:
+        """End a run whose process died."""
+        self._end()
+        self.add("error", f"{STOPPED} Continue, or send another message.")
 
-    def hear_child(self, event: RunEvent) -> None:
-        """Receive an event of a subagent's run, which the agent's own events do not include."""
-        match event:
-            case ToolEvent(outcome="started"):
-                self._call(event.call_id, event.tool, event.args, event.depth)
-            case ToolEvent(outcome=("success" | "failed" | "retried") as outcome):
-                self._result(event.call_id, outcome, event.error or "")
-            case _:
-                pass
+    def _run_started(self, event: Any) -> None:
+        if self.running:
+            self.interrupt()
+        if event.attempt == 1:
+            self.add("user", event.text)
+        self.running, self.asked = True, 0
+        self._change_states("waiting", "running")
 
-    def wait(self, path: str, tool: str, args: Mapping[str, Any]) -> None:
-        """Mark a call that waits, and the `task` calls above it; the path has their ids and its own."""
-        *above, call_id = path.split("/")
-        for waiting in above:
-            self._result(waiting, "waiting", "")
-        if self._index(call_id) is None:
-            self._call(call_id, tool, args, len(above))
-        self._result(call_id, "waiting", "")
+    def _run_ended(self, event: Any) -> None:
+        self._end()
+        if event.status == "aborted":
+            self.add("note", "Stopped.")
+        elif event.status == "failed":
+            text = event.message if event.code in OURS else incident_text(event.run_id)
+            self.add("error", f"The run failed. {text}")
 
-    def deny(self, path: str, reason: str) -> None:
-        """Mark a call that the user denied; for a subagent's call, no event of the run reports it."""
-        self._result(path.split("/")[-1], "denied", reason)
-
-    def end(self) -> None:
-        """End the run: unfinished items will never finish."""
-        self._writing = None
-        for index, item in enumerate(self.items):
-            if item.get("state") == "running":
-                item["state"] = "interrupted"
-                self._changed(index)
-
-    def _write(self, text: str) -> None:
+    def _text_added(self, event: Any) -> None:
         if self._writing is None:
-            self.add({"kind": "assistant", "text": text})
+            self.add("assistant", event.text)
             self._writing = len(self.items) - 1
         else:
             item = self.items[self._writing]
-            item["text"] = item.get("text", "") + text
-            self._tell({"type": "delta", "index": self._writing, "text": text})
+            item["text"] = item.get("text", "") + event.text
+            self._changes.append({"type": "delta", "index": self._writing, "text": event.text})
 
-    def _call(self, call_id: str, tool: str, args: Mapping[str, Any], depth: int) -> None:
-        index = self._index(call_id)
-        if index is None:
-            text = json.dumps(dict(args), indent=2, ensure_ascii=False, default=str)
-            item: Item = {"kind": "tool", "id": call_id, "tool": tool, "args": _clipped(text), "depth": depth}
-            self.add({**item, "state": "running", "text": ""})
-        else:  # it waited for an approval, and runs now
-            self.items[index]["state"] = "running"
-            self._changed(index)
+    def _message_added(self, event: Any) -> None:
+        if event.depth:
+            return
+        if self._writing is None:
+            self.add(event.role, event.text)
+        else:
+            self._change(self._writing, text=event.text)  # it was read piece by piece, perhaps not from the start
+        self._writing = None
 
-    def _result(self, call_id: str, outcome: State, text: str) -> None:
-        index = self._index(call_id)
+    def _tool_started(self, event: Any) -> None:
+        if event.path and (event.path, event.call_id) in self._calls:
+            return  # a subagent that waited tells its calls again
+        self._writing = None
+        self._calls[event.path, event.call_id] = len(self.items)
+        args = _indented(event.args)
+        self._add(
+            {"kind": "tool", "tool": event.tool, "args": args, "depth": event.depth, "state": "running", "text": ""}
+        )
+
+    def _tool_ended(self, event: Any) -> None:
+        index = self._calls.get((event.path, event.call_id))
         if index is not None:
             # A failure's text is an exception's; only a denial's reason was written for people.
-            if outcome == "failed" and not text.startswith("Denied: "):
-                text = record(f"the call {call_id} of {self.items[index].get('tool')} failed", text)
-            self.items[index]["state"] = outcome
-            self.items[index]["text"] = _clipped(text)
-            self._changed(index)
+            hidden = event.outcome == "failed" and not event.result.startswith("Denied: ")
+            text = incident_text(f"{self._session_id} {event.call_id}") if hidden else event.result
+            self._change(index, state=event.outcome, text=text)
 
-    def _index(self, call_id: str) -> int | None:
-        # From the end: a model may reuse an id in a later turn.
-        places = range(len(self.items) - 1, -1, -1)
-        mine = (n for n in places if self.items[n].get("id") == call_id)
-        return next((n for n in mine if self.items[n].get("state") in ("running", "waiting")), None)
+    def _approvals_asked(self, event: Any) -> None:
+        self.running, self.asked = False, event.n
+        self._change_states("running", "waiting")
 
-    def _changed(self, index: int) -> None:
-        self._tell({"type": "item", "index": index, "item": dict(self.items[index])})
+    def _end(self) -> None:
+        self.running, self.asked, self._writing = False, 0, None
+        self._change_states("running", "interrupted")
+        self._change_states("waiting", "interrupted")
+
+    def _change_states(self, old: str, new: str) -> None:
+        for index, item in enumerate(self.items):
+            if item.get("state") == old:
+                self._change(index, state=new)
+
+    def _add(self, item: Item) -> None:
+        self.items.append(item)
+        self._changes.append({"type": "item", "index": len(self.items) - 1, "item": dict(item)})
+
+    def _change(self, index: int, **values: str) -> None:
+        item: Item = {**self.items[index], **values}  # type: ignore[typeddict-item]
+        if item != self.items[index]:
+            self.items[index] = item
+            self._changes.append({"type": "item", "index": index, "item": dict(item)})
 
 
-def _clipped(text: str) -> str:
-    if len(text) <= RESULT_CHARS:
-        return text
-    return f"{text[:RESULT_CHARS]}\n… ({len(text) - RESULT_CHARS:,} more characters)"
+def _indented(args: str) -> str:
+    try:
+        return json.dumps(json.loads(args), indent=2, ensure_ascii=False)
+    except ValueError:
+        return args  # cut off, as long arguments are

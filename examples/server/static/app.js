@@ -71,7 +71,7 @@ function paragraph(text) {
 
 const STATES = {
   running: "running", waiting: "waits for you", success: "done", failed: "failed", retried: "tried again",
-  denied: "denied", interrupted: "interrupted",
+  denied: "denied", interrupted: "interrupted", unknown: "outcome unknown",
 };
 
 function summary(item) {
@@ -341,6 +341,7 @@ function hear(event) {
       showItems();
       showTodos(event.todos);
       showRunning(event.running);
+      $("resume").hidden = !event.interrupted;
       showApproval(event.approval);
       showFiles();
       break;
@@ -357,6 +358,7 @@ function hear(event) {
       showTitle(event.title);
       showTodos(event.todos);
       showRunning(event.running);
+      $("resume").hidden = !event.interrupted;
       if (event.approval?.id !== state.approval?.id) showApproval(event.approval);
       showSessions();
       break;
@@ -496,6 +498,7 @@ $("composer").onsubmit = (event) => {
     grow();
   }
 };
+$("resume").onclick = () => send({ type: "resume" });
 $("stop").onclick = () => send({ type: "stop" });
 $("new").onclick = create;
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from deep_sessions import Entry
-from deep_sessions.capability import UNKNOWN
 from deep_sessions.entries import read_entry
 from deep_sessions.fold import fold
+from deep_sessions.ledger_rows import UNKNOWN
 from pydantic_ai.messages import ToolReturnPart
 
 from plugins.sessions.tests.longrun import EFFECTS

@@ -9,8 +9,9 @@ import sys
 import textwrap
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import deep_sessions
@@ -28,15 +29,29 @@ from deep_sessions import (
     Sessions,
     SessionStore,
     SqliteStore,
+    create,
     event_from_json,
+    title_of,
 )
 from deep_sessions import feed as feeds
-from deep_sessions.events import UsageAdded
-from pydantic_ai import RunContext
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
+from deep_sessions.events import UsageAdded, events_of
+from deep_sessions.fold import fold
+from deep_sessions.journal import Journal
+from pydantic_ai import RunContext, Tool
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from pydantic_ai.usage import RunUsage
 
-from deep_core import Kernel, StateSlot, hookimpl
+from deep_core import Kernel, SessionState, StateSlot, hookimpl
 from tests.drawn import many
 
 pytestmark = pytest.mark.anyio
@@ -715,3 +730,125 @@ async def test_a_conversation_can_keep_the_text_that_a_stopped_run_had_written(k
         *(["message_added"] if keep else []),
         "run_ended",
     ]
+
+
+# -- what became of calls ----------------------------------------------------------------------------------------------
+
+
+def fail() -> str:
+    raise ToolFailed("not today")
+
+
+async def test_a_call_ends_after_it_began_with_the_text_that_the_model_reads() -> None:
+    def answer(messages: list[ModelMessage]) -> Any:
+        calls = [ToolCallPart("fail", {}, "c1"), ToolCallPart("burn", {}, "c2")]
+        return calls if responses(messages) == 0 else "done"
+
+    ready = asyncio.Event()
+    async with service(answer, tools=[fail, Tool(burn, metadata={"tags": ["read"]})], ready=ready) as sessions:
+        await sessions.send("s", "Burn.")
+        live = await until(sessions, "s", "run_ended", ready=ready)
+        await sessions.wait("s")
+        stored = await seen(sessions, "s")
+    for events in (live, stored):
+        calls = [(e.kind, e.call_id) for e in events if e.kind.startswith("tool")]  # type: ignore[attr-defined]
+        assert sorted(calls, key=lambda call: call[1]) == [
+            ("tool_started", "c1"),
+            ("tool_ended", "c1"),
+            ("tool_started", "c2"),
+            ("tool_ended", "c2"),
+        ]
+        ended = {e.call_id: (e.outcome, e.result) for e in events if e.kind == "tool_ended"}  # type: ignore[attr-defined]
+        assert ended == {"c1": ("failed", "not today"), "c2": ("success", "burnt")}
+
+
+async def test_calls_that_ended_before_their_run_failed_are_told_to_who_comes_later(tmp_path: Path) -> None:
+    def answer(messages: list[ModelMessage]) -> Any:
+        if responses(messages) == 0:
+            return [ToolCallPart("burn", {}, "c1")]
+        raise ConnectionError("the provider is away")
+
+    async with service(answer, SqliteStore(tmp_path / "s.db"), [burn]) as sessions:
+        await sessions.send("s", "Burn.")
+        assert (await sessions.wait("s")).status == "failed"  # type: ignore[union-attr]
+    async with service(lambda messages: "done", SqliteStore(tmp_path / "s.db"), [burn]) as sessions:
+        (ended,) = [event for event in await seen(sessions, "s") if event.kind == "tool_ended"]
+        assert (ended.call_id, ended.outcome, ended.result) == ("c1", "success", "burnt")  # type: ignore[attr-defined]
+        await sessions.send("s", "Again.")
+        await sessions.wait("s")
+        assert kinds(await seen(sessions, "s")).count("tool_ended") == 1
+
+
+async def test_messages_that_a_later_entry_rewrites_are_told_once() -> None:
+    def merge(messages: list[ModelMessage]) -> list[ModelMessage]:
+        """As Pydantic AI does when a run continues: two requests that follow each other become one."""
+        out: list[ModelMessage] = []
+        for message in messages:
+            if out and isinstance(message, ModelRequest) and isinstance(out[-1], ModelRequest):
+                out[-1] = ModelRequest([*out[-1].parts, *message.parts])
+            else:
+                out.append(message)
+        return out
+
+    def answer(messages: list[ModelMessage]) -> Any:
+        return [ToolCallPart("burn", {}, "c1")] if responses(messages) == 0 else "done"
+
+    history: list[ModelMessage] = [
+        ModelRequest([UserPromptPart("one")]),
+        ModelRequest([UserPromptPart("two")]),
+        ModelResponse([ToolCallPart("burn", {}, "c0")], metadata={"deep": "k0"}),
+    ]
+    result = ModelRequest([ToolReturnPart("burn", "burnt", "c0")])
+    last = ModelResponse([TextPart("done")], metadata={"deep": "k1"})
+    store = MemoryStore()
+    lease = await store.acquire("s")
+    journal = Journal(store, lease, fold(await store.load("s")), "r")
+    merged = merge(history)
+    for messages in (history, merged, [*merged, result, last]):
+        await journal.settle("", messages, SessionState(), RunUsage())
+        await journal.flush()
+    events = [event for entry in await store.entries("s") for event in events_of(entry)]
+    assert [kind for kind in kinds(events) if kind not in ("slots_changed", "usage_added")] == [
+        "tool_started",
+        "history_replaced",
+        "tool_ended",
+        "message_added",
+    ]
+
+
+async def test_a_call_whose_process_died_in_it_has_an_unknown_outcome(tmp_path: Path) -> None:
+    async with worker(tmp_path / "s.db") as process:
+        process.kill()
+        await asyncio.to_thread(process.wait)
+    for again in (False, True):
+        with suppress(FileNotFoundError):
+            copyfile(tmp_path / "s.db", tmp_path / f"{again}.db")
+            copyfile(tmp_path / "s.db-wal", tmp_path / f"{again}.db-wal")
+        async with service(lambda messages: "done", SqliteStore(tmp_path / f"{again}.db"), [pause]) as sessions:
+            if again:
+                await sessions.resume("s")
+            else:
+                await sessions.send("s", "Another.")
+            await sessions.wait("s")
+            ended = [event for event in await seen(sessions, "s") if event.kind == "tool_ended"]
+            assert {(event.call_id, event.outcome) for event in ended} == {("c1", "unknown")}  # type: ignore[attr-defined]
+
+
+def pause() -> str:
+    return "ran"
+
+
+async def test_a_session_has_the_beginning_of_its_first_message_as_a_title() -> None:
+    async with service(lambda messages: "done", plugins=[Notes()]) as sessions:
+        store = sessions.agent.store
+        await create(store, "s", [])
+        assert await title_of(store, "s") == ""
+        async with sessions.edit("s") as deps:
+            deps.state[NOTES]["a"] = "1"
+        await sessions.send("s", "Good\n  morning " + "x" * 100)
+        await sessions.wait("s")
+        await sessions.send("s", "Bye.")
+        await sessions.wait("s")
+        assert await title_of(store, "s") == "Good morning " + "x" * 47
+        with pytest.raises(SessionNotFound):
+            await title_of(store, "ghost")

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .files import FileHistory, RestoredFiles, restore_files, save_files
     from .fold import Fold, Run
     from .ledger import effect_key, transaction
-    from .manage import create, delete, export, fork, load_session, retain, rewind
+    from .manage import create, delete, export, fork, load_session, retain, rewind, title_of
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
     from .runner import Outcome, Runner
@@ -127,6 +127,7 @@ __all__ = [
     "rewind",
     "save_files",
     "session_capabilities",
+    "title_of",
     "transaction",
     "write_prompt",
 ]
@@ -166,7 +167,7 @@ __getattr__, __dir__ = lazy_exports(
         "ledger": ["effect_key", "transaction"],
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
-        "manage": ["create", "delete", "export", "fork", "load_session", "retain", "rewind"],
+        "manage": ["create", "delete", "export", "fork", "load_session", "retain", "rewind", "title_of"],
         "runner": ["Outcome", "Runner"],
         "service": ["Sessions"],
         "store": [

@@ -5,11 +5,18 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai import CallToolsNode, DeferredToolRequests, ModelRequestNode
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+from pydantic_ai.exceptions import (
+    ApprovalRequired,
+    CallDeferred,
+    ModelRetry,
+    ToolFailed,
+    ToolFailedError,
+    ToolRetryError,
+)
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_graph import End
@@ -19,18 +26,13 @@ from deep_core.plugin_api import describe_error
 
 from .entries import encode
 from .journal import Journal
-from .ledger_rows import EffectRow
+from .ledger_rows import UNKNOWN, EffectRow
 from .slot import CALL, JOURNAL, RESPONSE_KEY
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
 
-__all__ = ["UNKNOWN", "JournalCapability", "key_of", "session_capabilities"]
-
-UNKNOWN = (
-    "Nobody knows whether this call ran: the process ended while it was running, and its result is lost. "
-    "Check before you repeat it."
-)
+__all__ = ["JournalCapability", "key_of", "session_capabilities"]
 
 
 def session_capabilities() -> list[AbstractCapability[Any]]:
@@ -136,12 +138,9 @@ class JournalCapability(AbstractCapability[Any]):
             except (ApprovalRequired, CallDeferred):
                 await journal.drop(key)
                 raise
-            except ModelRetry as error:
-                journal.put_soon(key, EffectRow(tool_def.name, "retry", message=error.message))
-                raise
             except Exception as error:
-                message = error.message if isinstance(error, ToolFailed) else describe_error(error)
-                journal.put_soon(key, EffectRow(tool_def.name, "failed", message=message))
+                state, message = failure_of(error)
+                journal.put_soon(key, EffectRow(tool_def.name, state, message=message))
                 raise
             journal.put_soon(key, EffectRow.of(tool_def.name, call.tool_call_id, result))
             return result
@@ -170,17 +169,30 @@ class Told:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ApprovalRequired | CallDeferred):
             return
-        result = self.result if error is None else getattr(error, "message", describe_error(error))
-        outcome = "success" if error is None else "retried" if isinstance(error, ModelRetry) else "failed"
+        result, outcome = self.result, "success"
+        if error is not None:
+            state, result = failure_of(error)
+            outcome = "unknown" if result == UNKNOWN else "retried" if state == "retry" else "failed"
         call = {"call_id": self._call.tool_call_id, "tool": self._call.tool_name, "plugin": self._facts.plugin}
         self._tell("tool_ended", **call, outcome=outcome, result=result)
         if "read" not in self._facts.tags:
             self._tell("files_changed", file=str(self._args.get("path", "")))
 
     def _tell(self, kind: str, **fields: Any) -> None:
-        if (tap := self._journal.tap) is not None:
-            where = {"path": self._path, "agent": self._agent, "run_id": self._journal.run_id}
-            tap.live(self._journal.lease.session_id, self._journal.state.seq, kind, **where, **fields)
+        self._journal.tell(kind, path=self._path, agent=self._agent, run_id=self._journal.run_id, **fields)
+
+
+def failure_of(error: BaseException) -> tuple[Literal["retry", "failed"], str]:
+    """Return what the model reads of a tool's exception. Pydantic AI has wrapped those that the tool itself raised."""
+    if isinstance(error, ToolRetryError):
+        content: object = error.tool_retry.content
+        return "retry", content if isinstance(content, str) else str(error)
+    if isinstance(error, ToolFailedError):
+        content = error.tool_failed.content
+        return "failed", content if isinstance(content, str) else str(error)
+    if isinstance(error, ModelRetry):
+        return "retry", error.message
+    return "failed", error.message if isinstance(error, ToolFailed) else describe_error(error)
 
 
 def agent_name(ctx: RunContext[Any]) -> str:

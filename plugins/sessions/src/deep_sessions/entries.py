@@ -94,11 +94,13 @@ class _Placed(TypedDict, total=False):
         usage: of the run so far, subagents included: the fields of `RunUsage` that are not 0.
         slots: the slots that changed: name -> a patch of what `SessionState.dump` says, or None for one that is gone.
         agent: the name of the subagent; absent for the agent.
+        new: how many of the last messages no entry had before; absent where all are new. Watchers are told of these.
     """
 
     path: str
     agent: str
     at: int
+    new: int
     messages: list[ModelMessage]
     same: list[int]
     slots: dict[str, Any]
@@ -218,6 +220,7 @@ def messages_entry(
     usage: Mapping[str, Any] | None = None,
     before: Sequence[ModelMessage] = (),
     agent: str = "",
+    new: int | None = None,
     base: Mapping[str, Any] | None = None,
 ) -> NewEntry:
     """Return a `messages` entry, or a `base` entry.
@@ -233,6 +236,7 @@ def messages_entry(
         usage: see `MessagesData`.
         before: the messages before `at`.
         agent: see `MessagesData`.
+        new: see `MessagesData`; None for all.
         base: the further fields of a `base` entry; None for a `messages` entry.
     """
     instructions = last_instructions(before)
@@ -246,7 +250,7 @@ def messages_entry(
             else:
                 instructions = message.instructions
         stripped.append(message)
-    more = {**({"agent": agent} if agent else {}), **(base or {})}
+    more = {**({"agent": agent} if agent else {}), **({} if new is None else {"new": new}), **(base or {})}
     head = to_json({"path": path, "at": at, "same": same, "slots": slots, "usage": usage or {}, **more})
     data = head[:-1] + b',"messages":' + ModelMessagesTypeAdapter.dump_json(stripped, exclude_none=True) + b"}"
     kind = "messages" if base is None else "base"

@@ -21,6 +21,7 @@ from deep_core.plugin_api import visible
 
 from .entries import read_entry
 from .journal import STEER
+from .ledger_rows import UNKNOWN
 from .store import Entry
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "UsageAdded",
     "event_from_json",
     "events_of",
+    "message_events",
     "number",
 ]
 
@@ -141,7 +143,11 @@ class ToolStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolEnded(Event):
-    """A call has a result. `outcome` is `success`, `failed`, `denied` or `retried`; `result` is cut."""
+    """A call has a result; `result` is cut.
+
+    `outcome` is `success`, `failed`, `denied`, `retried`, `interrupted` (the call did not run), or `unknown` (the
+    process died while it ran).
+    """
 
     kind = "tool_ended"
     call_id: str = ""
@@ -262,7 +268,7 @@ def _run_started(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
 
 
 def _messages(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
-    yield from _message_events(data["messages"], data["path"], data.get("agent", ""))
+    yield from message_events(_new_messages(data), data["path"], data.get("agent", ""))
     if data["slots"]:
         yield SlotsChanged(path=data["path"], names=tuple(data["slots"]))
 
@@ -274,11 +280,17 @@ def _slots(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
 def _base(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
     yield HistoryReplaced()
     if entry.run_id is not None:  # a compaction; its entry has the new response too, and what the tools returned
-        yield from _message_events(data["messages"][-2:])
+        yield from message_events(_new_messages({"new": 2, **data}))
     yield SlotsChanged(names=tuple(data["slots"]))
 
 
-def _message_events(messages: Sequence[ModelMessage], path: str = "", agent: str = "") -> Iterator[Event]:
+def _new_messages(data: Mapping[str, Any]) -> Sequence[ModelMessage]:
+    messages: Sequence[ModelMessage] = data["messages"]
+    return messages[max(0, len(messages) - data.get("new", len(messages))) :]
+
+
+def message_events(messages: Sequence[ModelMessage], path: str = "", agent: str = "") -> Iterator[Event]:
+    """Yield the events that messages stand for."""
     for message in messages:
         if isinstance(message, ModelResponse):
             if text := "".join(part.content for part in message.parts if isinstance(part, TextPart)):
@@ -296,8 +308,8 @@ def _message_events(messages: Sequence[ModelMessage], path: str = "", agent: str
                     agent=agent,
                     call_id=part.tool_call_id,
                     tool=part.tool_name,
-                    outcome=part.outcome,
-                    result=preview(part.model_response_str()),
+                    outcome="unknown" if part.content == UNKNOWN else part.outcome,
+                    result=preview(result_text(part.tool_name, part.content)),
                 )
             elif part.part_kind == "retry-prompt" and part.tool_name:  # before Pydantic AI 2.68
                 call_id, text = part.tool_call_id, preview(part.model_response())
@@ -354,6 +366,11 @@ _EVENTS: Mapping[str, Any] = {
 def prompt_text(prompt: str | Sequence[UserContent]) -> str:
     """Return the text of a message."""
     return prompt if isinstance(prompt, str) else "\n".join(part for part in prompt if isinstance(part, str))
+
+
+def result_text(tool: str, result: object) -> str:
+    """Return the text of a tool's result, also where Pydantic AI wraps it as an error for the model."""
+    return ToolReturnPart(tool, result).model_response_str()
 
 
 def preview(text: str) -> str:

@@ -8,9 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
-
-from pydantic_ai.messages import ToolReturnPart
+from typing import TYPE_CHECKING, Any, cast
 
 from .events import (
     LIVE,
@@ -21,10 +19,15 @@ from .events import (
     ToolEnded,
     ToolStarted,
     events_of,
+    message_events,
     number,
     preview,
+    result_text,
 )
 from .store import Entry
+
+if TYPE_CHECKING:
+    from .fold import Fold
 
 __all__ = ["Feed"]
 
@@ -70,13 +73,25 @@ class Feed:
                     self._add(event)
         self.wake()
 
+    def provisional(self, state: Fold) -> None:
+        """Add how the calls of the last batch ended, if no message in the journal says it yet."""
+        if state.seq != self.seq:
+            return
+        for path, request in state.tails.items():
+            for event in self.named([e for e in message_events([request], path) if isinstance(e, ToolEnded)]):
+                self._place += 1
+                run_id = "" if state.run is None else state.run.id
+                self._add(replace(event, n=number(self.seq, self._place), run_id=run_id))
+                self._ended.add((event.path, cast("ToolEnded", event).call_id))
+        self.wake()
+
     def live(self, kind: str, **fields: Any) -> None:
         """Add what happens in the run, after the last entry."""
         self._place += 1
         n = number(self.seq, self._place)
         if kind == "tool_ended":
-            result = ToolReturnPart(fields["tool"], fields.pop("result"), fields["call_id"])
-            event: Event = ToolEnded(n=n, **fields, result=preview(result.model_response_str()))
+            result = result_text(fields["tool"], fields.pop("result"))
+            event: Event = ToolEnded(n=n, **fields, result=preview(result))
             self._ended.add((event.path, event.call_id))
         else:
             event = {"text_added": TextAdded, "thinking_added": ThinkingAdded, "files_changed": FilesChanged}[kind](

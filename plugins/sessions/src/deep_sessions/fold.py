@@ -105,9 +105,9 @@ class Run:
 
     def count(self, path: str, gone: Iterable[ModelMessage], messages: Iterable[ModelMessage]) -> None:
         """Count the new responses of a path. In a compaction, some of `messages` are among those that they replace."""
-        keys = {_key(message) for message in gone if isinstance(message, ModelResponse)} - {None}
+        keys = {key_of_response(message) for message in gone} - {None}
         for message in messages:
-            if isinstance(message, ModelResponse) and _key(message) not in keys:
+            if isinstance(message, ModelResponse) and key_of_response(message) not in keys:
                 iterations, rounds, calls = self.steps.get(path, (0, 0, 0))
                 made = len(message.tool_calls)
                 self.steps[path] = (iterations + 1, rounds + (made > 0), calls + made)
@@ -273,8 +273,9 @@ def _sum(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value not in (0, "0")}
 
 
-def _key(response: ModelResponse) -> object:
-    return (response.metadata or {}).get(RESPONSE_KEY)
+def key_of_response(message: ModelMessage) -> object:
+    """Return the key that a run gave to a response; None for a request, or a response of another program."""
+    return (message.metadata or {}).get(RESPONSE_KEY) if isinstance(message, ModelResponse) else None
 
 
 def is_below(path: str, above: str) -> bool:

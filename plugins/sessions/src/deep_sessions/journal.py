@@ -18,7 +18,7 @@ from deep_core import SessionState
 
 from .entries import messages_entry, read_prompt, slots_entry
 from .errors import AgentError
-from .fold import RUN, Fold, History, Run, is_below
+from .fold import RUN, Fold, History, Run, is_below, key_of_response
 from .ledger_rows import EffectRow, tail_key, write_row
 from .patches import make_patch
 from .slot import CALL
@@ -86,6 +86,8 @@ class Journal:
         """Adds a request to the run under way; None before its first step."""
         self.stops: list[int] = []
         """The mail that asks the run to stop."""
+        self._late: list[tuple[str, dict[str, Any]]] = []
+        """What happened after a response that is not written yet: watchers hear of the response first."""
         self._steering: dict[int, Mail] = {}
         self._steered: set[int] = set()
         self.effects = state.effects
@@ -173,12 +175,13 @@ class Journal:
             self.state.run.count(path, history.messages[at:], messages[at:])
             if path == "":
                 self.state.run.progressed(messages[at:])
+        added = None if at == len(history.messages) else _count_new(history.messages, messages)
         if path == "" and at < len(history.messages) - 1:  # a compaction: loading begins here
-            return [base_entry(messages, slots, self.state.run, self.run_id)]
+            return [base_entry(messages, slots, self.state.run, self.run_id, new=added)]
         if at == len(history.messages) == len(messages) and not changed:
             return []
-        before = messages[:at]
-        return [messages_entry(path, at, messages[at:], changed, self.run_id, usage=spent, before=before, agent=agent)]
+        more: dict[str, Any] = {"usage": spent, "before": messages[:at], "agent": agent, "new": added}
+        return [messages_entry(path, at, messages[at:], changed, self.run_id, **more)]
 
     async def write(self, *entries: NewEntry, read: Sequence[int] = (), status: SessionStatus | None = None) -> None:
         """Write entries."""
@@ -196,6 +199,18 @@ class Journal:
         path = CALL.get()
         history = self.state.histories.get(path)
         return None if history is None else ChildRun(self.state.messages(path), history.slots)
+
+    def tell(self, kind: str, **fields: Any) -> None:
+        """Tell watchers what happened, after all that happened before."""
+        self._late.append((kind, fields))
+        if self._soon is None:
+            self._tell_late()
+
+    def _tell_late(self) -> None:
+        late, self._late = self._late, []
+        if self.tap is not None:
+            for kind, fields in late:
+                self.tap.live(self.lease.session_id, self.state.seq, kind, **fields)
 
     # -- messages to the run -------------------------------------------------------------------------------------------
 
@@ -278,8 +293,17 @@ class Journal:
                 raise
             apply()
             if self.tap is not None and commit.entries:
-                first = self.state.seq - len(commit.entries) + 1
-                self.tap.committed(self.lease.session_id, numbered(commit.entries, first))
+                entries = numbered(commit.entries, self.state.seq - len(commit.entries) + 1)
+                earlier = 0 if soon is None else len(soon.entries)
+                self._committed(entries[:earlier])
+                self._tell_late()
+                self._committed(entries[earlier:])
+            else:
+                self._tell_late()
+
+    def _committed(self, entries: Sequence[Entry]) -> None:
+        if self.tap is not None and entries:
+            self.tap.committed(self.lease.session_id, entries)
 
     def _tails(self, path: str) -> list[str]:
         return [other for other in self.state.tails if other == path or is_below(other, path)]
@@ -315,13 +339,14 @@ def base_entry(
     run: Run | None,
     run_id: str | None,
     source: Mapping[str, Any] | None = None,
+    new: int | None = None,
 ) -> NewEntry:
     """Return an entry with a session's whole state."""
     more = {"run": None if run is None else RUN.dump_python(run, mode="json", exclude_none=True)}
     if source is not None:
         more["source"] = {**source}
     whole = {name: make_patch(None, stored) for name, stored in slots.items()}
-    return messages_entry("", 0, messages, whole, run_id, base=more)
+    return messages_entry("", 0, messages, whole, run_id, new=new, base=more)
 
 
 def slots_of(session: SessionState) -> dict[str, Any]:
@@ -368,6 +393,15 @@ def _common(history: History, now: Sequence[ModelMessage]) -> int:
 
 def _without_none(slots: Mapping[str, Any]) -> dict[str, Any]:
     return {name: stored for name, stored in slots.items() if stored is not None}
+
+
+def _count_new(old: Sequence[ModelMessage], now: Sequence[ModelMessage]) -> int:
+    """Return how many messages at the end of a rewritten conversation are new: what a compaction put before is not."""
+    keys = {key for message in old if (key := key_of_response(message)) is not None}
+    at = next((at for at in range(len(now), 0, -1) if key_of_response(now[at - 1]) in keys), max(0, len(now) - 2))
+    while at < len(now) and now[at] in old:
+        at += 1
+    return len(now) - at
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

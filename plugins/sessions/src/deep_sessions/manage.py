@@ -19,15 +19,19 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from deep_core import PluginKernel
 from deep_core.plugin_api import folder_name
 
+from .entries import read_entry
 from .errors import AgentError, SessionBusy, StoreError
+from .events import prompt_text
 from .fold import Fold, Run, fold, fold_entries
 from .journal import base_entry
 from .runner import open_calls
 from .store import Commit, Entry, Lease, NewEntry, SessionInfo, SessionStatus, SessionStore
 
-__all__ = ["create", "delete", "export", "fork", "load_session", "retain", "rewind"]
+__all__ = ["create", "delete", "export", "fork", "load_session", "retain", "rewind", "title_of"]
 
 PAGE = 500
+TITLE = 60
+"""Most characters of a title."""
 
 
 async def delete(
@@ -174,6 +178,21 @@ async def create(
     """
     status: SessionStatus = "awaiting" if run is not None and run.status == "paused" else "idle"
     await _begin(store, session_id, base_entry(messages, slots or {}, run, None if run is None else run.id), status)
+
+
+async def title_of(store: SessionStore, session_id: str) -> str:
+    """Return the beginning of a session's first message, on one line; "" before it has one.
+
+    Raises:
+        SessionNotFound: it does not exist.
+    """
+    after = 0
+    while page := await store.entries(session_id, after=after, limit=8):  # it is nearly always one of the first
+        for entry in page:
+            after = entry.seq
+            if entry.kind == "run_started":
+                return " ".join(prompt_text(read_entry(entry).get("prompt", "")).split())[:TITLE]
+    return ""
 
 
 async def load_session(store: SessionStore, session_id: str) -> Fold:

@@ -30,7 +30,7 @@ from pydantic_core import from_json, to_json
 
 from deep_core import DeepAgentDeps, PluginKernel
 
-from .capability import UNKNOWN, key_of
+from .capability import key_of
 from .entries import Decision, encode, read_prompt, write_prompt
 from .errors import (
     AgentError,
@@ -43,6 +43,7 @@ from .errors import (
 )
 from .fold import Fold, Run, fold
 from .journal import Journal, Tap, session_of, slots_of, usage_of
+from .ledger_rows import UNKNOWN
 from .slot import JOURNAL
 from .store import Lease, Mail, SessionStatus, SessionStore
 
@@ -776,9 +777,10 @@ def closed(state: Fold) -> list[ModelMessage]:
             continue
         row = state.effects.get(key_of("", last, index))
         if row is None:
-            parts.append(ToolReturnPart(call.tool_name, NOT_RUN, call.tool_call_id))
+            parts.append(ToolReturnPart(call.tool_name, NOT_RUN, call.tool_call_id, outcome="interrupted"))
         elif row.result is not None:
             parts.append(replace(row.result, tool_call_id=call.tool_call_id))
         else:
-            parts.append(ToolReturnPart(call.tool_name, row.message or UNKNOWN, call.tool_call_id))
+            outcome = "failed" if row.state == "failed" else "retried" if row.state == "retry" else "interrupted"
+            parts.append(ToolReturnPart(call.tool_name, row.message or UNKNOWN, call.tool_call_id, outcome=outcome))
     return [*history, ModelRequest(parts)]

@@ -210,10 +210,13 @@ class Sessions:
         """
         info = await self._store.info(session_id)
         await self._learn_tools()
+        is_new = session_id not in self._feeds
         feed = self._feed(session_id, info.seq)
         feed.watchers += 1
         pause = POLL[0]
         try:
+            if is_new:
+                feed.provisional(fold(await self._store.load(session_id)))
             while True:
                 if after + 1 < (floor := feed.floor):
                     async for event in self._stored(session_id, after, floor, feed):
