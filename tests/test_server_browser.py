@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
 import pytest
 
 pytest.importorskip("selenium", reason="pip install selenium")
@@ -25,56 +19,14 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from deep_core.plugin_api import visible
 from tests.browser import browser
-from tests.docs_pages import readers_environment
 from tests.drawn import sample
-from tests.environments import REPOSITORY
 from tests.hiding import HIDING, SURROGATES
+from tests.server_process import Server
 
 pytestmark = pytest.mark.needs("Chromium")
 T = TypeVar("T")
 SECONDS = 60
 IMAGE = "<img src=x onerror=document.title='owned'>"
-
-
-class Server:
-    """`python -m examples.server` as a user starts it, with a port and a directory of the test."""
-
-    def __init__(self, data: Path) -> None:
-        self.data = data
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "examples.server", "--port", str(self.port), "--data", str(self.data)]
-        with (self.data.parent / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "--execute"],
-                cwd=REPOSITORY,
-                env=readers_environment(self.data.parent),
-                stdout=log,
-                stderr=log,
-            )
-        deadline = time.monotonic() + SECONDS
-        with httpx.Client(trust_env=False) as client:
-            while True:
-                assert self.process.poll() is None, (self.data.parent / "server.log").read_text()
-                with contextlib.suppress(httpx.TransportError):
-                    client.get(self.url)
-                    return
-                assert time.monotonic() < deadline, "the server does not answer"
-                time.sleep(0.05)
-
-    def stop(self, *, kill: bool = False) -> None:
-        if self.process is not None:
-            (self.process.kill if kill else self.process.terminate)()
-            self.process.wait(SECONDS)
-            self.process = None
-
-    def file(self, tab: Tab, name: str) -> Path:
-        return self.data / "workspaces" / tab.session / name
 
 
 class Tab:
@@ -212,20 +164,20 @@ def test_a_first_visit_from_message_to_approved_change(server: Server, tab: Tab,
     upload.write_text("month,amount\njanuary,120\n")
     tab.upload(upload)
     tab.until(lambda: tab.texts("#files a") == ["uploads/sales 2026.csv"])
-    assert server.file(tab, "uploads/sales 2026.csv").read_bytes() == upload.read_bytes()
+    assert server.file(tab.session, "uploads/sales 2026.csv").read_bytes() == upload.read_bytes()
 
     tab.say("write report.txt: january was best")
     assert tab.texts("#approval .diff .add") == ["+january was best"]
     assert tab.find("#approval .ask").text == "The agent wants to use write_file on report.txt"
     tab.find("#approval .reason").send_keys("say please", Keys.ENTER)
     tab.answered()
-    assert not server.file(tab, "report.txt").exists()
+    assert not server.file(tab.session, "report.txt").exists()
     assert "The user refused this call and said: say please" in tab.texts("article.assistant")[-1]
     assert tab.texts("#items .state")[-1] == "denied"
 
     tab.say("write report.txt: january was best")
     tab.approve()
-    assert server.file(tab, "report.txt").read_text() == "january was best\n"
+    assert server.file(tab.session, "report.txt").read_text() == "january was best\n"
     tab.until(lambda: "report.txt" in tab.texts("#files a"))
 
     tab.say("helper: edit report.txt: best -> better")
@@ -234,14 +186,14 @@ def test_a_first_visit_from_message_to_approved_change(server: Server, tab: Tab,
     tab.until(lambda: tab.shown("#approval .card.armed"))
     tab.find("#approval .card").send_keys("a")  # by the keyboard
     tab.answered()
-    assert server.file(tab, "report.txt").read_text() == "january was better\n"
+    assert server.file(tab.session, "report.txt").read_text() == "january was better\n"
     assert tab.texts("#items .child .tool") == ["read_file", "edit_file"]
 
     tab.say("run echo $((6 * 7)) > answer.txt")
     assert "answer.txt" in tab.find("#approval pre").text
-    assert not server.file(tab, "answer.txt").exists()
+    assert not server.file(tab.session, "answer.txt").exists()
     tab.approve()
-    assert server.file(tab, "answer.txt").read_text() == "42\n"
+    assert server.file(tab.session, "answer.txt").read_text() == "42\n"
     assert tab.errors() == []
 
 
@@ -273,7 +225,7 @@ def test_a_reload_and_a_restart_show_the_same_and_go_on(server: Server, tab: Tab
     tab.until(lambda: not tab.shown("#connection"))
     tab.until(lambda: everything() == before)
     tab.approve()
-    assert server.file(tab, "report.txt").read_text() == "red\n"
+    assert server.file(tab.session, "report.txt").read_text() == "red\n"
     tab.say("say still here")
     assert tab.texts("article.assistant")[-1] == "still here"
 
@@ -326,7 +278,7 @@ def test_two_users_interleaved_never_see_each_other(server: Server, tmp_path: Pa
         for name, tab in tabs.items():
             tab.driver.refresh()
             tab.until(lambda tab=tab: len(tab.texts("#files a")) == 2 and len(tab.texts("#todos li")) == 2)
-            assert server.file(tab, "notes.txt").read_text() == f"canary-{name}\n"
+            assert server.file(tab.session, "notes.txt").read_text() == f"canary-{name}\n"
             stranger = "canary-ben" if name == "ann" else "canary-ann"
             assert f"canary-{name}" in tab.driver.page_source
             assert stranger not in tab.driver.page_source
@@ -503,8 +455,8 @@ def test_code_of_an_answer_is_set_apart_and_nothing_is_lost(
 
 
 def test_what_is_too_large_is_said_and_not_cut(server: Server, tab: Tab) -> None:
-    server.file(tab, "").mkdir(parents=True, exist_ok=True)
-    with server.file(tab, "large.bin").open("wb") as file:
+    server.file(tab.session, "").mkdir(parents=True, exist_ok=True)
+    with server.file(tab.session, "large.bin").open("wb") as file:
         file.truncate(11 * 1024 * 1024)
     tab.say("list")
     tab.until(lambda: tab.texts("#files a") == ["large.bin"])
@@ -521,8 +473,8 @@ def test_what_is_too_large_is_said_and_not_cut(server: Server, tab: Tab) -> None
 def test_names_of_files_are_never_html(server: Server, tab: Tab, tmp_path: Path) -> None:
     evil = tmp_path / "<img src=x onerror=alert(1)>.txt"
     evil.write_text("x")
-    server.file(tab, "").mkdir(parents=True, exist_ok=True)
-    server.file(tab, evil.name).write_text("as an agent's command could name it")
+    server.file(tab.session, "").mkdir(parents=True, exist_ok=True)
+    server.file(tab.session, evil.name).write_text("as an agent's command could name it")
     tab.upload(evil)
     tab.until(lambda: len(tab.texts("#files a")) == 2)
     assert evil.name in tab.texts("#files a")

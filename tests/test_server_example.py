@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ from examples.server.owners import Newcomers, address_of
 from examples.server.scripted import scripted_model, turn
 from examples.server.settings import Settings
 from tests.drawn import many
+from tests.postgresql import cluster
+from tests.server_process import Server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 Event = dict[str, Any]
@@ -977,6 +979,68 @@ async def test_a_session_is_deleted_with_its_files_by_its_owner_only(tmp_path: P
         assert not folder.exists()
         assert (await ann.http.get(address)).status_code == 404
         assert (await ann.http.get("/api/sessions")).json() == []
+
+
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.needs("PostgreSQL"), pytest.mark.exhaustive])]
+)
+def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """The server in a process of its own, with its sessions in each store."""
+    with contextlib.ExitStack() as stack:
+        store = "" if request.param == "sqlite" else stack.enter_context(cluster()).create_database()
+        server = Server(tmp_path / "data", store)
+        server.start()
+        stack.callback(server.stop)
+        yield server
+
+
+@pytest.mark.exhaustive
+async def test_a_kill_loses_no_question_and_no_effect_happens_twice(process: Server) -> None:
+    def restart() -> None:
+        process.stop(kill=True)
+        process.start()
+
+    user = User(process.url.rstrip("/"))
+    async with user.http:
+        session_id = await user.create()
+        notes, ran = process.file(session_id, "notes.txt"), process.file(session_id, "ran.txt")
+        async with user.page(session_id) as page:
+            await page.ask("plan buy milk, bake bread")
+            await page.ask("write notes.txt: red")
+            before = page.items, page.state["approval"], page.state["todos"]
+        await asyncio.to_thread(restart)  # while a question waits
+        async with user.page(session_id) as page, user.page(session_id) as other:
+            assert (page.items, page.state["approval"], page.state["todos"]) == before
+            assert not notes.exists()
+            (path,) = [question["path"] for question in page.state["approval"]["questions"]]
+            answer = {"type": "decide", "approval": page.state["approval"]["id"], "verdicts": {path: {"approve": True}}}
+            await page.say(**answer)
+            await page.settled()
+            assert notes.read_text() == "red\n"
+            await other.settled()
+            await other.say(**answer)
+            assert await other.refused() == ("busy", "This was answered already.")
+            assert process.process is not None
+            alive = f"kill -0 {process.process.pid}"
+            await page.ask(f"run echo once >> ran.txt; while {alive}; do sleep 0.05; done")
+            asked = page.state["approval"]
+            verdicts = {question["path"]: {"approve": True} for question in asked["questions"]}
+            await page.say(type="decide", approval=asked["id"], verdicts=verdicts)
+            async with asyncio.timeout(SECONDS):
+                while not ran.exists() or not ran.read_text():
+                    await asyncio.sleep(0.01)
+        await asyncio.to_thread(restart)  # in the middle of the command
+        async with user.page(session_id) as page:
+            assert (page.state["running"], page.state["interrupted"], page.state["approval"]) == (False, True, None)
+            assert page.tools() == [("write_todos", "success"), ("write_file", "success"), ("execute", "interrupted")]
+            assert "The server was stopped while it worked on this." in page.last
+            await page.say(type="resume")
+            await page.settled()
+            assert page.tools()[-1] == ("execute", "unknown")
+            assert "Nobody knows whether this call ran" in page.last  # as the model has read it
+            assert ran.read_text() == "once\n"
+            await page.ask("say still here")
+            assert page.last == "still here"
 
 
 # -- many ------------------------------------------------------------------------------------------------------------
