@@ -255,6 +255,26 @@ async def test_a_store_that_fails_ends_the_run_and_leaves_the_session_resumable(
     assert "Nobody knows" in results(outcome.messages)[0]
 
 
+@pytest.mark.parametrize("error", [StoreError("the disk is full"), RuntimeError("the disk is full")], ids=repr)
+async def test_a_store_that_fails_between_two_steps_loses_no_message_without_an_error(error: Exception) -> None:
+    """A response is written while its tool runs. What a third party's store raises ends the run too."""
+    tried = asyncio.Event()
+
+    class Full(MemoryStore):
+        async def commit(self, lease: Lease, commit: Commit) -> int:
+            if any(entry.kind == "messages" for entry in commit.entries):
+                tried.set()
+                raise error
+            return await super().commit(lease, commit)
+
+    async def look() -> str:
+        await tried.wait()
+        return "seen"
+
+    with pytest.raises(StoreError, match="the disk is full"):
+        await runner(Full(), model([call("look")], "end"), look, tags=["read"]).run("s", "go", run_id="r1")
+
+
 # -- effects -----------------------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from pydantic_ai.usage import RunUsage
 from deep_core import SessionState
 
 from .entries import messages_entry, read_prompt, slots_entry
-from .errors import AgentError
+from .errors import AgentError, StoreError
 from .fold import RUN, Fold, History, Run, is_below, key_of_response
 from .ledger_rows import EffectRow, tail_key, write_row
 from .patches import make_patch
@@ -253,6 +253,7 @@ class Journal:
 
     def _flush_soon(self) -> None:
         self._flushing = asyncio.ensure_future(self.flush())
+        self._flushing.add_done_callback(_seen)  # the next commit raises it
 
     async def flush(self) -> None:
         """Write what waits."""
@@ -273,6 +274,7 @@ class Journal:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             await asyncio.wait([task])
+            _seen(task)
             raise
 
     async def _write(self, commit: Commit, apply: Callable[[], object]) -> None:
@@ -287,9 +289,9 @@ class Journal:
                 commit = joined(soon, commit)
             try:
                 self.state.seq = await self.store.commit(self.lease, commit)
-            except AgentError as error:
+            except BaseException as error:
                 # The kernel shows a tool's exception to the model and goes on. What the store missed must end the run.
-                self.failure = error
+                self.failure = error if isinstance(error, AgentError) else StoreError(f"the store failed: {error!r}")
                 raise
             apply()
             if self.tap is not None and commit.entries:
@@ -310,6 +312,12 @@ class Journal:
 
     def _effects(self, path: str) -> list[str]:
         return [key for key in self.state.effects if is_below(key, path)]
+
+
+def _seen(task: asyncio.Future[None]) -> None:
+    """Keep asyncio from logging an exception that `Journal.failure` has."""
+    if not task.cancelled():
+        task.exception()
 
 
 def joined(first: Commit, second: Commit) -> Commit:
