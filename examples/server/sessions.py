@@ -144,8 +144,8 @@ class Page:
             for change in self._transcript.hear(event):
                 yield change
             match event.kind:
-                case "run_started" | "approvals_asked" | "run_ended":
-                    self._interrupted = False
+                case "run_started" | "approvals_asked" | "run_ended" | "run_interrupted":
+                    self._interrupted = event.kind == "run_interrupted"
                     yield {"type": "state", **await self._state()}
                     yield {"type": "files"}
                 case "slots_changed" if not event.path:

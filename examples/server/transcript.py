@@ -14,6 +14,7 @@ __all__ = ["Item", "Transcript"]
 OURS = ("limit_exceeded", "run_timed_out")
 """Errors whose text is written for people. Any other may quote a password."""
 STOPPED = "The server was stopped while it worked on this. Files may have changed."
+FAILED = "The run was interrupted, because its steps could not be stored. Files may have changed."
 
 
 class Item(TypedDict, total=False):
@@ -68,10 +69,10 @@ class Transcript:
         self._writing = None
         self._add({"kind": kind, "text": text})
 
-    def interrupt(self) -> None:
-        """End a run whose process died."""
+    def interrupt(self, why: str = STOPPED) -> None:
+        """End a run that has no end."""
         self._end()
-        self.add("error", f"{STOPPED} Continue, or send another message.")
+        self.add("error", f"{why} Continue, or send another message.")
 
     def _run_started(self, event: Any) -> None:
         if self.running:
@@ -88,6 +89,9 @@ class Transcript:
         elif event.status == "failed":
             text = event.message if event.code in OURS else incident_text(event.run_id)
             self.add("error", f"The run failed. {text}")
+
+    def _run_interrupted(self, event: Any) -> None:
+        self.interrupt(FAILED)
 
     def _text_added(self, event: Any) -> None:
         if self._writing is None:

@@ -20,8 +20,10 @@ import pytest
 from deep_backends import memory_backend
 from deep_sessions import (
     AgentDeps,
+    Commit,
     DeepAgent,
     Event,
+    Lease,
     MemoryStore,
     NotPending,
     SessionBusy,
@@ -29,12 +31,13 @@ from deep_sessions import (
     Sessions,
     SessionStore,
     SqliteStore,
+    StoreError,
     create,
     event_from_json,
     title_of,
 )
 from deep_sessions import feed as feeds
-from deep_sessions.events import UsageAdded, events_of
+from deep_sessions.events import RunInterrupted, UsageAdded, events_of
 from deep_sessions.fold import fold
 from deep_sessions.journal import Journal
 from pydantic_ai import RunContext, Tool
@@ -530,6 +533,35 @@ async def test_many_sessions_of_one_process_stay_apart_and_all_watchers_read_the
             if place < watched:
                 assert texts[place * 10 : place * 10 + 10] == [[message]] * 10
     assert idle < 300_000
+
+
+async def test_watchers_hear_of_a_run_whose_store_fails_and_it_can_be_resumed() -> None:
+    class Full(MemoryStore):
+        full = False
+
+        async def commit(self, lease: Lease, commit: Commit) -> int:
+            if self.full:
+                raise StoreError("the disk is full")
+            return await super().commit(lease, commit)
+
+    store, ready = Full(), asyncio.Event()
+
+    def look() -> str:
+        store.full = True
+        return "seen"
+
+    def answer(messages: list[ModelMessage]) -> Any:
+        return "done" if responses(messages) else [ToolCallPart("look", {}, "c1")]
+
+    async with service(answer, store, [look], ready=ready) as sessions:
+        await sessions.send("s", "Look.")
+        events = await until(sessions, "s", "run_interrupted", ready=ready)
+        assert isinstance(events[-1], RunInterrupted)
+        assert (events[-1].code, events[-1].message) == ("store_error", "the disk is full")
+        store.full = False
+        await sessions.resume("s")
+        assert kinds(await until(sessions, "s", "run_ended", events[-1].n))[0] == "run_started"
+        assert read(await seen(sessions, "s")) == ["done"]
 
 
 # -- the state, and the workspaces ------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ __all__ = [
     "HistoryReplaced",
     "MessageAdded",
     "RunEnded",
+    "RunInterrupted",
     "RunStarted",
     "SlotsChanged",
     "TextAdded",
@@ -206,6 +207,18 @@ class RunEnded(Event):
     message: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunInterrupted(Event):
+    """The run stopped and has no end: its store failed, or another process took the session. It can be resumed.
+
+    Only watchers in the process of the run get it.
+    """
+
+    kind = "run_interrupted"
+    code: str = ""
+    message: str = ""
+
+
 _CLASSES: Mapping[str, type[Event]] = {
     found.kind: found
     for found in (
@@ -222,6 +235,7 @@ _CLASSES: Mapping[str, type[Event]] = {
         SlotsChanged,
         HistoryReplaced,
         RunEnded,
+        RunInterrupted,
     )
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -14,6 +14,7 @@ from .events import (
     LIVE,
     Event,
     FilesChanged,
+    RunInterrupted,
     TextAdded,
     ThinkingAdded,
     ToolEnded,
@@ -94,9 +95,7 @@ class Feed:
             event: Event = ToolEnded(n=n, **fields, result=preview(result))
             self._ended.add((event.path, event.call_id))
         else:
-            event = {"text_added": TextAdded, "thinking_added": ThinkingAdded, "files_changed": FilesChanged}[kind](
-                n=n, **fields
-            )
+            event = _LIVE[kind](n=n, **fields)
         self._add(event)
         self.wake()
 
@@ -136,6 +135,14 @@ class Feed:
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._changed.wait()
+
+
+_LIVE: Mapping[str, Callable[..., Event]] = {
+    "text_added": TextAdded,
+    "thinking_added": ThinkingAdded,
+    "files_changed": FilesChanged,
+    "run_interrupted": RunInterrupted,
+}
 
 
 def _size(event: Event) -> int:

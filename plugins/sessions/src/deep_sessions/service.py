@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
     UserContent,
 )
 
-from .errors import AgentClosed, NothingToResume, SessionBusy
+from .errors import AgentClosed, AgentError, NothingToResume, SessionBusy
 from .events import SHIFT, Event, events_of, number
 from .feed import Feed
 from .fold import fold
@@ -332,6 +332,12 @@ class Sessions:
                 except (SessionBusy, NothingToResume):  # another process was faster
                     break
             return result
+        except AgentError as error:
+            started = self._started.get(session_id)
+            if started is None or started.done():  # else it never began, and the caller gets the error
+                info = {"code": error.code, "message": error.message}
+                self._feeds[session_id].live("run_interrupted", **info)
+            raise
         finally:
             # Without an await since the last look at the mail: what comes now finds the session idle.
             del self._tasks[session_id]
