@@ -1,0 +1,73 @@
+"""Tools chosen by expression, rendered for any model, executed from any model's answer.
+
+Importing this module loads neither pydantic nor Pydantic AI: names load on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deep_core import hookimpl, lazy_exports
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from .calls import ErrorCode, InvalidCall, ToolCall, ToolResult
+    from .driver import FALLBACK, GOOD, NATIVE, NONE, ToolDriver, WireTarget
+    from .errors import (
+        DriverContractError,
+        DriverNotFoundError,
+        DuplicateToolError,
+        MiddlewareError,
+        NoDriverError,
+        ToolNameError,
+        ToolNotFoundError,
+        UniverseError,
+    )
+
+__all__ = [
+    "FALLBACK",
+    "GOOD",
+    "NATIVE",
+    "NONE",
+    "DriverContractError",
+    "DriverNotFoundError",
+    "DuplicateToolError",
+    "ErrorCode",
+    "InvalidCall",
+    "MiddlewareError",
+    "NoDriverError",
+    "ToolCall",
+    "ToolDriver",
+    "ToolNameError",
+    "ToolNotFoundError",
+    "ToolResult",
+    "UniverseError",
+    "WireTarget",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "calls": ["ErrorCode", "InvalidCall", "ToolCall", "ToolResult"],
+        "driver": ["FALLBACK", "GOOD", "NATIVE", "NONE", "ToolDriver", "WireTarget"],
+        "errors": [
+            "DriverContractError",
+            "DriverNotFoundError",
+            "DuplicateToolError",
+            "MiddlewareError",
+            "NoDriverError",
+            "ToolNameError",
+            "ToolNotFoundError",
+            "UniverseError",
+        ],
+    },
+)
+
+
+@hookimpl
+def deep_hookspecs() -> list[ModuleType]:
+    """Add the hook `deep_tool_drivers`."""
+    from . import hookspecs
+
+    return [hookspecs]

@@ -1,0 +1,1 @@
+"""The drivers of this package, one module each."""
