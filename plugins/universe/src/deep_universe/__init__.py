@@ -18,12 +18,16 @@ if TYPE_CHECKING:
         DriverContractError,
         DriverNotFoundError,
         DuplicateToolError,
+        InvalidArguments,
         MiddlewareError,
+        MissingContextKey,
         NoDriverError,
         ToolNameError,
         ToolNotFoundError,
         UniverseError,
     )
+    from .injection import Injected
+    from .tools import FunctionTool, UniverseTool
 
 __all__ = [
     "FALLBACK",
@@ -34,8 +38,12 @@ __all__ = [
     "DriverNotFoundError",
     "DuplicateToolError",
     "ErrorCode",
+    "FunctionTool",
+    "Injected",
+    "InvalidArguments",
     "InvalidCall",
     "MiddlewareError",
+    "MissingContextKey",
     "NoDriverError",
     "ToolCall",
     "ToolDriver",
@@ -43,6 +51,7 @@ __all__ = [
     "ToolNotFoundError",
     "ToolResult",
     "UniverseError",
+    "UniverseTool",
     "WireTarget",
 ]
 
@@ -55,12 +64,16 @@ __getattr__, __dir__ = lazy_exports(
             "DriverContractError",
             "DriverNotFoundError",
             "DuplicateToolError",
+            "InvalidArguments",
             "MiddlewareError",
+            "MissingContextKey",
             "NoDriverError",
             "ToolNameError",
             "ToolNotFoundError",
             "UniverseError",
         ],
+        "injection": ["Injected"],
+        "tools": ["FunctionTool", "UniverseTool"],
     },
 )
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 __all__ = [
     "DriverContractError",
     "DriverNotFoundError",
     "DuplicateToolError",
+    "InvalidArguments",
     "MiddlewareError",
+    "MissingContextKey",
     "NoDriverError",
     "ToolNameError",
     "ToolNotFoundError",
@@ -40,6 +44,28 @@ class NoDriverError(UniverseError, LookupError):
 
 class DriverContractError(UniverseError, TypeError):
     """A driver broke its contract: a score that is not an int from 0 to 100, or a result of the wrong type."""
+
+
+class InvalidArguments(UniverseError, ValueError):
+    """A call's arguments do not fit the tool's schema: `tool`, and `problems`, a line each. For the model to read."""
+
+    def __init__(self, tool: str, problems: Sequence[str]) -> None:
+        super().__init__(tool, list(problems))  # both, so that it can be pickled
+        self.tool, self.problems = tool, list(problems)
+
+    def __str__(self) -> str:
+        return f"invalid arguments for {self.tool}: {'; '.join(self.problems)}"
+
+
+class MissingContextKey(UniverseError, LookupError):
+    """The context of a call lacks a key that a parameter is injected from: `key` and `parameter`."""
+
+    def __init__(self, key: str, parameter: str) -> None:
+        super().__init__(key, parameter)
+        self.key, self.parameter = key, parameter
+
+    def __str__(self) -> str:
+        return f"the context has no {self.key!r}, which {self.parameter} needs: pass context={{{self.key!r}: …}}"
 
 
 class MiddlewareError(UniverseError, ValueError):
