@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UniverseError,
     )
     from .injection import Injected
+    from .middleware import Layer, Middleware, Next
     from .tools import FunctionTool, UniverseTool
 
 __all__ = [
@@ -42,8 +43,11 @@ __all__ = [
     "Injected",
     "InvalidArguments",
     "InvalidCall",
+    "Layer",
+    "Middleware",
     "MiddlewareError",
     "MissingContextKey",
+    "Next",
     "NoDriverError",
     "ToolCall",
     "ToolDriver",
@@ -73,6 +77,7 @@ __getattr__, __dir__ = lazy_exports(
             "UniverseError",
         ],
         "injection": ["Injected"],
+        "middleware": ["Layer", "Middleware", "Next"],
         "tools": ["FunctionTool", "UniverseTool"],
     },
 )
