@@ -22,6 +22,7 @@ from typing import Any, cast
 
 from .script import Call, Finish, Message, RequestView, ScriptError, Turn, Usage, pieces, tokens
 from .server import Event, StubServer, serve
+from .tool_schemas import anthropic_problem
 
 # The API reference's patterns for tool names and for the ids of tool calls.
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -75,6 +76,12 @@ class AnthropicStub(StubServer):
                 return f"tools.{index}.name: String should match pattern '{_TOOL_NAME.pattern}'"
             if name in names[:index]:
                 return f"tools: Tool names must be unique ({name!r})"
+        for index, tool in enumerate(body.get("tools", [])):
+            # Tools that Anthropic runs have a type and no schema.
+            if tool.get("type", "custom") == "custom" and (
+                problem := anthropic_problem(index, tool.get("input_schema"))
+            ):
+                return problem
         if (count := _breakpoints(body)) > _MAX_BREAKPOINTS:
             return f"A maximum of {_MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {count}."
         return _broken_pairs(body["messages"])

@@ -21,6 +21,7 @@ from typing import Any, cast
 
 from .script import Call, Message, RequestView, Turn, Usage, pieces, tokens
 from .server import Event, StubServer, serve
+from .tool_schemas import openai_problem
 
 # The API reference's limit for function names.
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -62,6 +63,13 @@ class OpenAIStub(StubServer):
                 return f"Invalid 'tools[{index}].function.name': {name!r} does not match {_TOOL_NAME.pattern}"
             if name in names[:index]:
                 return f"Invalid 'tools[{index}].function.name': {name!r} is there twice"
+        for tool in body.get("tools", []):
+            function: dict[str, Any] = tool["function"]
+            # A function without parameters takes none.
+            if "parameters" in function and (
+                problem := openai_problem(function["name"], function["parameters"], strict=bool(function.get("strict")))
+            ):
+                return problem
         open_calls: list[str] = []
         for index, message in enumerate(body["messages"]):
             if message["role"] == "tool":

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         NoDriverError,
         ToolNameError,
         ToolNotFoundError,
+        ToolSchemaError,
         UniverseError,
     )
     from .injection import Injected
@@ -54,6 +55,7 @@ __all__ = [
     "ToolNameError",
     "ToolNotFoundError",
     "ToolResult",
+    "ToolSchemaError",
     "UniverseError",
     "UniverseTool",
     "WireTarget",
@@ -74,6 +76,7 @@ __getattr__, __dir__ = lazy_exports(
             "NoDriverError",
             "ToolNameError",
             "ToolNotFoundError",
+            "ToolSchemaError",
             "UniverseError",
         ],
         "injection": ["Injected"],

@@ -14,6 +14,7 @@ __all__ = [
     "NoDriverError",
     "ToolNameError",
     "ToolNotFoundError",
+    "ToolSchemaError",
     "UniverseError",
 ]
 
@@ -32,6 +33,10 @@ class ToolNameError(UniverseError, ValueError):
 
 class ToolNotFoundError(UniverseError, LookupError):
     """No tool has this name."""
+
+
+class ToolSchemaError(UniverseError, ValueError):
+    """The wire format cannot express the schema of a tool's arguments; change the schema, or `strict`."""
 
 
 class DriverNotFoundError(UniverseError, LookupError):
