@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from .calls import ErrorCode, InvalidCall, ToolCall, ToolResult
     from .driver import FALLBACK, GOOD, NATIVE, NONE, ToolDriver, WireTarget
+    from .drivers.scanner import Scanner
+    from .drivers.text import TextDriver
     from .errors import (
         DriverContractError,
         DriverNotFoundError,
@@ -50,6 +52,8 @@ __all__ = [
     "MissingContextKey",
     "Next",
     "NoDriverError",
+    "Scanner",
+    "TextDriver",
     "ToolCall",
     "ToolDriver",
     "ToolNameError",
@@ -66,6 +70,8 @@ __getattr__, __dir__ = lazy_exports(
     {
         "calls": ["ErrorCode", "InvalidCall", "ToolCall", "ToolResult"],
         "driver": ["FALLBACK", "GOOD", "NATIVE", "NONE", "ToolDriver", "WireTarget"],
+        "drivers.scanner": ["Scanner"],
+        "drivers.text": ["TextDriver"],
         "errors": [
             "DriverContractError",
             "DriverNotFoundError",

@@ -13,6 +13,7 @@ __all__ = ["DRIVERS", "default_drivers"]
 DRIVERS: dict[str, str] = {
     "openai": "OpenAIDriver",
     "anthropic": "AnthropicDriver",
+    "hermes": "HermesDriver",
 }
 """Module -> class, in the order of registration: the first of equal drivers wins."""
 

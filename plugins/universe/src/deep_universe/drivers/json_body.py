@@ -1,0 +1,259 @@
+"""Calls written as JSON between markers: where they end, what they say, and how to write them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from ..calls import InvalidCall, ToolCall
+from .scanner import Body, partial_pattern
+
+__all__ = ["RAW_LIMIT", "JsonBody", "Markers", "calls_of", "dump", "invalid", "json_value", "load", "readable_name"]
+
+RAW_LIMIT: Final = 2_000
+"""Characters of `InvalidCall.raw`."""
+NAME: Final = re.compile(r'"name"\s*:\s*"([A-Za-z0-9_.\-]{1,64})"')
+OWN: Final = re.compile(r"\s*[\[{]")
+HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def load(text: str) -> object:
+    """Read JSON as a model writes it: line breaks may stand in strings.
+
+    Raises:
+        ValueError: it is not JSON, is nested too deeply, or holds NaN, an infinity or half of a surrogate pair.
+    """
+
+    def refuse(constant: str) -> object:
+        raise ValueError(f"{constant} is not a JSON value")
+
+    try:
+        value = json.loads(text, strict=False, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if HALF_PAIR.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def json_value(value: object) -> Any:
+    """Return what a tool returned as JSON data; what JSON cannot say becomes text."""
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value, fallback=str, inf_nan_mode="strings")
+
+
+def dump(value: object, escape: re.Pattern[str] | None = None) -> str:
+    """Write JSON on one line. What the pattern finds in it is markup: its first character is written as an escape."""
+    text = json.dumps(value, ensure_ascii=False)
+    if escape is None:
+        return text
+    return escape.sub(lambda found: f"\\u{ord(found[0][0]):04x}{found[0][1:]}", text)
+
+
+def readable_name(raw: str) -> str:
+    """The name in a call that is not JSON, or an empty string."""
+    found = NAME.search(raw, 0, RAW_LIMIT)
+    return found[1] if found else ""
+
+
+def invalid(raw: str, problem: str, name: str | None = None) -> InvalidCall:
+    """Create an invalid call from what the model wrote."""
+    return InvalidCall("", readable_name(raw) if name is None else name, raw[:RAW_LIMIT], problem)
+
+
+def _problem(error: ValueError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"the call is not valid JSON: {error.msg} at line {error.lineno} column {error.colno}"
+    return f"the call is not valid JSON: {error}"
+
+
+def calls_of(raw: str) -> list[ToolCall | InvalidCall]:
+    """Read an object, or a list of objects, with `name` and `arguments` (or `parameters`)."""
+    try:
+        value = load(raw)
+    except ValueError as error:
+        return [invalid(raw, _problem(error))]
+    values: list[object] = cast("list[object]", value) if isinstance(value, list) and value else [value]
+    return [_call_of(each, raw) for each in values]
+
+
+def _call_of(value: object, raw: str) -> ToolCall | InvalidCall:
+    if not isinstance(value, dict):
+        return invalid(raw, 'the call is not a JSON object with "name" and "arguments"')
+    call = cast("dict[str, object]", value)
+    name = call.get("name")
+    if not isinstance(name, str) or not name:
+        return invalid(raw, 'the call has no "name": write {"name": …, "arguments": {…}}', "")
+    id = call.get("id")
+    arguments = call.get("arguments", call.get("parameters"))
+    if isinstance(arguments, str):  # some models write the arguments as a string of JSON
+        try:
+            arguments = load(arguments)
+        except ValueError as error:
+            return invalid(raw, f'"arguments" of {name}: {_problem(error)}', name)
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, dict):
+        return invalid(raw, f'"arguments" of {name} is not a JSON object', name)
+    return ToolCall(id if isinstance(id, str) else "", name, cast("dict[str, Any]", arguments))
+
+
+class Markers:
+    """What closes a call, what opens the next one, and the patterns that find them in JSON.
+
+    Arguments:
+        closer: what closes a call.
+        opener: what opens the next one: a call that reaches it was never closed.
+        parse: reads the text between the markers.
+        own: matches the start of a body of this dialect.
+    """
+
+    def __init__(
+        self,
+        opener: str,
+        closer: str,
+        parse: Callable[[str], list[ToolCall | InvalidCall]] = calls_of,
+        own: re.Pattern[str] = OWN,
+    ) -> None:
+        self.closer, self.opener, self.parse, self.own = closer, opener, parse, own
+        either = "|".join(map(re.escape, (closer, opener)))
+        self.outside = re.compile(rf"{either}|[^\s{{}}\[\],:0-9+\-.eEtrufalsn]")
+        self.inside = re.compile(rf'["\\\r\n]|{re.escape(closer)}')
+        self.either = re.compile(either)
+        self.tail = partial_pattern((closer, opener))
+        self.longest = max(len(closer), len(opener))
+
+
+class JsonBody(Body):
+    """JSON up to a closing marker. A marker inside a JSON string does not close.
+
+    If the JSON is broken, a string that was never closed hides the marker. So the first marker inside a string is
+    remembered: as soon as the text is surely not JSON, the call ended there, and what follows is read again.
+    """
+
+    def __init__(self, markers: Markers, opening: str) -> None:
+        super().__init__(opening)
+        self._markers = markers
+        self._parts: list[str] = []
+        self._length = 0
+        self._blank = True
+        self._last = ""
+        """The last character outside strings that is not blank; a quote after a string."""
+        self._in_string = self._broken = False
+        self._candidate: int | None = None
+        self._ended_by = ""
+
+    def read(self, text: str, position: int, final: bool) -> int:
+        """Read up to the marker that closes the call."""
+        while not self.done:
+            found = self._pattern().search(text, position)
+            stop = found.start() if found else self._safe_end(text, position, final)
+            self.examined += (found.end() if found else len(text)) - position
+            intact = self._take(text[position:stop])
+            position = stop
+            if self.done or not found:
+                break
+            if intact:
+                step = self._event(found[0], text, position, final)
+                if step is None:
+                    break
+                position += step
+        return position
+
+    def _pattern(self) -> re.Pattern[str]:
+        if self._broken:
+            return self._markers.either
+        return self._markers.inside if self._in_string else self._markers.outside
+
+    def _safe_end(self, text: str, position: int, final: bool) -> int:
+        """Where a marker may begin at the end of the text, or its end."""
+        if final:
+            return len(text)
+        start = max(position, len(text) - self._markers.longest)
+        self.examined += len(text) - start
+        tail = self._markers.tail.search(text, start)
+        return tail.start() if tail else len(text)
+
+    def _keep(self, part: str) -> int:
+        self._parts.append(part)
+        self._length += len(part)
+        self._blank = self._blank and not part.strip()
+        return len(part)
+
+    def _take(self, part: str) -> bool:
+        """Keep plain text; return whether it may still be JSON if it could be before."""
+        self._keep(part)
+        if not self._in_string and not self._broken and (stripped := part.strip()):
+            if self._last == '"' and stripped[0] not in ",:}]":
+                self._fail()
+                return False
+            self._last = stripped[-1]
+        return True
+
+    def _event(self, what: str, text: str, position: int, final: bool) -> int | None:
+        """Handle a character or marker that matters; return how far to go, None to wait for more."""
+        inside = self._in_string and not self._broken
+        if what == self._markers.closer and inside:
+            self._candidate = self._length if self._candidate is None else self._candidate
+            return self._keep(what)
+        if what == self._markers.closer:
+            self.done, self._ended_by = True, what
+            return len(what)
+        if what == self._markers.opener:
+            if self._blank:
+                self._parts, self._length = [], 0  # the model stuttered: the call begins here
+                return len(what)
+            self.done, self._ended_by = True, what
+            return 0
+        if inside and what == "\\":
+            if position + 2 > len(text) and not final:
+                return None
+            return self._keep(text[position : position + (1 if text[position + 1 : position + 2] in "\r\n" else 2)])
+        if what == '"' and inside:
+            self._in_string, self._last = False, what
+            return self._keep(what)
+        if what == '"' and self._last in ("", "{", "[", ",", ":"):
+            self._in_string = True
+            return self._keep(what)
+        if not inside and not final and self._markers.tail.match(text, position):
+            return None
+        self._fail()
+        return 0
+
+    def _fail(self) -> None:
+        """It is not JSON: end the call at the marker that seemed to stand in a string, else at the next one."""
+        if self._candidate is None:
+            self._broken = True
+            return
+        text = "".join(self._parts)
+        self._parts = [text[: self._candidate]]
+        self.back = text[self._candidate + len(self._markers.closer) :]
+        self.done, self._ended_by = True, self._markers.closer
+
+    def _written(self) -> str:
+        return "".join(self._parts)
+
+    def items(self) -> list[ToolCall | InvalidCall]:
+        """The calls between the markers."""
+        written = self._written()
+        self._recognize(written)
+        if self._ended_by == self._markers.opener:
+            return [invalid(self.opening + written[:RAW_LIMIT], f"the call is not closed with {self._markers.closer}")]
+        return self._markers.parse(written.strip())
+
+    def cut_off(self) -> list[ToolCall | InvalidCall]:
+        """An invalid call, even if the JSON is complete."""
+        written = self._written()
+        self._recognize(written)
+        problem = f"the reply was cut off before {self._markers.closer}: write the call again, shorter if it is long"
+        return [invalid(self.opening + written[:RAW_LIMIT], problem)]
+
+    def _recognize(self, written: str) -> None:
+        self.native = not written[:RAW_LIMIT].strip() or self._markers.own.match(written) is not None
+
+    def raw(self) -> str:
+        """The markup as the model wrote it."""
+        return self.opening + self._written() + (self._ended_by if self._ended_by == self._markers.closer else "")
