@@ -12,7 +12,10 @@ __all__ = ["DRIVERS", "default_drivers"]
 
 DRIVERS: dict[str, str] = {
     "openai": "OpenAIDriver",
+    "openai_responses": "OpenAIResponsesDriver",
     "anthropic": "AnthropicDriver",
+    "gemini": "GeminiDriver",
+    "mcp": "McpDriver",
     "hermes": "HermesDriver",
 }
 """Module -> class, in the order of registration: the first of equal drivers wins."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..calls import InvalidCall, ToolCall, ToolResult
 from ..driver import FALLBACK, GOOD, NATIVE, NONE
 from .encoding import arguments_json, result_text
-from .reading import invalid, read_call
+from .reading import NO_FUNCTION, invalid, read_call
 from .responses import Fields, as_fields, as_items, objects
 from .schemas import transformed
 from .wire import WireDriver
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import ToolDefinition
 
 __all__ = ["OpenAIDriver"]
-
-NO_FUNCTION = "This call is not to a function. Call one of the tools by its name, with one JSON object as arguments."
 
 
 class OpenAIDriver(WireDriver):
@@ -62,7 +60,7 @@ class OpenAIDriver(WireDriver):
         """Return `tools` of a request. A tool is strict only if its author said so: `strict=True`.
 
         Raises:
-            ToolSchemaError: a strict tool's schema is not one that OpenAI can enforce.
+            ToolSchemaError: OpenAI cannot enforce a strict tool's schema.
         """
         return [_tool(tool) for tool in tools]
 

@@ -11,11 +11,12 @@ from .responses import as_fields
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
-__all__ = ["CUT_OFF", "RAW_LIMIT", "invalid", "read_call", "read_parts"]
+__all__ = ["CUT_OFF", "NO_FUNCTION", "RAW_LIMIT", "invalid", "read_call", "read_parts"]
 
 RAW_LIMIT = 2_000
 """How much of an invalid call is kept, in characters."""
 CUT_OFF = "The reply was cut off before the call was complete. Make the call again, with shorter arguments."
+NO_FUNCTION = "This call is not to a function. Call one of the tools by its name, with one JSON object as arguments."
 
 
 def read_call(call_id: object, name: object, arguments: object, *, complete: bool = True) -> ToolCall | InvalidCall:
