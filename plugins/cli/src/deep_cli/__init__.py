@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .changes import FileChange
     from .commands.run import run
     from .failure import Failure
-    from .flags import agent_options, store_option
+    from .flags import agent_options, approve_option, backend_option, config_option, plugin_option, store_option
     from .old_chats import read_old_chats
     from .options import CliOptions
     from .output import say, say_json, say_text
@@ -43,8 +43,12 @@ __all__ = [
     "Step",
     "TerminalReporter",
     "agent_options",
+    "approve_option",
+    "backend_option",
+    "config_option",
     "load_plugin_files",
     "one_line",
+    "plugin_option",
     "read_old_chats",
     "run",
     "run_task",
@@ -61,7 +65,14 @@ __getattr__, __dir__ = lazy_exports(
         "changes": ["FileChange"],
         "commands.run": ["run"],
         "failure": ["Failure"],
-        "flags": ["agent_options", "store_option"],
+        "flags": [
+            "agent_options",
+            "approve_option",
+            "backend_option",
+            "config_option",
+            "plugin_option",
+            "store_option",
+        ],
         "old_chats": ["read_old_chats"],
         "options": ["CliOptions"],
         "output": ["say", "say_json", "say_text"],

@@ -12,6 +12,7 @@ from deep_core import hookimpl, lazy_exports
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from .agents import AgentTools, CallOutcome, ToolSession, WaitingCall, agent_tools
     from .calls import ErrorCode, InvalidCall, ToolCall, ToolResult
     from .driver import FALLBACK, GOOD, NATIVE, NONE, ToolDriver, WireTarget
     from .drivers.scanner import Scanner
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         UniverseError,
     )
     from .injection import Injected
+    from .mcp_server import make_mcp_server
     from .middleware import Layer, Middleware, Next
     from .tools import FunctionTool, UniverseTool
 
@@ -38,6 +40,8 @@ __all__ = [
     "GOOD",
     "NATIVE",
     "NONE",
+    "AgentTools",
+    "CallOutcome",
     "DriverContractError",
     "DriverNotFoundError",
     "DuplicateToolError",
@@ -60,14 +64,19 @@ __all__ = [
     "ToolNotFoundError",
     "ToolResult",
     "ToolSchemaError",
+    "ToolSession",
     "UniverseError",
     "UniverseTool",
+    "WaitingCall",
     "WireTarget",
+    "agent_tools",
+    "make_mcp_server",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "agents": ["AgentTools", "CallOutcome", "ToolSession", "WaitingCall", "agent_tools"],
         "calls": ["ErrorCode", "InvalidCall", "ToolCall", "ToolResult"],
         "driver": ["FALLBACK", "GOOD", "NATIVE", "NONE", "ToolDriver", "WireTarget"],
         "drivers.scanner": ["Scanner"],
@@ -86,6 +95,7 @@ __getattr__, __dir__ = lazy_exports(
             "UniverseError",
         ],
         "injection": ["Injected"],
+        "mcp_server": ["make_mcp_server"],
         "middleware": ["Layer", "Middleware", "Next"],
         "tools": ["FunctionTool", "UniverseTool"],
     },
