@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .injection import Injected
     from .mcp_server import make_mcp_server
     from .middleware import Layer, Middleware, Next
+    from .policies import IsolatedContexts, Middlewares, ToolErrorsAsResults
     from .tools import FunctionTool, UniverseTool
 
 __all__ = [
@@ -50,9 +51,11 @@ __all__ = [
     "Injected",
     "InvalidArguments",
     "InvalidCall",
+    "IsolatedContexts",
     "Layer",
     "Middleware",
     "MiddlewareError",
+    "Middlewares",
     "MissingContextKey",
     "Next",
     "NoDriverError",
@@ -60,6 +63,7 @@ __all__ = [
     "TextDriver",
     "ToolCall",
     "ToolDriver",
+    "ToolErrorsAsResults",
     "ToolNameError",
     "ToolNotFoundError",
     "ToolResult",
@@ -97,6 +101,7 @@ __getattr__, __dir__ = lazy_exports(
         "injection": ["Injected"],
         "mcp_server": ["make_mcp_server"],
         "middleware": ["Layer", "Middleware", "Next"],
+        "policies": ["IsolatedContexts", "Middlewares", "ToolErrorsAsResults"],
         "tools": ["FunctionTool", "UniverseTool"],
     },
 )

@@ -18,11 +18,11 @@ from .middleware import Layer, run_layers
 if TYPE_CHECKING:
     from .tools import PreparedCall, UniverseTool
 
-__all__ = ["Job", "clip", "failed", "run_all"]
+__all__ = ["ERROR_LIMIT", "Job", "clip", "failed", "run_all"]
 
 logger = logging.getLogger("deep.universe")
 
-_ERROR_LIMIT: Final = 2_000  # characters of an error that the model reads
+ERROR_LIMIT: Final = 2_000  # characters of an error that the model reads
 _CONTROL: Final = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 
 
@@ -98,7 +98,7 @@ async def _run(job: Callable[[], Awaitable[None]]) -> None:
 def failed(code: ErrorCode, text: str, call: ToolCall | InvalidCall | None = None) -> ToolResult:
     """Return the result of a call that failed, or of a whole response."""
     about = {"tool": call.name} if call is not None else {}
-    return ToolResult(call.id if call else "", error=clip(text, _ERROR_LIMIT), meta={**about, "error_code": code})
+    return ToolResult(call.id if call else "", error=clip(text, ERROR_LIMIT), meta={**about, "error_code": code})
 
 
 def clip(text: str, most: int) -> str:
