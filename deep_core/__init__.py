@@ -26,7 +26,7 @@ HOMES = {
         "ApprovalEvent", "CompactionEvent", "RequestEvent", "RunEndEvent", "RunEvent", "RunStartEvent", "ToolEvent",
     ],
     "agent.explain": ["Explanation", "explain"],
-    "agent.tools.expressions": ["FromPlugin", "Prefix", "Tag", "ToolExpression", "ToolName"],
+    "agent.tools.expressions": ["FromPlugin", "Prefix", "Tag", "TagNotSet", "TagSet", "ToolExpression", "ToolName"],
     "agent.tools.facts": ["STANDARD_TAGS", "ToolFacts", "tool_facts"],
     "plugins.index": ["PluginRecord"],
     "plugins.kernel": ["PluginKernel", "default_kernel"],

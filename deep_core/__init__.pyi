@@ -23,7 +23,15 @@ from .agent.run.events import (
     ToolEvent,
 )
 from .agent.run.session import DeepAgentDeps, SessionState, create_default_deps
-from .agent.tools.expressions import FromPlugin, Prefix, Tag, ToolExpression, ToolName
+from .agent.tools.expressions import (
+    FromPlugin,
+    Prefix,
+    Tag,
+    TagNotSet,
+    TagSet,
+    ToolExpression,
+    ToolName,
+)
 from .agent.tools.facts import STANDARD_TAGS, ToolFacts, tool_facts
 from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
 from .lazy import lazy_exports as lazy_exports
@@ -95,6 +103,8 @@ __all__ = [
     "SupportsRoute",
     "SupportsStreamWrite",
     "Tag",
+    "TagNotSet",
+    "TagSet",
     "ToolCall",
     "ToolEvent",
     "ToolExpression",

@@ -11,7 +11,7 @@ HOMES = {
     "agent.policy.gates": ["PolicyCapability"],
     "agent.run.capability": ["AgentParts", "DeepCapability"],
     "agent.run.history": ["last_live_texts", "live_text"],
-    "agent.tools.expressions": ["as_expression"],
+    "agent.tools.expressions": ["And", "ExpressionParseError", "Not", "Or", "as_expression"],
     "agent.tools.rule_errors": ["UnmatchedExpression"],
     "agent.tools.toolsets": ["RESERVED_TOOL_NAMES", "static_definitions"],
     "errors": ["describe_error", "error_message", "suggest"],

@@ -3,7 +3,7 @@ from .agent.config import agent_values, ignored_keys, read_agent_config, restric
 from .agent.policy.gates import PolicyCapability
 from .agent.run.capability import AgentParts, DeepCapability
 from .agent.run.history import last_live_texts, live_text
-from .agent.tools.expressions import as_expression
+from .agent.tools.expressions import And, ExpressionParseError, Not, Or, as_expression
 from .agent.tools.rule_errors import UnmatchedExpression
 from .agent.tools.toolsets import RESERVED_TOOL_NAMES, static_definitions
 from .errors import describe_error, error_message, suggest
@@ -27,13 +27,17 @@ __all__ = [
     "RESERVED_TOOL_NAMES",
     "SETTINGS",
     "AgentParts",
+    "And",
     "Candidate",
     "Config",
     "ConfigFile",
     "ConfigLayer",
     "DeepCapability",
+    "ExpressionParseError",
     "FoundPlugins",
     "Incident",
+    "Not",
+    "Or",
     "PluginSettings",
     "PolicyCapability",
     "UnmatchedExpression",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from .agents import AgentTools, CallOutcome, ToolSession, WaitingCall, agent_tools
     from .calls import ErrorCode, InvalidCall, ToolCall, ToolResult
+    from .contributed import drivers_of
     from .driver import FALLBACK, GOOD, NATIVE, NONE, ToolDriver, WireTarget
     from .drivers.scanner import Scanner
     from .drivers.text import TextDriver
@@ -30,11 +31,15 @@ if TYPE_CHECKING:
         ToolSchemaError,
         UniverseError,
     )
+    from .expressions import Diagnosis, diagnose, simplify
     from .injection import Injected
     from .mcp_server import make_mcp_server
     from .middleware import Layer, Middleware, Next
     from .policies import IsolatedContexts, Middlewares, ToolErrorsAsResults
+    from .targets import wire_target
+    from .tool_set import ToolSet
     from .tools import FunctionTool, UniverseTool
+    from .universe import Universe
 
 __all__ = [
     "FALLBACK",
@@ -43,6 +48,7 @@ __all__ = [
     "NONE",
     "AgentTools",
     "CallOutcome",
+    "Diagnosis",
     "DriverContractError",
     "DriverNotFoundError",
     "DuplicateToolError",
@@ -69,12 +75,18 @@ __all__ = [
     "ToolResult",
     "ToolSchemaError",
     "ToolSession",
+    "ToolSet",
+    "Universe",
     "UniverseError",
     "UniverseTool",
     "WaitingCall",
     "WireTarget",
     "agent_tools",
+    "diagnose",
+    "drivers_of",
     "make_mcp_server",
+    "simplify",
+    "wire_target",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -82,6 +94,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "agents": ["AgentTools", "CallOutcome", "ToolSession", "WaitingCall", "agent_tools"],
         "calls": ["ErrorCode", "InvalidCall", "ToolCall", "ToolResult"],
+        "contributed": ["drivers_of"],
         "driver": ["FALLBACK", "GOOD", "NATIVE", "NONE", "ToolDriver", "WireTarget"],
         "drivers.scanner": ["Scanner"],
         "drivers.text": ["TextDriver"],
@@ -98,11 +111,15 @@ __getattr__, __dir__ = lazy_exports(
             "ToolSchemaError",
             "UniverseError",
         ],
+        "expressions": ["Diagnosis", "diagnose", "simplify"],
         "injection": ["Injected"],
         "mcp_server": ["make_mcp_server"],
         "middleware": ["Layer", "Middleware", "Next"],
         "policies": ["IsolatedContexts", "Middlewares", "ToolErrorsAsResults"],
+        "targets": ["wire_target"],
+        "tool_set": ["ToolSet"],
         "tools": ["FunctionTool", "UniverseTool"],
+        "universe": ["Universe"],
     },
 )
 
