@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,21 +31,28 @@ from openai.types.chat import (
 from openai.types.responses import FunctionToolParam, Response, ResponseFunctionToolCallParam
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 from pydantic import BaseModel, TypeAdapter
+from pydantic_ai import Agent
+from pydantic_ai.models.google import GoogleModel
 from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
-from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.providers.google import GoogleProvider
+from pydantic_ai.tools import Tool, ToolDefinition
 
 from plugins.universe.tests.wire_tools import (
     BY_NAME,
+    FUNCTIONS,
     STRICT,
     TOOLS,
     WIRE,
     adopt,
     definition,
     get_balance,
+    graft,
     move,
+    plant,
     weather,
 )
-from tests.stubs import AnthropicStub, Call, OpenAIStub, Script
+from tests.environments import REPOSITORY
+from tests.stubs import AnthropicStub, Call, OpenAIStub, Script, anthropic_model, openai_model
 from tests.stubs.tool_schemas import openai_problem
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -61,7 +70,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "graft": {
         "tree": {"name": "a", "children": [], "parent": None},
         "branch": {"name": "b", "children": [], "parent": None},
-        "note": "n",
+        "title": "n",
     },
     "adopt": {"pet": {"kind": "dog", "tricks": ["sit"]}, "tags": {"a": 1}},
     "move": {"points": [[1.5, 2.5]], "extra": {"x": 1}},
@@ -136,6 +145,32 @@ def test_P1_descriptions_and_constraints_survive(driver: ToolDriver) -> None:
     text = json.dumps(driver.render(TOOLS))
     for part in ("The account's number.", "The city's name.", "Return the weather of a place.", "celsius", "NOK"):
         assert part in text
+
+
+@each
+def test_P1_a_property_called_title_survives(driver: ToolDriver) -> None:
+    [schema] = schemas(driver, [definition(graft)])
+    assert set(schema["properties"]) == {"tree", "branch", "title"}
+
+
+WITHOUT_SDKS = """
+import sys
+sys.modules.update(dict.fromkeys(["openai", "anthropic", "google.genai", "mcp"]))
+from plugins.universe.tests.wire_tools import STRICT, TOOLS, WIRE
+import json
+print(json.dumps({driver.name: [driver.render(TOOLS), driver.render(STRICT)] for driver in WIRE}))
+"""
+
+
+def test_P9_a_render_needs_no_sdk_and_is_the_same_without_it() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SDKS], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    for name, (plain, strict) in json.loads(ran.stdout).items():
+        assert plain == BY_NAME[name].render(TOOLS)
+        # The rules of Anthropic's strict mode are in its package.
+        assert (strict == BY_NAME[name].render(STRICT)) is (name != "anthropic")
+        assert ("strict" in strict[0]) is (name == "openai-responses")
 
 
 def test_P1_a_strict_tuple_is_an_error_that_names_the_tool() -> None:
@@ -295,15 +330,15 @@ def test_D9_anthropic_client_sends_the_tools_and_its_object_is_parsed(tools: Seq
     assert stub.statuses == [200, 200]
 
 
-def answering(requests: list[Any], *replies: Any) -> httpx.Client:
-    """An HTTP client whose server records the bodies of requests and plays replies."""
+def answering(requests: list[Any], *replies: Any) -> httpx.MockTransport:
+    """A server that records the bodies of requests and plays replies."""
     rest = iter(replies)
 
     def answer(request: httpx.Request) -> httpx.Response:
         requests.append(json.loads(request.content))
         return httpx.Response(200, json=next(rest))
 
-    return httpx.Client(transport=httpx.MockTransport(answer))
+    return httpx.MockTransport(answer)
 
 
 def recorded(name: str, about: str) -> Any:
@@ -315,7 +350,9 @@ def recorded(name: str, about: str) -> Any:
 def test_D9_openai_client_sends_the_tools_of_responses(tools: Sequence[ToolDefinition]) -> None:
     driver, requests = BY_NAME["openai-responses"], []
     replies = [recorded("openai-responses", about) for about in ("reasoning, then parallel calls", "text alone")]
-    with openai.OpenAI(api_key="x", http_client=answering(requests, *replies), max_retries=0) as client:
+    with openai.OpenAI(
+        api_key="x", http_client=httpx.Client(transport=answering(requests, *replies)), max_retries=0
+    ) as client:
         items: list[Any] = [{"role": "user", "content": "go"}]
         reply = client.responses.create(model="stub", input=items, tools=driver.render(tools))
         assert driver.parse(reply) == driver.parse(reply.output) == driver.parse(replies[0])
@@ -336,7 +373,7 @@ def test_D9_openai_client_sends_the_tools_of_responses(tools: Sequence[ToolDefin
 def test_D9_googles_client_sends_the_declarations(tools: Sequence[ToolDefinition]) -> None:
     driver, requests = BY_NAME["gemini"], []
     replies = [recorded("gemini", about) for about in ("a call with an id and a thought signature", "text alone")]
-    options = google.HttpOptions(httpx_client=answering(requests, *replies))
+    options = google.HttpOptions(httpx_client=httpx.Client(transport=answering(requests, *replies)))
     with genai.Client(api_key="x", http_options=options) as client:
         contents: list[Any] = [{"role": "user", "parts": [{"text": "go"}]}]
         config = google.GenerateContentConfig(tools=driver.render(tools))
@@ -375,6 +412,38 @@ def test_D9_mcps_client_lists_the_tools_and_its_call_is_parsed() -> None:
 
     anyio.run(talk)
     assert seen == [ToolCall("", "get_balance", {"account": "1201"})]
+
+
+# -- the same tools as an agent sends --------------------------------------------------------------------------------
+
+SENT = [function for function in FUNCTIONS if function not in (move, plant)]
+"""Pydantic AI leaves a tuple without the `items` that OpenAI wants, and a recursive root without a `type`."""
+
+
+@pytest.mark.parametrize(("name", "provider"), [("openai", OpenAIStub), ("anthropic", AnthropicStub)])
+def test_P1_a_render_equals_what_an_agent_sends(name: str, provider: type[OpenAIStub | AnthropicStub]) -> None:
+    with provider(Script("Done.")) as stub:
+        model: Any = openai_model(stub) if isinstance(stub, OpenAIStub) else anthropic_model(stub)
+        anyio.run(Agent(model, tools=[Tool(function, strict=False) for function in SENT]).run, "go")
+    assert stub.requests[0]["tools"] == BY_NAME[name].render([definition(function) for function in SENT])
+
+
+def test_D10_a_render_equals_what_an_agent_sends_to_gemini() -> None:
+    requests: list[Any] = []
+    transport = answering(requests, recorded("gemini", "text alone"))
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(transport=transport) as http:
+            options = google.HttpOptions(httpx_async_client=http)
+            provider = GoogleProvider(client=genai.Client(api_key="x", http_options=options))
+            model = GoogleModel("gemini-2.5-flash", provider=provider)
+            await Agent(model, tools=SENT).run("go")
+
+    anyio.run(ask)
+    rendered = BY_NAME["gemini"].render([definition(function) for function in SENT])
+    assert [google.Tool.model_validate(tool) for tool in requests[0]["tools"]] == [
+        google.Tool.model_validate(tool) for tool in rendered
+    ]
 
 
 SDK_OBJECTS: Mapping[str, tuple[str, Callable[..., object]]] = {

@@ -68,9 +68,9 @@ def plant(tree: Node) -> str:
     return tree.name
 
 
-def graft(tree: Node, branch: Node | None, note: str | int | None = None) -> str:
+def graft(tree: Node, branch: Node | None, title: str | int | None = None) -> str:
     """Graft one tree onto another."""
-    return f"{tree.name} {branch} {note}"
+    return f"{tree.name} {branch} {title}"
 
 
 def adopt(pet: Annotated[Cat | Dog, Field(discriminator="kind")], tags: dict[str, int] | None = None) -> str:

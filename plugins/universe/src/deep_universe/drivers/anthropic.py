@@ -10,7 +10,7 @@ from ..driver import FALLBACK, NATIVE, NONE
 from .encoding import result_text
 from .reading import CUT_OFF, invalid, read_call
 from .responses import Fields, objects
-from .schemas import object_schema, transformed
+from .schemas import transformed
 from .wire import WireDriver
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ class AnthropicDriver(WireDriver):
         """Return `tools` of a request.
 
         A tool is strict only if its author said so, and if `anthropic` is installed: its package has the transformer.
+
+        Raises:
+            ToolSchemaError: a schema is not well-formed.
         """
         return [_tool(tool) for tool in tools]
 
@@ -76,7 +79,9 @@ def _tool(tool: ToolDefinition) -> dict[str, Any]:
             pass
         else:
             return {**rendered, "input_schema": transformed(tool, AnthropicJsonSchemaTransformer), "strict": True}
-    return {**rendered, "input_schema": object_schema(tool)}
+    from .transformers import UntitledTransformer
+
+    return {**rendered, "input_schema": transformed(tool, UntitledTransformer)}
 
 
 def _result(result: ToolResult) -> dict[str, Any]:

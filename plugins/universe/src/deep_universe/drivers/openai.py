@@ -81,12 +81,12 @@ class OpenAIDriver(WireDriver):
 
 
 def _tool(tool: ToolDefinition) -> dict[str, Any]:
-    from .openai_schemas import ToolSchemaTransformer
+    from .transformers import OpenAITransformer
 
     function: dict[str, Any] = {
         "name": tool.name,
         "description": tool.description or "",
-        "parameters": transformed(tool, ToolSchemaTransformer),
+        "parameters": transformed(tool, OpenAITransformer),
     }
     if tool.strict:
         function["strict"] = True

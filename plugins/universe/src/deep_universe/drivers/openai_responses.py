@@ -62,13 +62,13 @@ class OpenAIResponsesDriver(WireDriver):
 
 
 def _tool(tool: ToolDefinition) -> dict[str, Any]:
-    from .openai_schemas import ToolSchemaTransformer
+    from .transformers import OpenAITransformer
 
     return {
         "type": "function",
         "name": tool.name,
         "description": tool.description or "",
-        "parameters": transformed(tool, ToolSchemaTransformer),
+        "parameters": transformed(tool, OpenAITransformer),
         # Here a tool without this field is strict.
         "strict": tool.strict is True,
     }

@@ -1,16 +1,27 @@
-"""OpenAI's rules for schemas that Pydantic AI leaves to the provider's error."""
+"""Transformers of schemas beside those of Pydantic AI."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pydantic_ai.exceptions import UserError
+from pydantic_ai.profiles import JsonSchemaTransformer
 from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 
-__all__ = ["ToolSchemaTransformer"]
+__all__ = ["OpenAITransformer", "UntitledTransformer"]
 
 
-class ToolSchemaTransformer(OpenAIJsonSchemaTransformer):
+class UntitledTransformer(JsonSchemaTransformer):
+    """Drop the titles that pydantic makes of names: they cost tokens and say nothing."""
+
+    def transform(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Drop `title` and `$schema` of one schema; a property of that name is none."""
+        schema.pop("title", None)
+        schema.pop("$schema", None)
+        return schema
+
+
+class OpenAITransformer(OpenAIJsonSchemaTransformer):
     """Give every array `items`, without which OpenAI refuses the request: a tuple's schema has only `prefixItems`."""
 
     def transform(self, schema: dict[str, Any]) -> dict[str, Any]:
