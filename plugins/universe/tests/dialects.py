@@ -17,7 +17,8 @@ RECORDED = Path(__file__).parent / "recorded"
 
 TAGS = [f"{slash}{tag}>" for tag in ("tool_call", "tool_response", "tools", "think") for slash in ("<", "</")]
 SIGNS = [*"`\"'\\{}[](),:<>&é😀\n\x00\u2028", "``", "```", "~~~", "</", "<t", "]]>", "&lt;", r"\u003c"]
-MARKUP = [*TAGS, *SIGNS, "\n\n", "> ", "    ", "\r\n"]
+OWN = ["<function=f>", "</function>", "<parameter=p>", "</parameter>", "<arg_key>", "</arg_key>", "</arg_value>"]
+MARKUP = [*TAGS, *OWN, *SIGNS, "\n\n", "> ", "    ", "\r\n"]
 """Pieces that mean something to a dialect: hostile in arguments, and everywhere in replies."""
 
 names = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_-]{0,20}", fullmatch=True)
@@ -36,7 +37,9 @@ values: st.SearchStrategy[Any] = st.recursive(
 )
 parameters = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,12}", fullmatch=True)
 calls = st.lists(
-    st.builds(ToolCall, st.just(""), names, st.dictionaries(parameters, values, max_size=4)), min_size=1, max_size=4
+    st.builds(ToolCall, st.just(""), names, st.dictionaries(parameters | nasty, values, max_size=4)),
+    min_size=1,
+    max_size=4,
 )
 
 
@@ -109,5 +112,15 @@ DIALECTS = {
         ("<tool_call>", "</tool_call>"),
         ("<tool_response>", "</tool_response>"),
         ("NousResearch/Hermes-3-Llama-3.1-8B", "qwen2.5:7b", "Qwen/Qwen3-32B", "qwq"),
+    ),
+    "qwen-coder": Dialect(
+        ("<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"),
+        ("<tool_response>", "</tool_response>"),
+        ("qwen3-coder:30b", "Qwen/Qwen3-Coder-480B-A35B-Instruct", "qwen2.5-coder"),
+    ),
+    "glm": Dialect(
+        ("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
+        ("<tool_response>", "</tool_response>"),
+        ("glm-4.5", "zai-org/GLM-4.6", "chatglm3"),
     ),
 }

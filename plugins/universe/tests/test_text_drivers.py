@@ -302,3 +302,28 @@ def test_a_reply_of_ten_megabytes_takes_linear_time(driver: TextDriver) -> None:
     found = [item for item in [*scanner.feed(reply), *scanner.finish()] if not isinstance(item, str)]
     assert [len(item.arguments["text"]) for item in found if isinstance(item, ToolCall)] == [5_250_000]
     assert scanner.examined <= 3 * len(reply)
+
+
+def test_offered_tools_decide_what_is_text() -> None:
+    """A file that holds JSON stays text where the schema wants a string."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "content": {"type": "string"},
+            "title": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "mode": {"$ref": "#/$defs/Mode"},
+            "count": {"type": "integer"},
+            "either": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        },
+        "$defs": {"Mode": {"enum": ["1", "2"]}},
+    }
+    tool = ToolDefinition(name="write", parameters_json_schema=schema)
+    typed = {"content": '{"a": 1}', "title": None, "mode": "1", "count": 7, "either": 7}
+    for driver in DRIVERS:
+        if driver.untyped:
+            raw = driver.encode_calls([ToolCall("", "write", {**typed, "content": {"a": 1}, "mode": 1})])
+            assert read(driver.scanner([tool]), [raw]) == [ToolCall("", "write", typed)]
+            assert read(driver.scanner(), [raw]) == [ToolCall("", "write", {**typed, "content": {"a": 1}, "mode": 1})]
+            assert read(driver.scanner([tool]), [driver.encode_calls([ToolCall("", "write", typed)])]) == [
+                ToolCall("", "write", typed)
+            ]

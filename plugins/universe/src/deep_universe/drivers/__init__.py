@@ -17,6 +17,8 @@ DRIVERS: dict[str, str] = {
     "gemini": "GeminiDriver",
     "mcp": "McpDriver",
     "hermes": "HermesDriver",
+    "qwen_coder": "QwenCoderDriver",
+    "glm": "GlmDriver",
 }
 """Module -> class, in the order of registration: the first of equal drivers wins."""
 

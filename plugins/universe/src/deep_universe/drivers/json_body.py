@@ -119,10 +119,10 @@ class Markers:
         own: re.Pattern[str] = OWN,
     ) -> None:
         self.closer, self.opener, self.parse, self.own = closer, opener, parse, own
-        either = "|".join(map(re.escape, (closer, opener)))
+        either = "|".join(map(re.escape, sorted((closer, opener), key=len, reverse=True)))
         self.outside = re.compile(rf"{either}|[^\s{{}}\[\],:0-9+\-.eEtrufalsn]")
-        self.inside = re.compile(rf'["\\\r\n]|{re.escape(closer)}')
-        self.either = re.compile(either)
+        self.inside = re.compile(rf'["\\]|{re.escape(closer)}')
+        self.broken = re.compile(re.escape(closer))
         self.tail = partial_pattern((closer, opener))
         self.longest = max(len(closer), len(opener))
 
@@ -150,8 +150,16 @@ class JsonBody(Body):
         """Read up to the marker that closes the call."""
         while not self.done:
             found = self._pattern().search(text, position)
-            stop = found.start() if found else self._safe_end(text, position, final)
-            self.examined += (found.end() if found else len(text)) - position
+            end = found.end() if found else len(text)
+            self.examined += end - position
+            if not final and end > len(text) - self._markers.longest:
+                start = max(position, len(text) - self._markers.longest)
+                self.examined += len(text) - start
+                tail = self._markers.tail.search(text, start)
+                if tail and (not found or tail.start() <= found.start()):
+                    self._take(text[position : tail.start()])
+                    return tail.start()
+            stop = found.start() if found else len(text)
             intact = self._take(text[position:stop])
             position = stop
             if self.done or not found:
@@ -165,17 +173,8 @@ class JsonBody(Body):
 
     def _pattern(self) -> re.Pattern[str]:
         if self._broken:
-            return self._markers.either
+            return self._markers.broken  # an opener here may be quoted in a string: it must not start a call
         return self._markers.inside if self._in_string else self._markers.outside
-
-    def _safe_end(self, text: str, position: int, final: bool) -> int:
-        """Where a marker may begin at the end of the text, or its end."""
-        if final:
-            return len(text)
-        start = max(position, len(text) - self._markers.longest)
-        self.examined += len(text) - start
-        tail = self._markers.tail.search(text, start)
-        return tail.start() if tail else len(text)
 
     def _keep(self, part: str) -> int:
         self._parts.append(part)
@@ -211,15 +210,13 @@ class JsonBody(Body):
         if inside and what == "\\":
             if position + 2 > len(text) and not final:
                 return None
-            return self._keep(text[position : position + (1 if text[position + 1 : position + 2] in "\r\n" else 2)])
+            return self._keep(text[position : position + 2])
         if what == '"' and inside:
             self._in_string, self._last = False, what
             return self._keep(what)
         if what == '"' and self._last in ("", "{", "[", ",", ":"):
             self._in_string = True
             return self._keep(what)
-        if not inside and not final and self._markers.tail.match(text, position):
-            return None
         self._fail()
         return 0
 

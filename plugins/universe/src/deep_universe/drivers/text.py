@@ -59,16 +59,22 @@ class TextDriver(ToolDriver):
     Attributes:
         families: matches names of models that were trained on the dialect.
         default: serve every model without native tool calls.
+        untyped: values have no type in the dialect, so that the tools' schemas decide what is text.
         reasoning: the tags between which the model thinks; nothing there is a call.
     """
 
     families: ClassVar[re.Pattern[str]]
     default: ClassVar[bool] = False
+    untyped: ClassVar[bool] = False
     reasoning: ClassVar[Sequence[tuple[str, str]]] = REASONING
 
     @abstractmethod
-    def forms(self) -> Sequence[Form]:
-        """The ways to write a call."""
+    def forms(self, tools: Sequence[ToolDefinition] = ()) -> Sequence[Form]:
+        """The ways to write a call.
+
+        Arguments:
+            tools: what was offered, if the driver is `untyped`.
+        """
 
     @abstractmethod
     def render(self, tools: Sequence[ToolDefinition]) -> str:
@@ -90,9 +96,11 @@ class TextDriver(ToolDriver):
         """Return a scanner for one reply.
 
         Arguments:
-            tools: what was offered. Dialects whose values have no type (Qwen3-Coder, GLM) read a value as text if
-                the tool's schema wants a string.
+            tools: what was offered. Dialects whose values have no type (`qwen-coder`, `glm`, `xml`) read a value as
+                text if the tool's schema wants a string; without tools, they read what looks like JSON as JSON.
         """
+        if self.untyped and tools:
+            return Scanner(Grammar(self.forms(tools), self.reasoning))
         return Scanner(self._grammar)
 
     def can_handle(self, target: WireTarget) -> int:
