@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from deep_universe import Layer, MiddlewareError, ToolCall
+from deep_universe import FunctionTool, Layer, MiddlewareError, ToolCall
 from deep_universe.middleware import Middleware, Next, layers_of, run_layers
 
 from deep_core import Tag, ToolFacts
@@ -142,6 +142,15 @@ async def test_M5_two_closures_of_one_factory_both_run() -> None:
 def test_M5_what_is_no_middleware_is_refused(given: Any, said: str) -> None:
     with pytest.raises(MiddlewareError, match=said):
         Layer(given)
+
+
+def test_M5_a_tool_refuses_what_is_no_middleware_when_it_is_made() -> None:
+    with pytest.raises(MiddlewareError, match="uid="):
+        FunctionTool(get_balance, middlewares=[tracing("a")])
+
+
+def get_balance() -> str:
+    return "5"
 
 
 # -- order -------------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from deep_core import tool_facts
 
 from .errors import InvalidArguments, ToolNameError
 from .injection import Parameters, routine
+from .middleware import Layer, Middleware, as_layers
 
 if TYPE_CHECKING:
     from pydantic_ai.tools import ToolDefinition
@@ -52,12 +53,16 @@ class UniverseTool(ABC):
         definition: what drivers render.
         facts: its name, plugin and tags.
         middlewares: its own middlewares, outermost first.
+
+    Raises:
+        MiddlewareError: one of its middlewares is none, or has no name of its own and no uid.
     """
 
-    def __init__(self, definition: ToolDefinition, *, middlewares: Iterable[Any] = ()) -> None:
+    def __init__(self, definition: ToolDefinition, *, middlewares: Iterable[Middleware | Layer] = ()) -> None:
         self.definition = definition
         self.facts: ToolFacts = tool_facts(definition)
-        self.middlewares: list[Any] = list(middlewares)
+        self.middlewares: list[Middleware | Layer] = list(middlewares)
+        as_layers(self.middlewares)  # here, not in the first call
 
     @property
     def name(self) -> str:
@@ -113,7 +118,7 @@ class FunctionTool(UniverseTool):
         name: str | None = None,
         description: str | None = None,
         tags: Iterable[str] = (),
-        middlewares: Iterable[Any] = (),
+        middlewares: Iterable[Middleware | Layer] = (),
     ) -> None:
         if isinstance(tags, str):
             raise TypeError(f'tags are a collection of strings: write tags={{"{tags}"}}')
