@@ -59,10 +59,11 @@ def test_B1_excluded_methods_are_not_registered() -> None:
         universe.bind(Bank("b"), exclude="close")
 
 
-def test_B2_middlewares_reach_every_tool() -> None:
-    async def audit(call: Any, next: Any) -> Any:
-        return await next(call)
+async def audit(call: Any, next: Any) -> Any:
+    return await next(call)
 
+
+def test_B2_middlewares_reach_every_tool() -> None:
     universe = Universe()
     universe.bind(Bank("b"), middlewares=[audit])
     assert [tool.middlewares for tool in universe.tools] == [[audit]] * 4
