@@ -30,6 +30,7 @@ ROWS = [
     "memory",
     "stored",
     "workers",
+    "universe",
 ]
 
 
