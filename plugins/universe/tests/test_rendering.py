@@ -7,7 +7,7 @@ import sys
 from typing import Any, Literal
 
 import pytest
-from deep_universe import DriverContractError, NoDriverError, Universe, WireTarget, drivers_of, wire_target
+from deep_universe import DriverContractError, NoDriverError, ToolDriver, Universe, WireTarget, drivers_of, wire_target
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -198,6 +198,17 @@ def test_P10_a_provider_before_the_name_changes_nothing(with_provider: str, bare
 @given(st.text(max_size=40))
 def test_P10_any_text_is_a_target(model: str) -> None:
     assert isinstance(wire_target(model), WireTarget)
+
+
+METHODS = ["can_handle", "can_handle_response", "render", "parse", "encode_calls", "encode_results"]
+
+
+@pytest.mark.parametrize("missing", METHODS)
+def test_D1_a_driver_that_lacks_a_method_cannot_be_made(missing: str) -> None:
+    assert ToolDriver.__abstractmethods__ == set(METHODS)
+    methods = {name: getattr(Spy, name) for name in METHODS if name != missing}
+    with pytest.raises(TypeError, match=missing):
+        type("Partial", (ToolDriver,), {"name": "partial", **methods})()
 
 
 # -- documentation -----------------------------------------------------------------------------------------------------
