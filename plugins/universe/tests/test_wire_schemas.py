@@ -16,7 +16,7 @@ import mcp
 import openai
 import pytest
 from anthropic.types import Message, MessageParam, ToolParam, ToolResultBlockParam, ToolUseBlockParam
-from deep_universe import NATIVE, ToolCall, ToolDriver, ToolResult, ToolSchemaError
+from deep_universe import NATIVE, ToolCall, ToolDriver, ToolResult, ToolSchemaError, Universe
 from google import genai
 from google.genai import types as google
 from jsonschema import Draft202012Validator
@@ -255,6 +255,16 @@ def test_D10_gemini_gets_declarations_after_googles_transformer() -> None:
 def test_D10_gemini_gets_the_schema_of_results_that_an_author_includes() -> None:
     tool = definition(get_balance, include_return_schema=True)
     assert BY_NAME["gemini"].render([tool])[0]["functionDeclarations"][0]["responseJsonSchema"] == {"type": "number"}
+
+
+def test_X12_gemini_gets_no_id_that_it_did_not_give() -> None:
+    universe = Universe()
+    universe.register(get_balance)
+    response = {"role": "model", "parts": [{"functionCall": {"name": "get_balance", "args": {"account": "1"}}}]}
+    [result] = anyio.run(universe.dispatch, response)
+    assert result.id
+    [part] = BY_NAME["gemini"].encode_results([result])["parts"]
+    assert part == {"functionResponse": {"name": "get_balance", "response": {"output": 4}}}
 
 
 def test_D2_a_tool_of_responses_says_that_it_is_not_strict() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GeminiDriver"]
 
+# `dispatch` makes such an id where Gemini gave none, and Gemini must not get an id that it does not know.
+_GENERATED = re.compile("call_[0-9a-f]{32}")
 _UNREADABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
 
@@ -88,7 +91,8 @@ def _declaration(tool: ToolDefinition) -> dict[str, Any]:
 def _response(result: ToolResult) -> dict[str, Any]:
     # Without one of these two keys, Gemini takes a tool's own "error" field for a failure.
     key = "output" if result.is_success else "error"
-    return {**_id(result.id), "name": str(result.meta.get("tool", "")), "response": {key: result_data(result)}}
+    call_id = "" if _GENERATED.fullmatch(result.id) else result.id
+    return {**_id(call_id), "name": str(result.meta.get("tool", "")), "response": {key: result_data(result)}}
 
 
 def _id(call_id: str) -> dict[str, str]:
