@@ -83,6 +83,32 @@ async def test_X6_a_reply_in_every_format_is_filtered(
     assert runs == []
 
 
+async def test_X19_792_calls_in_one_reply_run_8_at_once_and_stay_in_order() -> None:
+    now, peak, tasks = 0, 0, 0
+
+    async def work(n: int) -> int:
+        nonlocal now, peak, tasks
+        now += 1
+        peak, tasks = max(peak, now), max(tasks, len(asyncio.all_tasks()))
+        for _ in range(3 + n % 5):
+            await asyncio.sleep(0)
+        now -= 1
+        return n
+
+    universe = Universe()
+    universe.register(work)
+    calls = [
+        {"id": f"call_{n}", "type": "function", "function": {"name": "work", "arguments": f'{{"n": {n}}}'}}
+        for n in range(792)
+    ]
+    reply = {"choices": [{"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": calls}}]}
+    before = len(asyncio.all_tasks())
+    results = await universe.dispatch(reply, max_parallel=8)
+    assert [(result.id, result.result) for result in results] == [(f"call_{n}", n) for n in range(792)]
+    assert peak == 8
+    assert tasks <= before + 2 * 8
+
+
 @pytest.mark.more
 def test_X2_no_response_raises_and_no_tool_runs_that_was_not_offered(
     universe: Universe, runs: list[tuple[str, dict[str, Any]]]

@@ -15,8 +15,10 @@ from deep_core.plugin_api import describe_error, error_message, suggest
 
 from .calls import ErrorCode, InvalidCall, ToolCall, ToolResult
 from .driver import ToolDriver
+from .errors import DriverNotFoundError
 from .execution import Job, clip, failed, run_all
 from .middleware import Layer, layers_of
+from .negotiation import best, driver_named, scores_of
 
 if TYPE_CHECKING:
     from .tools import UniverseTool
@@ -129,22 +131,16 @@ def _parse(
     drivers: Sequence[ToolDriver], response: object, wanted: str | ToolDriver | None
 ) -> list[ToolCall | InvalidCall] | ToolResult:
     """Return the calls of a response, or the error of a response that no driver, or not the wanted one, can read."""
-    names = ", ".join(driver.name for driver in drivers) or "none"
-    if wanted is None:
-        driver = _detect(drivers, response)
-        if driver is None:
-            return failed(
-                ErrorCode.PROTOCOL_DETECTION_FAILED,
-                f"no driver recognizes this response, {_describe(response)}. The drivers are: {names}",
-            )
-    elif isinstance(wanted, ToolDriver):
-        driver = wanted
-    else:
-        known = {driver.name: driver for driver in drivers}
-        if wanted not in known:
-            hint = suggest(wanted, known)
-            return failed(ErrorCode.DRIVER_NOT_FOUND, f"there is no driver {wanted!r}.{hint} The drivers are: {names}")
-        driver = known[wanted]
+    driver = wanted
+    try:
+        if isinstance(driver, str):
+            driver = driver_named(drivers, driver)
+    except DriverNotFoundError as error:
+        return failed(ErrorCode.DRIVER_NOT_FOUND, str(error))
+    if driver is None and (driver := _detect(drivers, response)) is None:
+        names = ", ".join(driver.name for driver in drivers) or "none"
+        problem = f"no driver recognizes this response, {_describe(response)}. The drivers are: {names}"
+        return failed(ErrorCode.PROTOCOL_DETECTION_FAILED, problem)
     try:
         return _checked(driver.parse(response))
     except Exception as error:  # a driver may be anyone's, and the response comes from outside
@@ -155,19 +151,13 @@ def _parse(
 
 def _detect(drivers: Sequence[ToolDriver], response: object) -> ToolDriver | None:
     """Return the driver that recognizes the response best. One that breaks its contract does not take part."""
-    best: tuple[int, int] = (0, 0)
-    found: ToolDriver | None = None
+    scores: list[tuple[ToolDriver, int]] = []
     for driver in drivers:
         try:
-            score: object = driver.can_handle_response(response)
-            if type(score) is not int or not 0 <= score <= 100:
-                raise TypeError(f"a score is an int from 0 to 100, not {score!r}")
-        except Exception as error:  # noqa: BLE001 - the contract forbids it, and one driver must not stop the others
+            scores += scores_of([driver], lambda driver: driver.can_handle_response(response))
+        except Exception as error:  # noqa: BLE001 - one driver must not stop the others
             logger.warning("driver %s failed: %s; it was left out", driver.name, describe_error(error))
-            continue
-        if score and (found is None or (score, driver.priority) > best):
-            best, found = (score, driver.priority), driver
-    return found
+    return best(scores)
 
 
 def _checked(calls: Any) -> list[ToolCall | InvalidCall]:
