@@ -111,9 +111,7 @@ class ModelSection(Documented):
     @model_validator(mode="before")
     @classmethod
     def _from_id(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return model_parts(value)
-        return value
+        return model_parts(value) if isinstance(value, str) else value
 
     @property
     def id(self) -> str | None:

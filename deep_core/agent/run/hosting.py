@@ -25,13 +25,12 @@ HOOKS = (
 )
 """What a hosted capability may implement. One that implements another hook stands beside the kernel's own."""
 PLAIN = {*HOOKS, "id", "description", "defer_loading", "get_serialization_name"}
-NOTHING: AbstractCapability[Any] = AbstractCapability()
 
 
 def hostable(capability: AbstractCapability[Any]) -> bool:
     """Whether a capability implements nothing but `HOOKS`, in its class or on the instance."""
-    bases = AbstractCapability.__mro__
-    own = {name for cls in type(capability).__mro__ if cls not in bases for name in vars(cls)} | {*vars(capability)}
+    classes = [cls for cls in type(capability).__mro__ if cls not in AbstractCapability.__mro__]
+    own = {name for cls in classes for name in vars(cls)} | {*vars(capability)}
     changed = {name for name in own & {*dir(AbstractCapability)} if not name.startswith(("__", "_abc_"))}
     return changed <= PLAIN and capability.defer_loading is not True
 
@@ -48,8 +47,13 @@ class HostingCapability(AbstractCapability[Any]):
 
     def __post_init__(self) -> None:
         own = {hook: [each for each in self.hosted if _implements(each, hook)] for hook in HOOKS}
-        # Pydantic AI's own dispatch; what no hosted capability implements does nothing.
-        self._by_hook = {hook: CombinedCapability[Any](found) if found else NOTHING for hook, found in own.items()}
+        self._by_hook = {hook: _dispatcher(found) for hook, found in own.items()}
+
+
+def _dispatcher(capabilities: list[AbstractCapability[Any]]) -> AbstractCapability[Any]:
+    """Return Pydantic AI's own dispatch. One capability that emits no events needs no copy of the context."""
+    alone = len(capabilities) == 1 and getattr(capabilities[0], "shares_context", False)
+    return capabilities[0] if alone else CombinedCapability[Any](capabilities)
 
 
 def _forward(hook: str) -> Callable[..., Awaitable[Any]]:

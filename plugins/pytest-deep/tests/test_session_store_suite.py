@@ -36,6 +36,10 @@ class Half(MemoryStore):
             await super().commit(lease, replace(commit, entries=[entry], put={}, drop=(), read=(), status=None))
         return await super().commit(lease, replace(commit, entries=()))
 
+class Twice(MemoryStore):
+    def commit_now(self, lease, commit):
+        asyncio.run(self.commit(lease, commit))
+
 class Folded(MemoryStore):
     async def acquire(self, session_id, **how):
         return await super().acquire(session_id.strip().lower() or session_id, **how)
@@ -55,6 +59,7 @@ CAUGHT = {
     "SameFence": "test_a_deleted_session_is_gone_and_its_lease_with_it",
     "NoOwner": "test_lists_show_an_owner_only_its_own",
     "Half": "test_a_commit_that_fails_leaves_nothing",
+    "Twice": "test_commits_with_and_without_waiting_are_one_journal",
     "Folded": "test_an_id_may_be_any_text",
     "Waits": "test_a_cancelled_acquisition_holds_nothing",
     "AllEntries": "test_loading_begins_at_the_last_base",

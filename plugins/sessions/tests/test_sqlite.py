@@ -28,6 +28,7 @@ from deep_sessions import (
     export,
 )
 from deep_sessions.fold import fold
+from deep_sessions.stores.sqlite_file import LOG_BYTES
 
 from plugins.sessions.tests.deep_agents import create
 from tests.drawn import many
@@ -79,6 +80,59 @@ async def fill(path: Path, sessions: int = 3, entries: int = 60) -> dict[str, li
 
 
 # -- full and read-only ------------------------------------------------------------------------------------------------
+
+
+ENTRY = Commit([NewEntry("messages", b"x" * 2_000)])
+
+
+async def test_a_commit_that_need_not_wait_is_written_in_this_thread(store: SqliteStore, path: Path) -> None:
+    lease = await store.acquire("s")
+    assert store.commit_now(lease, ENTRY) == 1
+    with sqlite3.connect(path) as other:
+        assert other.execute("SELECT count(*) FROM entries").fetchone() == (1,)
+    other.close()
+    assert [entry.seq for entry in await store.entries("s")] == [1]
+
+
+async def test_a_commit_that_would_wait_for_another_writer_is_left_to_the_thread(
+    store: SqliteStore, path: Path
+) -> None:
+    lease = await store.acquire("s")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert store.commit_now(lease, ENTRY) is None
+    waiting = asyncio.ensure_future(store.commit(lease, ENTRY))
+    other.execute("COMMIT")
+    other.close()
+    assert await waiting == 1
+    assert store.commit_now(lease, ENTRY) == 2
+
+
+async def test_a_commit_that_would_wait_for_the_disk_is_left_to_the_thread(path: Path) -> None:
+    store = SqliteStore(path, durability="full")
+    lease = await store.acquire("s")
+    assert store.commit_now(lease, ENTRY) is None
+    assert await store.commit(lease, ENTRY) == 1
+    await store.aclose()
+
+
+async def test_a_file_that_was_replaced_or_closed_is_left_to_the_thread(store: SqliteStore, path: Path) -> None:
+    lease = await store.acquire("s")
+    for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        name.unlink()
+    assert store.commit_now(lease, ENTRY) is None
+    await store.aclose()
+    assert store.commit_now(lease, ENTRY) is None
+
+
+async def test_the_log_of_many_commits_stays_short(store: SqliteStore, path: Path) -> None:
+    lease, waited = await store.acquire("s"), 0
+    for number in range(1, 1_001):
+        if store.commit_now(lease, ENTRY) is None:
+            waited += 1
+            assert await store.commit(lease, ENTRY) == number
+    assert 0 < waited < 20
+    assert Path(f"{path}-wal").stat().st_size < 3 * LOG_BYTES
 
 
 async def test_a_full_disk_loses_nothing_and_the_store_recovers(small_disk: Path) -> None:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from deep_sessions import MemoryStore, SessionStore
+from deep_sessions import Commit, Lease, MemoryStore, SessionStore
 
 from plugins.sessions.tests.longrun import finish
 from plugins.sessions.tests.stores import open_for_test
@@ -174,6 +174,20 @@ def _kill_at_write(store: SessionStore, write: int, *, after: bool) -> None:
 
         return call
 
+    def commit_now(lease: Lease, commit: Commit) -> int | None:
+        nonlocal count
+        count += 1
+        if count == write and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        seq = now(lease, commit)
+        if seq is None:  # the journal awaits `commit`, which counts
+            count -= 1
+        elif count == write:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return seq
+
+    now = store.commit_now
+    store.commit_now = commit_now  # type: ignore[method-assign]
     for name in WRITES:
         setattr(store, name, counted(getattr(store, name)))
 

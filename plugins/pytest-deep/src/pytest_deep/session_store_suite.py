@@ -54,6 +54,7 @@ OPERATIONS: dict[str, Callable[[SessionStore, str], Awaitable[object]]] = {
 UNDER_LEASE: dict[str, Callable[[SessionStore, Lease], Awaitable[object]]] = {
     "renew": lambda store, lease: store.renew(lease),
     "commit": lambda store, lease: store.commit(lease, Commit([NewEntry("messages", b"{}")])),
+    "commit_now": lambda store, lease: _commit(store, lease, Commit([NewEntry("messages", b"{}")])),
 }
 THREADS = 6
 STEPS = (*range(6), *range(10, 200, 10))
@@ -158,6 +159,18 @@ class SessionStoreConformance(ConversationsConformance):
         info = _run(store.info("s"))
         assert info.created_at <= entries[0].at <= entries[1].at == info.updated_at
         assert info.seq == 3
+
+    def test_commits_with_and_without_waiting_are_one_journal(self, store: SessionStore) -> None:
+        """`commit_now` writes as `commit` does, or writes nothing and returns None."""
+        lease = _run(store.acquire("s"))
+        for number in range(1, 21):
+            commit = Commit([NewEntry("messages", b"%d" % number)], {"row": b"%d" % number}, status="running")
+            written = _commit(store, lease, commit) if number % 2 else store.commit(lease, commit)
+            assert _run(written) == number
+        stored = _run(store.load("s"))
+        assert [(entry.seq, entry.data) for entry in stored.entries] == [(n, b"%d" % n) for n in range(1, 21)]
+        assert stored.ledger == {"row": b"20"}
+        assert stored.info.status == "running"
 
     def test_entries_are_read_page_by_page(self, store: SessionStore) -> None:
         """`after` and `limit` give every entry once."""
@@ -584,6 +597,12 @@ class SessionStoreConformance(ConversationsConformance):
         _run(store.acquire("s"))
         _run(store.for_owner("ann").aclose())
         _run(store.aclose())
+
+
+async def _commit(store: SessionStore, lease: Lease, commit: Commit) -> int:
+    """Commit as a journal does."""
+    now = store.commit_now(lease, commit)
+    return await store.commit(lease, commit) if now is None else now
 
 
 def _new(entry: Entry) -> NewEntry:

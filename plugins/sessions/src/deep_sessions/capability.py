@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai import CallToolsNode, DeferredToolRequests, ModelRequestNode
@@ -50,6 +50,8 @@ class JournalCapability(AbstractCapability[Any]):
     """
 
     id = "deep.sessions"
+    shares_context = True
+    """It emits no events, so it needs no context of its own (decision 0010)."""
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -62,7 +64,9 @@ class JournalCapability(AbstractCapability[Any]):
         """Give the response a key. Ids of calls are not unique: the key of a call is made of both."""
         if journal_of(ctx) is None:
             return response
-        return replace(response, metadata={**(response.metadata or {}), RESPONSE_KEY: secrets.token_hex(6)})
+        response = copy(response)  # a scripted model may give one object twice
+        response.metadata = {**(response.metadata or {}), RESPONSE_KEY: secrets.token_hex(6)}
+        return response
 
     async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
         """Commit at the boundaries: after each response, after each batch of tools, and at the end."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
@@ -96,6 +96,8 @@ class Journal:
             history.joined = False
         self._soon: Commit | None = None
         """What the next commit also writes."""
+        self._rows: dict[str, EffectRow] = {}
+        """Rows that it writes before, unless it drops them."""
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Future[None] | None = None
         self.failure: AgentError | None = None
@@ -242,8 +244,8 @@ class Journal:
 
     def put_soon(self, key: str, row: EffectRow) -> None:
         """Write a row with the next commit, or after `SOON`. Often the batch ends by then, and needs no row."""
-        self.effects[key] = row
-        self._add(Commit(put={key: write_row(row)}))
+        self.effects[key] = self._rows[key] = row
+        self._add(Commit())
 
     def _add(self, late: Commit) -> None:
         """Write something with the next commit, or after `SOON`."""
@@ -269,7 +271,9 @@ class Journal:
 
     async def _commit(self, commit: Commit, apply: Callable[[], object] = lambda: None) -> None:
         """Commit, then apply the same to the state: both, or neither, also where the run is cancelled meanwhile."""
-        task = asyncio.ensure_future(self._write(commit, apply))
+        if not self._lock.locked() and self._commit_now(commit, apply):
+            return
+        task = asyncio.ensure_future(self._wait_and_commit(commit, apply))
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -277,31 +281,70 @@ class Journal:
             _seen(task)
             raise
 
-    async def _write(self, commit: Commit, apply: Callable[[], object]) -> None:
+    def _commit_now(self, commit: Commit, apply: Callable[[], object]) -> bool:
+        """Commit if the store need not wait; return whether it did."""
+        whole = self._with_soon(commit)
+        with self._failing():
+            seq = self.store.commit_now(self.lease, whole)
+        if seq is None:
+            return False
+        self._wrote(whole, seq, self._forget_soon(), apply)
+        return True
+
+    async def _wait_and_commit(self, commit: Commit, apply: Callable[[], object]) -> None:
         async with self._lock:
-            if self.failure is not None:
-                raise self.failure
-            soon, self._soon = self._soon, None
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            if soon is not None:
-                commit = joined(soon, commit)
-            try:
-                self.state.seq = await self.store.commit(self.lease, commit)
-            except Exception as error:
-                # The kernel shows a tool's exception to the model and goes on. What the store missed must end the run.
-                self.failure = error if isinstance(error, AgentError) else StoreError(f"the store failed: {error!r}")
-                raise
-            apply()
-            if self.tap is not None and commit.entries:
-                entries = numbered(commit.entries, self.state.seq - len(commit.entries) + 1)
-                earlier = 0 if soon is None else len(soon.entries)
-                self._committed(entries[:earlier])
-                self._tell_late()
-                self._committed(entries[earlier:])
-            else:
-                self._tell_late()
+            whole = self._with_soon(commit)
+            earlier = self._forget_soon()
+            with self._failing():
+                seq = await self.store.commit(self.lease, whole)
+            self._wrote(whole, seq, earlier, apply)
+
+    def _with_soon(self, commit: Commit) -> Commit:
+        """Return a commit with what waits for the next one."""
+        if self._soon is None:
+            return commit
+        commit = joined(self._soon, commit)
+        known = {*commit.drop, *commit.put}
+        rows = {key: write_row(row) for key, row in self._rows.items() if key not in known}
+        return replace(commit, put={**rows, **commit.put}) if rows else commit
+
+    def _forget_soon(self) -> int:
+        """Forget what waits; return how many entries it had."""
+        soon, self._soon, self._rows = self._soon, None, {}
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        return 0 if soon is None else len(soon.entries)
+
+    @contextmanager
+    def _failing(self) -> Generator[None]:
+        """Remember what fails: the kernel shows a tool's exception to the model, and this one must end the run."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            yield
+        except Exception as error:
+            self.failure = error if isinstance(error, AgentError) else StoreError(f"the store failed: {error!r}")
+            raise
+
+    def _wrote(self, commit: Commit, seq: int, earlier: int, apply: Callable[[], object]) -> None:
+        """Apply a commit to the state, and tell watchers.
+
+        Args:
+            commit: what was written.
+            seq: the number of its last entry.
+            earlier: how many of its entries waited: watchers hear of these before what happened since.
+            apply: changes the state.
+        """
+        self.state.seq = seq
+        apply()
+        if self.tap is not None and commit.entries:
+            entries = numbered(commit.entries, seq - len(commit.entries) + 1)
+            self._committed(entries[:earlier])
+            self._tell_late()
+            self._committed(entries[earlier:])
+        else:
+            self._tell_late()
 
     def _committed(self, entries: Sequence[Entry]) -> None:
         if self.tap is not None and entries:

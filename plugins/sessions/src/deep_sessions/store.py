@@ -207,6 +207,19 @@ class SessionStore(ABC):
             LeaseLost: another holder took the session; nothing was written.
         """
 
+    def commit_now(self, lease: Lease, commit: Commit) -> int | None:
+        """Write as `commit` does, in this thread, if that takes microseconds: no disk to wait for, no other writer.
+
+        A store that cannot promise this leaves it out. A journal asks before each `commit`.
+
+        Returns:
+            The number of the last entry; None if nothing was written, and the caller has to await `commit`.
+
+        Raises:
+            LeaseLost: another holder took the session; nothing was written.
+        """
+        return None
+
     # -- everybody -----------------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -10,13 +10,12 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import StoreError
 from ..holder import is_dead, this_process
@@ -33,8 +32,7 @@ SMALLEST = 32
 """Bytes that an entry takes at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A row of the table `sessions`."""
 
     key: int
@@ -48,10 +46,6 @@ class _Row:
     fence: int
     holder: str | None
     ends: float
-
-    @property
-    def fields(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self.__slots__)
 
     @property
     def runner(self) -> str | None:
@@ -103,12 +97,12 @@ class SqliteStore(SessionStore):
             raise busy(session_id, row.runner, row.ends - now)
         db.execute("UPDATE counter SET fence = fence + 1")
         fence = db.execute("SELECT fence FROM counter").fetchone()[0]
-        _save(db, replace(row, holder=holder, fence=fence, ends=now + ttl))
+        _save(db, row._replace(holder=holder, fence=fence, ends=now + ttl))
         return Lease(session_id, holder, fence, ttl)
 
     async def renew(self, lease: Lease) -> None:
         """Renew the lease."""
-        await self._file.write(lambda db: _save(db, replace(self._held(db, lease), ends=time.time() + lease.ttl)))
+        await self._file.write(lambda db: _save(db, self._held(db, lease)._replace(ends=time.time() + lease.ttl)))
 
     async def release(self, lease: Lease) -> None:
         """End the lease."""
@@ -121,11 +115,16 @@ class SqliteStore(SessionStore):
     def _release(self, lease: Lease, db: sqlite3.Connection) -> None:
         row = self._search(db, lease.session_id)
         if row is not None and row.fence == lease.fence and self.owner in (None, row.owner):
-            _save(db, replace(row, holder=None, ends=0.0))
+            _save(db, row._replace(holder=None, ends=0.0))
 
     async def commit(self, lease: Lease, commit: Commit) -> int:
         """Write all of it in one transaction."""
         return await self._file.write(partial(self._commit, lease, commit))
+
+    def commit_now(self, lease: Lease, commit: Commit) -> int | None:
+        """Write all of it in one transaction, unless the file is in use or the disk must be waited for."""
+        size = sum(len(entry.data) for entry in commit.entries) + sum(map(len, commit.put.values()))
+        return self._file.write_now(partial(self._commit, lease, commit), size)
 
     def _commit(self, lease: Lease, commit: Commit, db: sqlite3.Connection) -> int:
         row, now = self._held(db, lease), time.time()
@@ -138,13 +137,15 @@ class SqliteStore(SessionStore):
         for key, data in commit.put.items():
             fields = (row.key, key, data)
             db.execute("REPLACE INTO ledger VALUES (?, ?, ?, ?)", (*fields, _checksum(fields)))
-        db.executemany("DELETE FROM ledger WHERE session = ? AND key = ?", [(row.key, key) for key in commit.drop])
-        db.executemany("DELETE FROM mail WHERE session = ? AND id = ?", [(row.key, number) for number in commit.read])
+        for key in commit.drop:
+            db.execute("DELETE FROM ledger WHERE session = ? AND key = ?", (row.key, key))
+        for number in commit.read:
+            db.execute("DELETE FROM mail WHERE session = ? AND id = ?", (row.key, number))
         status = commit.status or row.status
         if commit.entries or status != row.status:
             _save(
                 db,
-                replace(row, seq=seq, base=base, status=status, updated_at=now if commit.entries else row.updated_at),
+                row._replace(seq=seq, base=base, status=status, updated_at=now if commit.entries else row.updated_at),
             )
         return seq
 
@@ -308,14 +309,12 @@ class SqliteStore(SessionStore):
         return StoreError(f"{self._file.path}: {what} is damaged; `deep sessions export` saves what is whole")
 
 
-def _checksum(fields: Iterable[Any]) -> int:
+def _checksum(fields: Sequence[Any]) -> int:
     """Return the CRC-32 of a row: it notices every flipped bit, and costs a microsecond for two kilobytes."""
-    crc, others = 0, list[Any]()
+    crc, others = 0, [field for field in fields if not isinstance(field, bytes)]
     for field in fields:
         if isinstance(field, bytes):
             crc = zlib.crc32(field, crc)
-        else:
-            others.append(field)
     return zlib.crc32(repr(others).encode(), crc)
 
 
@@ -327,7 +326,7 @@ def _row(fields: Sequence[Any]) -> _Row | None:
 
 def _save(db: sqlite3.Connection, row: _Row) -> None:
     columns = "status = ?, updated_at = ?, seq = ?, base = ?, fence = ?, holder = ?, ends = ?, checksum = ?"
-    values = (row.status, row.updated_at, row.seq, row.base, row.fence, row.holder, row.ends, _checksum(row.fields))
+    values = (row.status, row.updated_at, row.seq, row.base, row.fence, row.holder, row.ends, _checksum(row))
     db.execute(f"UPDATE sessions SET {columns} WHERE key = ?", (*values, row.key))
 
 

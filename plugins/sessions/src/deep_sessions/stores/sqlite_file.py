@@ -22,6 +22,10 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 Durability = Literal["normal", "full"]
 """What survives a power cut: with `full`, every commit. `kill -9` loses nothing with either."""
+LOG_BYTES = 4_000_000
+"""The log is moved into the file at about this size, as SQLite does by itself at 1,000 pages."""
+PAGES_OF_A_COMMIT = 24_000
+"""Bytes that a commit adds to the log beside its data: the pages that it touches."""
 
 APPLICATION = 0x64656570  # "deep"
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -70,7 +74,11 @@ ADVICE = {
 
 
 class SqliteFile:
-    """A SQLite database for many threads and event loops: all work is done by one thread, with one connection."""
+    """A SQLite database for many threads and event loops: one connection, which one thread uses at a time.
+
+    A thread of its own does the work, so that a slow disk or another process never stops an event loop. The exception
+    is `write_now`: a commit that neither waits nor syncs costs less than to wake another thread.
+    """
 
     def __init__(self, path: Path, durability: Durability, timeout: float) -> None:
         self.path = path
@@ -82,6 +90,10 @@ class SqliteFile:
 
     def _start(self) -> None:
         self._process = os.getpid()
+        self._use = threading.Lock()
+        """Held by the thread that uses the connection."""
+        self._written = 0
+        """Bytes that `write_now` has written since the log was looked at."""
         self._thread = ThreadPoolExecutor(1, "deep-sessions")
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None
@@ -96,6 +108,35 @@ class SqliteFile:
                 self._write(undo(result))
 
         return await outcome(self._submit(partial(self._write, work)), undo_work)
+
+    def write_now(self, work: Work[T], size: int) -> T | None:
+        """Do work in one transaction in this thread, if it has to wait for nothing; return None if it has to.
+
+        Args:
+            work: what returns something other than None.
+            size: about how many bytes it writes.
+        """
+        if self._synchronous != "NORMAL" or self._is_closed or self._process != os.getpid():
+            return None
+        if not self._use.acquire(blocking=False):
+            return None
+        try:
+            self._written += size + PAGES_OF_A_COMMIT
+            # When the log is long, `_write` moves it into the file and begins it anew: both wait for the disk.
+            if self._written > LOG_BYTES or self._connection is None or self._opened != _identity(self.path):
+                return None
+            connection = self._connection
+            connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:  # another process writes; or the file fails, as `_write` will say
+                return None
+            return _finish(connection, work)
+        except FAILURES as error:
+            self._disconnect()
+            raise self._explain(error) from error
+        finally:
+            self._use.release()
 
     async def read(self, work: Work[T]) -> T:
         """Do work that reads one state of the file. It also reads what can be read of a damaged or read-only file."""
@@ -122,17 +163,20 @@ class SqliteFile:
         await outcome(self._submit(self._checkpoint))
 
     def _checkpoint(self) -> None:
-        # A reader may keep the log in use, or the disk may be full: then a later checkpoint does it.
-        with suppress(sqlite3.Error):
-            self._connect().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self._use:
+            _checkpoint(self._connect(), "TRUNCATE")
 
     async def close(self) -> None:
         """Close the file."""
         with self._lock:
             self._is_closed = True
         with suppress(RuntimeError):  # closed before
-            await outcome(self._thread.submit(self._disconnect))
+            await outcome(self._thread.submit(self._end))
         self._thread.shutdown(wait=False)
+
+    def _end(self) -> None:
+        with self._use:
+            self._disconnect()
 
     def _submit(self, work: Callable[[], T]) -> Future[T]:
         with self._lock:
@@ -144,15 +188,20 @@ class SqliteFile:
             return self._thread.submit(work)
 
     def _write(self, work: Work[T]) -> T:
-        with self._explained():
+        with self._use, self._explained():
             try:
-                return _transaction(self._connect(), "BEGIN IMMEDIATE", work)
+                connection = self._connect()
+                if self._written > LOG_BYTES:
+                    _checkpoint(connection, "PASSIVE")
+                    self._written = 0
+                self._written += PAGES_OF_A_COMMIT
+                return _transaction(connection, "BEGIN IMMEDIATE", work)
             except FAILURES:
                 self._disconnect()  # the next call opens the file again: whatever was wrong may be over
                 raise
 
     def _read(self, work: Work[T]) -> T:
-        with self._explained():
+        with self._use, self._explained():
             try:
                 return _transaction(self._connect(), "BEGIN", work)
             except FAILURES as error:
@@ -170,17 +219,21 @@ class SqliteFile:
         try:
             yield
         except FAILURES as error:
-            why = error.strerror if isinstance(error, OSError) else ADVICE.get(_kind(error))
-            raise StoreError(f"{self.path}: {why or error}") from error
+            raise self._explain(error) from error
+
+    def _explain(self, error: Exception) -> StoreError:
+        why = error.strerror if isinstance(error, OSError) else ADVICE.get(_kind(error))
+        return StoreError(f"{self.path}: {why or error}")
 
     # -- the connection ------------------------------------------------------------------------------------------------
 
     def _connect(self) -> sqlite3.Connection:
-        if self._connection is not None and self._opened == _identity(self.path):
-            return self._connection
-        self._disconnect()
-        self._connection = self._open()
-        self._opened = _identity(self.path)
+        if self._connection is None or self._opened != _identity(self.path):
+            self._disconnect()
+            self._connection = self._open()
+            self._connection.execute("PRAGMA wal_autocheckpoint = 0")  # see `write_now`
+            self._opened = _identity(self.path)
+        self._connection.execute(f"PRAGMA busy_timeout = {round(self._timeout * 1000)}")
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
@@ -259,8 +312,18 @@ _abandoned: list[sqlite3.Connection | None] = []
 """Connections of the parent process: closing one in the child would touch the parent's locks."""
 
 
+def _checkpoint(connection: sqlite3.Connection, mode: str) -> None:
+    # A reader may keep the log in use, or the disk may be full: then a later checkpoint does it.
+    with suppress(sqlite3.Error):
+        connection.execute(f"PRAGMA wal_checkpoint({mode})")
+
+
 def _transaction(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
     connection.execute(begin)
+    return _finish(connection, work)
+
+
+def _finish(connection: sqlite3.Connection, work: Work[T]) -> T:
     try:
         result = work(connection)
         connection.execute("COMMIT")
