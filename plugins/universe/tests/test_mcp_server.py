@@ -70,15 +70,10 @@ async def test_the_standard_tags_become_annotations(make_agent: Make, mode: str)
     async with serving(make_agent(), mode) as (client, _):
         hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
 
-    def three(name: str) -> tuple[bool | None, ...]:
-        found = hints[name]
-        assert found is not None
-        return found.read_only_hint, found.destructive_hint, found.open_world_hint
-
-    assert three("look") == (True, None, None)
-    assert three("put") == (False, None, None)
-    assert three("send") == (True, None, True)
-    assert three("burn") == (False, True, None)
+    assert hints["look"] == types.ToolAnnotations(read_only_hint=True)
+    assert hints["put"] is None
+    assert hints["send"] == types.ToolAnnotations(read_only_hint=True, open_world_hint=True)
+    assert hints["burn"] == types.ToolAnnotations(destructive_hint=True)
 
 
 @both

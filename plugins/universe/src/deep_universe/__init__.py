@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .drivers.scanner import Scanner
     from .drivers.text import TextDriver
     from .errors import (
+        CallDenied,
         DriverContractError,
         DriverNotFoundError,
         DuplicateToolError,
@@ -47,6 +48,7 @@ __all__ = [
     "NATIVE",
     "NONE",
     "AgentTools",
+    "CallDenied",
     "CallOutcome",
     "Diagnosis",
     "DriverContractError",
@@ -99,6 +101,7 @@ __getattr__, __dir__ = lazy_exports(
         "drivers.scanner": ["Scanner"],
         "drivers.text": ["TextDriver"],
         "errors": [
+            "CallDenied",
             "DriverContractError",
             "DriverNotFoundError",
             "DuplicateToolError",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 __all__ = [
+    "CallDenied",
     "DriverContractError",
     "DriverNotFoundError",
     "DuplicateToolError",
@@ -71,6 +72,10 @@ class MissingContextKey(UniverseError, LookupError):
 
     def __str__(self) -> str:
         return f"the context has no {self.key!r}, which {self.parameter} needs: pass context={{{self.key!r}: …}}"
+
+
+class CallDenied(UniverseError, PermissionError):
+    """Nobody approved a call that needs an approval; it was not executed. For the model to read."""
 
 
 class MiddlewareError(UniverseError, ValueError):

@@ -12,7 +12,7 @@ from deep_core.plugin_api import describe_error, error_message
 
 from .calls import ErrorCode, InvalidCall, ToolCall, ToolResult
 from .contexts import isolate
-from .errors import InvalidArguments, MissingContextKey
+from .errors import CallDenied, InvalidArguments, MissingContextKey
 from .middleware import Layer, run_layers
 
 if TYPE_CHECKING:
@@ -114,6 +114,8 @@ def _holds_control(error: BaseException) -> bool:
 def _code_of(error: BaseException) -> ErrorCode:
     if isinstance(error, InvalidArguments):
         return ErrorCode.INVALID_ARGUMENTS
+    if isinstance(error, CallDenied):
+        return ErrorCode.FILTER_DENIED
     return ErrorCode.MISSING_CONTEXT_KEY if isinstance(error, MissingContextKey) else ErrorCode.TOOL_EXECUTION_ERROR
 
 
@@ -123,6 +125,6 @@ def _message_of(error: BaseException, tool: str) -> str:
 
     if isinstance(error, ApprovalRequired | CallDeferred):
         return f"the tool {tool!r} waits for an approval or an answer, which nobody can give here"
-    if isinstance(error, ModelRetry | ToolFailed | InvalidArguments | MissingContextKey):
+    if isinstance(error, ModelRetry | ToolFailed | CallDenied | InvalidArguments | MissingContextKey):
         return error_message(error)  # its author wrote it for the model
     return describe_error(error)

@@ -18,10 +18,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_ai import BinaryContent, ToolDefinition
 from pydantic_ai.messages import MultiModalContent
 
-from deep_core import STANDARD_TAGS, ToolExpression, tool_facts
+from deep_core import ToolExpression, tool_facts
 from deep_core.plugin_api import suggest, visible
 
 from .agents import AgentTools, CallOutcome, ToolSession
+from .drivers.mcp import McpDriver
 
 __all__ = ["ApprovalMode", "make_mcp_server"]
 
@@ -92,7 +93,8 @@ class _Handlers:
     def __init__(self, tools: AgentTools, served: Sequence[ToolDefinition], approve: ApprovalMode) -> None:
         self._tools = tools
         self._approve: ApprovalMode = approve
-        self._served = {tool.name: _tool(tool) for tool in served}
+        rendered = map(types.Tool.model_validate, McpDriver().render(served))
+        self._served = {tool.name: tool for tool in rendered}
         self._shared = tools.session()
         self._sessions: OrderedDict[str, ToolSession] = OrderedDict()
         self._questions: OrderedDict[str, _Question] = OrderedDict()
@@ -206,25 +208,6 @@ def _decision(answer: types.ElicitResult) -> bool | str:
     reason = content.get("reason")
     told = f": {reason}" if isinstance(reason, str) and reason else "."
     return f"The user refused this call{told} {NOT_EXECUTED}"
-
-
-def _tool(definition: ToolDefinition) -> types.Tool:
-    return types.Tool(
-        name=definition.name,
-        description=definition.description,
-        input_schema=definition.parameters_json_schema,
-        annotations=_annotations(tool_facts(definition).tags),
-    )
-
-
-def _annotations(tags: Sequence[str]) -> types.ToolAnnotations:
-    """Say what the tags say. A missing hint means the dangerous value, so none is denied for want of a tag."""
-    hints = {known.mcp_hint for tag in tags if (known := STANDARD_TAGS.get(tag)) is not None}
-    return types.ToolAnnotations(
-        read_only_hint="readOnlyHint" in hints and not {"write", "execute", "destructive"} & {*tags},
-        destructive_hint="destructiveHint" in hints or None,
-        open_world_hint="openWorldHint" in hints or None,
-    )
 
 
 def _result(outcome: CallOutcome) -> types.CallToolResult:

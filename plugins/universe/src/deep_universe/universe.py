@@ -18,6 +18,11 @@ from .tool_set import ToolSet
 from .tools import FunctionTool, UniverseTool, check_tool_name
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from pydantic_ai import Agent
+
+    from .agents import Approve
     from .calls import ToolResult
     from .middleware import Layer, Middleware
 
@@ -47,6 +52,36 @@ class Universe:
             drivers = default_drivers()
         for driver in drivers:
             self.add_driver(driver)
+
+    @classmethod
+    def from_agent(
+        cls,
+        agent: Agent[Any, Any],
+        *,
+        deps: object = None,
+        approve: Approve | None = None,
+        drivers: Iterable[ToolDriver] | None = None,
+    ) -> AbstractAsyncContextManager[Universe]:
+        """Make a universe of every tool that an agent offers: `async with Universe.from_agent(agent) as universe:`.
+
+        Tools are those of all plugins, selectable by tag, name, prefix and plugin. Each call is executed as one of the
+        agent's model: validation, filters, approvals, hooks and redaction apply. All calls are in one session, which
+        executes them one after the other. A call that the policy refuses is an error for the model. In the block, the
+        agent's toolsets stay open.
+
+        Args:
+            agent: of `create_deep_agent`, or any other Pydantic AI agent.
+            deps: the agent's deps, such as a session; None makes a session.
+            approve: decides on calls that ask; None refuses them.
+            drivers: as for `Universe`; None for those of this package and of the agent's plugins.
+
+        Raises:
+            ToolNameError: the name of a tool fits no wire format.
+            PluginError: two drivers have one name.
+        """
+        from .agent_universe import agent_universe
+
+        return agent_universe(cls, agent, deps=deps, approve=approve, drivers=drivers)
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 

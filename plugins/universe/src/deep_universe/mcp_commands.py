@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
-from deep_cli import Failure, backend_option, config_option, load_plugin_files, plugin_option, say
+from deep_cli import Failure, backend_option, config_option, plugin_option, say
 
-from deep_core import Kernel, MissingExtra, ToolExpression
-from deep_core.plugin_api import read_agent_config
+from deep_core import MissingExtra, ToolExpression
 
+from .assembled import assembled
 from .mcp_transports import LOOPBACK, claim_stdio, open_socket, serve_http, serve_stdio
 
 if TYPE_CHECKING:
@@ -76,11 +76,8 @@ def serve(
     listener = None if address is None else _listen(address, token)
     with (
         claim_stdio() if listener is None else nullcontext() as wire,
-        Kernel(plugins=load_plugin_files(plugin_files), config=config) as kernel,
+        assembled(plugin_files, config, model, backend) as (_, agent),
     ):
-        settings = read_agent_config(kernel.config)
-        place = backend or settings.runtime_policy.profile or "local"
-        agent = kernel.create_agent(model or settings.model.id, backend=place)
         asyncio.run(_serve(agent, only, approve, wire, listener, token))
 
 
