@@ -226,6 +226,24 @@ def test_D5_results_of_any_type_can_be_written(driver: ToolDriver) -> None:
 
 
 @each
+def test_D5_text_that_is_not_unicode_can_be_sent(driver: ToolDriver) -> None:
+    half = "a\ud83d"
+    written = [
+        driver.encode_results([ToolResult("c", value, meta={"tool": "t"})]) for value in (half, [half], {half: half})
+    ]
+    written.append(driver.encode_results([ToolResult("c", error=half, meta={"tool": "t"})]))
+    json.dumps(written, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("name", ["openai", "openai-responses"])
+def test_D5_half_a_surrogate_pair_is_sent_back_as_an_escape(name: str) -> None:
+    call = ToolCall("c", "t", {"x": "é\ud83d"})
+    message = BY_NAME[name].encode_calls([call])
+    json.dumps(message, ensure_ascii=False).encode()
+    assert BY_NAME[name].parse(message) == [call]
+
+
+@each
 def test_D9_a_model_response_gives_its_calls(driver: ToolDriver) -> None:
     response = ModelResponse(
         parts=[

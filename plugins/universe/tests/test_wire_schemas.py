@@ -148,9 +148,13 @@ def test_P1_descriptions_and_constraints_survive(driver: ToolDriver) -> None:
 
 
 @each
-def test_P1_a_property_called_title_survives(driver: ToolDriver) -> None:
+def test_P1_parameters_called_like_keywords_survive(driver: ToolDriver) -> None:
     [schema] = schemas(driver, [definition(graft)])
     assert set(schema["properties"]) == {"tree", "branch", "title"}
+    keywords = ["title", "properties", "type", "default", "const", "$schema", "examples", "format", "items", "required"]
+    parameters = {"type": "object", "properties": {word: {"type": "string"} for word in keywords}}
+    [schema] = schemas(driver, [ToolDefinition(name="x", parameters_json_schema=parameters)])
+    assert schema["properties"] == parameters["properties"]
 
 
 WITHOUT_SDKS = """
@@ -265,6 +269,16 @@ def test_X12_gemini_gets_no_id_that_it_did_not_give() -> None:
     assert result.id
     [part] = BY_NAME["gemini"].encode_results([result])["parts"]
     assert part == {"functionResponse": {"name": "get_balance", "response": {"output": 4}}}
+
+
+def test_D10_gemini_gets_a_result_with_a_reference_as_text() -> None:
+    schema = {"type": "array", "items": {"$ref": "#/$defs/Node"}}
+    results = [ToolResult("", schema, meta={"tool": "t"}), ToolResult("", {"x": 1}, meta={"tool": "t"})]
+    first, second = (
+        part["functionResponse"]["response"] for part in BY_NAME["gemini"].encode_results(results)["parts"]
+    )
+    assert json.loads(first["output"]) == schema
+    assert second == {"output": {"x": 1}}
 
 
 def test_D2_a_tool_of_responses_says_that_it_is_not_strict() -> None:

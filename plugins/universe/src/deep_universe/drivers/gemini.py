@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..calls import InvalidCall, ToolCall, ToolResult
 from ..driver import FALLBACK, NATIVE, NONE
-from .encoding import result_data
+from .encoding import result_data, result_text
 from .reading import invalid, read_call
 from .responses import Fields, as_fields, objects
 from .schemas import transformed
@@ -92,7 +93,10 @@ def _response(result: ToolResult) -> dict[str, Any]:
     # Without one of these two keys, Gemini takes a tool's own "error" field for a failure.
     key = "output" if result.is_success else "error"
     call_id = "" if _GENERATED.fullmatch(result.id) else result.id
-    return {**_id(call_id), "name": str(result.meta.get("tool", "")), "response": {key: result_data(result)}}
+    data = result_data(result)
+    if '"$ref"' in json.dumps(data):  # Gemini takes a field of this name for a reference, and refuses the request
+        data = result_text(result)
+    return {**_id(call_id), "name": str(result.meta.get("tool", "")), "response": {key: data}}
 
 
 def _id(call_id: str) -> dict[str, str]:
