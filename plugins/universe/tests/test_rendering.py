@@ -258,6 +258,11 @@ def test_drivers_of_plugins_follow_those_of_the_package() -> None:
     assert names == [*(driver.name for driver in Universe().drivers), "acme"]
 
 
+def test_a_kernel_without_the_plugin_has_the_drivers_of_the_package() -> None:
+    with PluginKernel(discover=False) as kernel:
+        assert [driver.name for driver in drivers_of(kernel)] == [driver.name for driver in Universe().drivers]
+
+
 def test_two_drivers_of_one_name_are_an_error_that_names_both_plugins() -> None:
     import deep_universe
 

@@ -1,0 +1,49 @@
+"""docs/tool-universe.md: every requirement and every defect has its row, and every test that a row names exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+PAGE = Path(__file__).parents[3] / "docs" / "tool-universe.md"
+COUNTS = {"U": 14, "E": 12, "P": 11, "D": 10, "X": 20, "M": 9, "B": 6, "C": 3}
+PENDING = {"D7"}
+REQUIREMENTS = [
+    f"{letter}{number}" for letter, count in COUNTS.items() for number in range(1, count + 1)
+    if f"{letter}{number}" not in PENDING
+]  # fmt: skip
+DEFECTS = [str(number) for number in range(1, 16) if number != 12]
+NODE = re.compile(r"`(test_\w+\.py)::(\w+)`")
+
+
+def rows() -> dict[str, list[tuple[str, str]]]:
+    """The rows of all tables: requirement or number of a defect -> (file, test) of each test that it names."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"\| ([A-Z]?\d+) \|", line):
+            assert match[1] not in found, f"row {match[1]} stands there twice"
+            found[match[1]] = NODE.findall(line.rsplit("|", 2)[1])
+            assert line.count("::") == len(found[match[1]]), f"row {match[1]} names a test in another form"
+    return found
+
+
+def functions(file: str) -> set[str]:
+    """The test functions at the top level of a file."""
+    tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_requirement_and_every_defect_has_its_row() -> None:
+    assert list(rows()) == [*REQUIREMENTS, *DEFECTS]
+
+
+@pytest.mark.parametrize("row", [*REQUIREMENTS, *DEFECTS])
+def test_every_test_that_a_row_names_exists_and_has_its_name(row: str) -> None:
+    named = rows()[row]
+    assert named, f"row {row} names no test"
+    prefix = f"test_defect_{row}_" if row.isdigit() else f"test_{row}_"
+    assert [(file, test) for file, test in named if test not in functions(file) or not test.startswith(prefix)] == []
