@@ -23,13 +23,14 @@ class PluginContext:
 
     Attributes:
         plugin: the plugin's name.
+        kernel: the kernel that loaded the plugin.
         logger: `deep.<plugin>`.
     """
 
     def __init__(self, plugin: str, kernel: PluginKernel, options: Callable[[], PluginOptions | None]) -> None:
         self.plugin = plugin
         self.logger = logging.getLogger(f"deep.{plugin}")
-        self._kernel = kernel
+        self.kernel = kernel
         self._options = options
 
     def options(self, model: type[Options]) -> Options:
@@ -52,7 +53,7 @@ class PluginContext:
     @property
     def data_dir(self) -> Path:
         """The folder for the plugin's lasting data, created on first use. `Kernel(data_dir=…)` moves it."""
-        return self._folder(self._kernel.data_dir)
+        return self._folder(self.kernel.data_dir)
 
     @property
     def cache_dir(self) -> Path:
@@ -68,7 +69,7 @@ class PluginContext:
             session: the session, or its id, which may be any text.
         """
         session_id = session if isinstance(session, str) else session.session_id
-        return self._folder(self._kernel.data_dir, "sessions", folder_name(session_id))
+        return self._folder(self.kernel.data_dir, "sessions", folder_name(session_id))
 
     def _folder(self, base: Path, *below: str) -> Path:
         folder = base.joinpath("plugins", self.plugin, *below)
@@ -77,4 +78,4 @@ class PluginContext:
 
     def on_close(self, function: Callable[[], object]) -> None:
         """Run a plain or async function when the kernel closes. The last one registered runs first."""
-        self._kernel.on_close(self.plugin, function)
+        self.kernel.on_close(self.plugin, function)

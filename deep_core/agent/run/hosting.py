@@ -7,22 +7,14 @@ is called only at those, at the same place in the chain, with the same context (
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability, CombinedCapability
 
-HOOKS = (
-    "before_run",
-    "after_run",
-    "after_node_run",
-    "before_model_request",
-    "after_model_request",
-    "before_tool_execute",
-    "after_tool_execute",
-    "wrap_tool_execute",
-)
+_RUN_HOOKS = ("before_run", "after_run", "after_node_run", "before_model_request", "after_model_request")
+HOOKS = (*_RUN_HOOKS, "before_tool_execute", "after_tool_execute", "wrap_tool_execute", "get_wrapper_model")
 """What a hosted capability may implement. One that implements another hook stands beside the kernel's own."""
 PLAIN = {*HOOKS, "id", "description", "defer_loading", "get_serialization_name"}
 
@@ -56,9 +48,10 @@ def _dispatcher(capabilities: list[AbstractCapability[Any]]) -> AbstractCapabili
     return capabilities[0] if alone else CombinedCapability[Any](capabilities)
 
 
-def _forward(hook: str) -> Callable[..., Awaitable[Any]]:
-    async def call_hosted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return await getattr(self._by_hook[hook], hook)(*args, **kwargs)
+def _forward(hook: str) -> Callable[..., Any]:
+    # Not async: an async hook's coroutine passes through, and `get_wrapper_model` returns no coroutine.
+    def call_hosted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self._by_hook[hook], hook)(*args, **kwargs)
 
     return call_hosted
 
