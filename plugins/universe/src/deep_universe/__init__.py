@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .calls import ErrorCode, InvalidCall, ToolCall, ToolResult
     from .contributed import drivers_of
     from .driver import FALLBACK, GOOD, NATIVE, NONE, ToolDriver, WireTarget
+    from .drivers import default_drivers
     from .drivers.scanner import Scanner
     from .drivers.text import TextDriver
     from .errors import (
@@ -84,6 +85,7 @@ __all__ = [
     "WaitingCall",
     "WireTarget",
     "agent_tools",
+    "default_drivers",
     "diagnose",
     "drivers_of",
     "make_mcp_server",
@@ -98,6 +100,7 @@ __getattr__, __dir__ = lazy_exports(
         "calls": ["ErrorCode", "InvalidCall", "ToolCall", "ToolResult"],
         "contributed": ["drivers_of"],
         "driver": ["FALLBACK", "GOOD", "NATIVE", "NONE", "ToolDriver", "WireTarget"],
+        "drivers": ["default_drivers"],
         "drivers.scanner": ["Scanner"],
         "drivers.text": ["TextDriver"],
         "errors": [

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from ..calls import InvalidCall, ToolCall
-from .scanner import Body, partial_pattern
+from .scanner import RAW_LIMIT, Body, partial_pattern
 
 __all__ = ["RAW_LIMIT", "JsonBody", "Markers", "calls_of", "dump", "invalid", "json_value", "load", "readable_name"]
 
-RAW_LIMIT: Final = 2_000
-"""Characters of `InvalidCall.raw`."""
 NAME: Final = re.compile(r'"name"\s*:\s*"([A-Za-z0-9_.\-]{1,64})"')
 OWN: Final = re.compile(r"\s*[\[{]")
 HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, Literal
 
@@ -16,6 +16,8 @@ __all__ = ["Body", "Form", "Grammar", "Head", "Item", "Scanner", "partial_patter
 Item = str | ToolCall | InvalidCall
 PIECE: Final = 8192
 """Characters processed at once, so that text which is read a second time is never copied with a whole reply."""
+RAW_LIMIT: Final = 2000
+"""Characters of `InvalidCall.raw`."""
 CUT: Final = 4
 """So much of an opening marker at the end of a reply is a call that was cut off; less is text."""
 RUN: Final = {"`": re.compile("`*"), "~": re.compile("~*")}
@@ -495,6 +497,9 @@ class Scanner:
         if items is None:
             self._say(body.raw())
         else:
+            if len(items) == 1 and isinstance(items[0], InvalidCall):
+                # All that the model wrote, the markers too: a history shows it the mistake as it was made.
+                items = [replace(items[0], raw=body.raw()[:RAW_LIMIT])]
             self._call(body.raw() if self._span or self._pending else "", items, body.native)
         if body.back:
             self._buffer = body.back + self._buffer[self._at :]
