@@ -318,7 +318,7 @@ def test_what_a_project_may_say_is_told_of_every_setting() -> None:
 
 def test_the_start_page_names_everything_that_deep_all_brings() -> None:
     text = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| (deep-\w+) \|", text, re.M)) == {"deep-core", *brought_by_deep_all()}
+    assert set(re.findall(r"^\| (deep-[\w-]+) \|", text, re.M)) == {"deep-core", *brought_by_deep_all()}
 
 
 # -- links and the site ---------------------------------------------------------------------------------------------

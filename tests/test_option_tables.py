@@ -8,6 +8,7 @@ import tomllib
 import pytest
 from deep_backends import BackendsOptions
 from deep_filesystem import FilesystemOptions
+from deep_prompted_tools import PromptedToolsOptions
 from deep_skills import SkillsOptions
 from deep_subagents import SubagentsOptions
 from deep_summarization import SummarizationOptions
@@ -24,6 +25,7 @@ PAGES: dict[str, type[PluginOptions]] = {
     "skills.md": SkillsOptions,
     "summarization.md": SummarizationOptions,
     "uploads.md": UploadsOptions,
+    "models-without-tools.md": PromptedToolsOptions,
 }
 
 READMES: dict[str, type[PluginOptions]] = {"backends": BackendsOptions, "filesystem": FilesystemOptions}

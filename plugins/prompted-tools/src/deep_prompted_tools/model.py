@@ -1,0 +1,207 @@
+"""A model without tool calls that can call tools: they are written into its instructions and read from its text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from deep_universe import InvalidCall
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.profiles import DEFAULT_PROFILE, ModelProfile
+from pydantic_ai.settings import ModelSettings, ToolOrOutput
+from pydantic_ai.tools import RunContext, ToolDefinition
+from pydantic_ai.usage import RequestUsage
+
+from .history import mark_invalid, rewrite
+from .prompting import Dialect, correction
+from .reply import ReplyReader
+from .reply_parts import read_parts
+from .stream import PromptedStream
+
+if TYPE_CHECKING:
+    from pydantic_ai.tools import ToolDefinition
+
+__all__ = ["PromptedModel"]
+
+DROPPED = ("tool_choice", "parallel_tool_calls")
+"""Settings that a provider refuses without tools."""
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """One request as the model gets it.
+
+    Attributes:
+        messages: the history, in the dialect.
+        settings: without those about tools.
+        parameters: without tools.
+        tools: what the model may call; empty if it has no tools.
+    """
+
+    messages: list[ModelMessage]
+    settings: ModelSettings | None
+    parameters: ModelRequestParameters
+    tools: list[ToolDefinition]
+
+
+class PromptedModel(WrapperModel):
+    """A model whose tools are text.
+
+    Args:
+        wrapped: the model.
+        dialect: how it writes a call.
+    """
+
+    def __init__(self, wrapped: Model[Any], dialect: Dialect) -> None:
+        super().__init__(wrapped)
+        self._dialect = dialect
+
+    @cached_property
+    def profile(self) -> ModelProfile:  # type: ignore[override]
+        """The model's profile, with tools: Pydantic AI refuses tool output otherwise."""
+        try:
+            profile = self.wrapped.profile
+        except NotImplementedError:  # FallbackModel has none
+            profile = DEFAULT_PROFILE
+        native = profile.get("supported_native_tools", frozenset[Any]())
+        found_later = {"tool_deferral_mode": None, "tool_addition_mode": None}
+        # A tool that is found later is described like every other one, so the search is ours too.
+        without_search = frozenset(tool for tool in native if tool.kind != "tool_search")
+        own = {**found_later, "supports_tools": True, "supported_native_tools": without_search}
+        return cast("ModelProfile", {**profile, **own})
+
+    def prepare_request(
+        self, model_settings: ModelSettings | None, model_request_parameters: ModelRequestParameters
+    ) -> tuple[ModelSettings | None, ModelRequestParameters]:
+        """Prepare a request by this model's profile, not by the wrapped one's, which has no tools."""
+        return Model.prepare_request(self, model_settings, model_request_parameters)
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Send a request; ask again after calls written wrongly."""
+        turn = self._turn(messages, model_settings, model_request_parameters)
+        sent, spent, left = turn.messages, RequestUsage(), self._dialect.retries
+        while True:
+            response = await self.wrapped.request(sent, turn.settings, turn.parameters)
+            if not turn.tools:
+                return response
+            spent = spent + response.usage
+            parts, invalid = read_parts(response.parts, lambda: ReplyReader(self._dialect.driver, turn.tools))
+            called = any(isinstance(part, ToolCallPart) for part in parts)
+            if called or not invalid:
+                reply = replace(response, parts=parts, usage=spent, finish_reason=_finish(response, called))
+                return mark_invalid(reply, invalid) if invalid else reply
+            if not left:
+                return replace(response, usage=spent)  # the text stands
+            sent, left = _asked_again(sent, response, invalid), left - 1
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """Send a request and stream what its reply shows."""
+        turn = self._turn(messages, model_settings, model_request_parameters)
+        async with AsyncExitStack() as stack:
+            sent, left = turn.messages, self._dialect.retries
+
+            async def send() -> StreamedResponse:
+                return await stack.enter_async_context(
+                    self.wrapped.request_stream(sent, turn.settings, turn.parameters, run_context)
+                )
+
+            async def ask_again(response: ModelResponse, invalid: Sequence[InvalidCall]) -> StreamedResponse | None:
+                nonlocal sent, left
+                if not left:
+                    return None
+                sent, left = _asked_again(sent, response, invalid), left - 1
+                return await send()
+
+            inner = await send()
+            if not turn.tools:
+                yield inner
+                return
+            yield PromptedStream(
+                model_request_parameters,
+                inner,
+                lambda: ReplyReader(self._dialect.driver, turn.tools),
+                ask_again,
+            )
+
+    async def count_tokens(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> RequestUsage:
+        """Count what is sent."""
+        turn = self._turn(messages, model_settings, model_request_parameters)
+        return await self.wrapped.count_tokens(turn.messages, turn.settings, turn.parameters)
+
+    def _turn(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> _Turn:
+        resolved = self.prepare_request(None, parameters)[1]
+        functions = _chosen(resolved, settings)
+        tools = [*functions, *resolved.output_tools]
+        mode = resolved.output_mode
+        if mode == "tool":
+            mode = "text"
+        elif mode == "native" and functions:
+            mode = "prompted"  # a model bound to the schema cannot write a call
+        written = rewrite(messages, self._dialect.driver)
+        sent = replace(
+            parameters,
+            function_tools=[],
+            output_tools=[],
+            tool_visibility={},
+            allow_text_output=True,
+            output_mode=mode,
+            output_object=parameters.output_object if mode in ("native", "prompted") else None,
+            instruction_parts=(
+                self._dialect.instructions(messages, parameters.instruction_parts, tools)
+                if tools
+                else parameters.instruction_parts
+            ),
+        )
+        # A call of a tool that is there but not found yet is Pydantic AI's to answer: it says what to do first.
+        callable_tools = [*resolved.function_tools, *resolved.output_tools] if tools else []
+        return _Turn(written, _without_tools(settings), sent, callable_tools)
+
+
+def _without_tools(settings: ModelSettings | None) -> ModelSettings | None:
+    if not settings or not any(key in settings for key in DROPPED):
+        return settings
+    return cast("ModelSettings", {key: value for key, value in settings.items() if key not in DROPPED})
+
+
+def _chosen(parameters: ModelRequestParameters, settings: ModelSettings | None) -> list[ToolDefinition]:
+    """Return the function tools that the setting `tool_choice` leaves."""
+    tools = parameters.declared_function_tools
+    choice = (settings or {}).get("tool_choice")
+    if choice is None or choice in ("auto", "required"):
+        return tools
+    names = choice.function_tools if isinstance(choice, ToolOrOutput) else [] if choice == "none" else choice
+    return [tool for tool in tools if tool.name in names]
+
+
+def _asked_again(
+    sent: Sequence[ModelMessage], response: ModelResponse, invalid: Sequence[InvalidCall]
+) -> list[ModelMessage]:
+    return [*sent, response, correction(invalid)]
+
+
+def _finish(response: ModelResponse, called: bool) -> Any:
+    return "tool_call" if called and response.finish_reason == "stop" else response.finish_reason

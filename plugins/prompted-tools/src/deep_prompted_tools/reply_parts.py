@@ -1,0 +1,53 @@
+"""The parts of a whole reply: its text read through a dialect, everything else as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from deep_universe import InvalidCall, ToolCall
+from pydantic_ai.messages import ModelResponsePart, TextPart, ThinkingPart, ToolCallPart
+
+from .reply import ReplyReader
+
+__all__ = ["THINKING", "read_parts"]
+
+THINKING: Final = ("<think>", "</think>")
+"""A reader returns these tags as texts of their own; most models' adapters have taken them out already."""
+
+
+def read_parts(
+    parts: Iterable[ModelResponsePart], reader: Callable[[], ReplyReader]
+) -> tuple[list[ModelResponsePart], list[InvalidCall]]:
+    """Return the parts with calls read from the texts, and the calls that are written wrongly.
+
+    Args:
+        parts: the reply's parts.
+        reader: makes the reader of one text.
+    """
+    out: list[ModelResponsePart] = []
+    invalid: list[InvalidCall] = []
+    for part in parts:
+        if isinstance(part, TextPart):
+            _read(part, reader(), out, invalid)
+        else:
+            out.append(part)
+    return out, invalid
+
+
+def _read(part: TextPart, reader: ReplyReader, out: list[ModelResponsePart], invalid: list[InvalidCall]) -> None:
+    thinking, begins = False, True
+    for piece in [*reader.feed(part.content), *reader.finish()]:
+        if isinstance(piece, ToolCall):
+            out.append(ToolCallPart(piece.name, dict(piece.arguments)))
+            begins = True
+        elif isinstance(piece, InvalidCall):
+            invalid.append(piece)
+        elif piece in THINKING:
+            thinking, begins = piece == THINKING[0], True
+        elif not begins and isinstance(last := out[-1], TextPart | ThinkingPart):
+            out[-1] = replace(last, content=last.content + piece)
+        else:
+            out.append(ThinkingPart(piece) if thinking else replace(part, content=piece))
+            begins = False
