@@ -16,6 +16,7 @@ from deep_universe.dispatch import dispatch
 from deep_universe.middleware import Next
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, ToolFailed
 
 from deep_core import Tag, ToolExpression, ToolFacts, ToolName
@@ -484,6 +485,17 @@ async def test_X20_an_error_of_any_length_is_truncated() -> None:
 
     (result,) = await dispatch(Source(fail), plain("fail"))
     assert len(str(result.error)) == 2_000
+
+
+async def test_X20_a_validation_error_in_a_tool_shows_no_values() -> None:
+    """They may come from the context, which no model sees."""
+
+    async def connect(password: Annotated[str, Injected("password")]) -> None:
+        TypeAdapter(int).validate_python(password)
+
+    (result,) = await dispatch(Source(connect), plain("connect"), context={"password": "hunter2"})
+    assert str(result.error).startswith("ValidationError: int: value: Input should be a valid integer")
+    assert "hunter2" not in str(result.error)
 
 
 async def test_X20_a_middleware_that_fails_is_an_error_result() -> None:

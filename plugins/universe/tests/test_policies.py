@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from deep_universe import IsolatedContexts, Layer, Middlewares, ToolCall, ToolErrorsAsResults
 from deep_universe.middleware import Next
+from pydantic import TypeAdapter
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, RunContext, Tool
 from pydantic_ai.exceptions import (
     ModelHTTPError,
@@ -93,6 +94,17 @@ async def test_X5_a_tool_that_raises_is_a_failed_result_and_its_sibling_is_not(
     assert results == [f"failed: {said}", "success: 5"]
     assert f"tool fail failed: {said}" in caplog.text
     assert "Traceback" not in caplog.text
+
+
+async def test_X5_a_validation_error_in_a_tool_shows_no_values(run: Run) -> None:
+    """They may come from `deps`, which no model sees."""
+
+    async def fail() -> None:
+        TypeAdapter(dict[str, int]).validate_python({"port": "hunter2"})
+
+    (result,) = await run([Call("fail")], [fail], ToolErrorsAsResults())
+    assert result.startswith("failed: ValidationError: dict[str,int]: port: Input should be a valid integer")
+    assert "hunter2" not in result
 
 
 async def test_X5_without_the_capability_a_plain_error_ends_the_run(run: Run) -> None:
@@ -381,3 +393,25 @@ async def test_X10_the_sessions_state_stays_shared() -> None:
         deps = create_default_deps(kernel=kernel, app={"k": []})
         await agent.run("go", deps=deps)
         assert [todo.content for todo in deps.state[deep_todo.TODOS]] == ["A"]
+
+
+async def test_the_policies_of_an_agent_hold_for_its_subagents() -> None:
+    import deep_subagents
+
+    trace: list[str] = []
+
+    async def fail(ctx: RunContext[Any]) -> None:
+        ctx.deps.app["notes"].append("changed")
+        raise ValueError("no such city")
+
+    task = {"description": "Find it.", "subagent_type": "general-purpose"}
+    script = Script(Call("task", task), Call("fail"), "there is none", "done")
+    layers = Middlewares([tracing("m", trace, scope="name:fail")])
+    with Kernel(plugins=[deep_subagents], discover=False, strict=True) as kernel:
+        capabilities = [ToolErrorsAsResults(), layers, IsolatedContexts()]
+        agent = kernel.create_agent(function_model(script), tools=[fail], capabilities=capabilities, interrupt_on=False)
+        app: dict[str, Any] = {"notes": []}
+        result = await agent.run("go", deps=create_default_deps(kernel=kernel, app=app))
+    assert returns(result.all_messages()) == ["success: there is none"]
+    assert trace == ["m-in"]
+    assert app == {"notes": []}

@@ -18,11 +18,11 @@ from .middleware import Layer, run_layers
 if TYPE_CHECKING:
     from .tools import PreparedCall, UniverseTool
 
-__all__ = ["ERROR_LIMIT", "Job", "clip", "failed", "run_all"]
+__all__ = ["Job", "clip", "describe_failure", "failed", "run_all"]
 
 logger = logging.getLogger("deep.universe")
 
-ERROR_LIMIT: Final = 2_000  # characters of an error that the model reads
+_ERROR_LIMIT: Final = 2_000  # characters of an error that the model reads
 _CONTROL: Final = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 
 
@@ -98,7 +98,7 @@ async def _run(job: Callable[[], Awaitable[None]]) -> None:
 def failed(code: ErrorCode, text: str, call: ToolCall | InvalidCall | None = None) -> ToolResult:
     """Return the result of a call that failed, or of a whole response."""
     about = {"tool": call.name} if call is not None else {}
-    return ToolResult(call.id if call else "", error=clip(text, ERROR_LIMIT), meta={**about, "error_code": code})
+    return ToolResult(call.id if call else "", error=clip(text, _ERROR_LIMIT), meta={**about, "error_code": code})
 
 
 def clip(text: str, most: int) -> str:
@@ -127,4 +127,16 @@ def _message_of(error: BaseException, tool: str) -> str:
         return f"the tool {tool!r} waits for an approval or an answer, which nobody can give here"
     if isinstance(error, ModelRetry | ToolFailed | CallDenied | InvalidArguments | MissingContextKey):
         return error_message(error)  # its author wrote it for the model
-    return describe_error(error)
+    return describe_failure(error)
+
+
+def describe_failure(error: BaseException) -> str:
+    """Return an exception's class and message, truncated. A `ValidationError` has no values: they may be secrets."""
+    from pydantic import ValidationError
+
+    text = describe_error(error)
+    if isinstance(error, ValidationError):
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        lines = [f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in problems]
+        text = f"ValidationError: {error.title}: {'; '.join(lines)}"
+    return clip(text, _ERROR_LIMIT)

@@ -24,11 +24,11 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.toolsets import WrapperToolset
 
 from deep_core import DeepAgentDeps, tool_facts
-from deep_core.plugin_api import as_expression, describe_error
+from deep_core.plugin_api import as_expression
 
 from .calls import ToolCall
 from .contexts import isolate
-from .execution import ERROR_LIMIT, clip
+from .execution import describe_failure
 from .middleware import Layer, Middleware, as_layers, layers_of, run_layers
 
 if TYPE_CHECKING:
@@ -61,8 +61,9 @@ class ToolErrorsAsResults(AbstractCapability[Any]):
     """A tool that raises is a failed result that the model reads; the run goes on.
 
     Retries, approvals, deferred calls, limits and cancellations pass unchanged. The model reads the exception's class
-    and message, at most 2,000 characters, and no traceback. Each failure is logged. The kernel does this for tools of
-    plugins; this capability does it for the application's own tools, and for middleware inside it.
+    and message, at most 2,000 characters, and no traceback; a pydantic `ValidationError` in the tool's body shows no
+    values. Each failure is logged. The kernel does this for tools of plugins; this capability does it for the
+    application's own tools, and for middleware inside it.
 
     Args:
         scope: the tools, as an expression or its text; None for all.
@@ -91,7 +92,7 @@ class ToolErrorsAsResults(AbstractCapability[Any]):
                 raise
             # One line for the terminal; the traceback only at level DEBUG.
             shown = error if logger.isEnabledFor(logging.DEBUG) else None
-            text = clip(describe_error(error), ERROR_LIMIT)
+            text = describe_failure(error)
             logger.warning("tool %s failed: %s; the model was told", tool_def.name, text, exc_info=shown)
             raise ToolFailed(text) from error
 
