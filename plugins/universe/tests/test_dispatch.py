@@ -208,6 +208,8 @@ async def test_X7_a_name_of_any_length_costs_a_short_message() -> None:
     (result,) = await dispatch(Source(get_balance), plain("x" * 1_000_000))
     assert result.error is not None
     assert len(result.error) < 200
+    (near,) = await dispatch(Source(Counter().tool("x" * 64)), plain("x" * 65))
+    assert near.error == f"there is no tool '{'x' * 65}'."
 
 
 # -- at once, in order -------------------------------------------------------------------------------------------------

@@ -172,6 +172,11 @@ def test_M8_a_scope_is_an_expression_or_its_text(scope: Any) -> None:
     assert layers_of(ToolFacts("rest", "rest", tags=("internal",)), [layer]) == []
 
 
+def test_M8_a_tools_own_layer_may_have_a_scope() -> None:
+    own = [Layer(Audit(), scope="finance"), Layer(RateLimit(), scope="internal")]
+    assert layers_of(PAY, [], own) == own[:1]
+
+
 async def test_M8_two_scopes_of_one_middleware_surround_a_tool_of_both_once() -> None:
     twice = [Layer(Audit(), scope="finance"), Layer(Audit(), scope="name:pay")]
     assert layers_of(PAY, twice) == [twice[1]]
