@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -18,7 +21,10 @@ from deep_universe import (
     ToolNotFoundError,
     ToolSet,
     Universe,
+    UniverseTool,
 )
+from deep_universe.tools import PreparedCall
+from pydantic_ai.tools import ToolDefinition
 
 from deep_core import Tag, ToolExpression, ToolName
 from deep_core.plugin_api import ExpressionParseError
@@ -225,6 +231,42 @@ def test_every_selection_equals_the_expressions_own_judgment() -> None:
     for text in ("a1", "a1 & ~b2", "~(a0 | b3) | name:tool_9", "^tool_1 & a2 & ~plugin:other", 'name:""'):
         expression = ToolExpression.parse(text)
         assert names(universe[text]) == [tool.name for tool in universe.tools if expression.matches(tool.facts)]
+
+
+class Bare(UniverseTool):
+    """A tool that costs nothing to make."""
+
+    async def prepare(self, arguments: Mapping[str, Any], context: Mapping[str, Any]) -> PreparedCall:
+        raise NotImplementedError
+
+
+def frames(count: int, text: str) -> tuple[int, int]:
+    """How many frames a selection among so many tools runs, and how many tools it selects."""
+    universe = Universe()
+    for number in range(count):
+        definition = ToolDefinition(name=f"tool_{number}", metadata={"tags": [f"a{number % 3}", f"b{number % 7}"]})
+        universe.register_tool(Bare(definition))
+    expression, ran = ToolExpression.parse(text), 0
+
+    def profile(frame: object, event: str, argument: object) -> None:
+        nonlocal ran
+        ran += event == "call"
+
+    gc.disable()  # hypothesis has a callback there
+    sys.setprofile(profile)
+    try:
+        selected = universe[expression]
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return ran, len(selected)
+
+
+def test_a_selection_calls_no_function_for_each_tool() -> None:
+    text = "a1 & ~b2 | plugin:other"
+    (few, of_few), (many, of_many) = frames(210, text), frames(2_100, text)
+    assert of_many == 10 * of_few > 0
+    assert many == few
 
 
 # -- drivers -----------------------------------------------------------------------------------------------------------
