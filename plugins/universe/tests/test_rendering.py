@@ -10,6 +10,7 @@ import pytest
 from deep_universe import DriverContractError, NoDriverError, ToolDriver, Universe, WireTarget, drivers_of, wire_target
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_ai.models import known_model_names
 
 from deep_core import PluginContext, PluginError, PluginKernel, hookimpl
 
@@ -137,6 +138,8 @@ def test_P9_claude_with_its_provider_renders_for_claude() -> None:
         ("Meta-Llama/Llama-3.3-70B-Instruct", "Meta-Llama/Llama-3.3-70B-Instruct", "openai", True),
         ("openai-responses:gpt-5.2", "gpt-5.2", "openai-responses", True),
         ("openrouter:anthropic/claude-sonnet-4", "anthropic/claude-sonnet-4", "openai", True),
+        ("gateway/responses:gpt-5.2", "gpt-5.2", "openai-responses", True),
+        ("gateway/converse:anything", "anything", None, True),
         ("deepseek:anything-new", "anything-new", "openai", True),
         ("my-own-model", "my-own-model", None, False),
         ("my:own:model", "own:model", None, False),
@@ -193,6 +196,16 @@ def test_P9_models_render_without_any_sdk() -> None:
 def test_P10_a_provider_before_the_name_changes_nothing(with_provider: str, bare: str) -> None:
     finance = universe()["finance"]
     assert finance.render(with_provider) == finance.render(bare)
+
+
+def test_P10_every_known_model_is_known_without_its_provider() -> None:
+    def told(model: str) -> tuple[str | None, bool]:
+        target = wire_target(model)
+        return target.protocol_hint, "tools" in target.capabilities
+
+    known = [name for name in known_model_names() if name.startswith(("openai:", "anthropic:", "google:"))]
+    assert len(known) > 20
+    assert [name for name in known if told(name) != told(name.partition(":")[2])] == []
 
 
 @given(st.text(max_size=40))

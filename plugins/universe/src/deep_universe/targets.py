@@ -46,11 +46,13 @@ _PROTOCOLS: Final = {
     "anthropic": "anthropic",
     "azure-responses": "openai-responses",
     "bedrock": None,  # its Converse API has a format of its own
+    "converse": None,  # of `gateway/…`: Bedrock
     "google": "google",
     "google-cloud": "google",
     "openai-chatgpt": "openai-responses",
     "openai-codex": "openai-responses",
     "openai-responses": "openai-responses",
+    "responses": "openai-responses",  # of `gateway/…`
 }
 """Provider -> protocol of its API, where it is not OpenAI's chat protocol."""
 
