@@ -18,6 +18,17 @@ RECORDED = Path(__file__).parent / "recorded"
 TAGS = [f"{slash}{tag}>" for tag in ("tool_call", "tool_response", "tools", "think") for slash in ("<", "</")]
 SIGNS = [*"`\"'\\{}[](),:<>&é😀\n\x00\u2028", "``", "```", "~~~", "</", "<t", "]]>", "&lt;", r"\u003c"]
 OWN = ["<function=f>", "</function>", "<parameter=p>", "</parameter>", "<arg_key>", "</arg_key>", "</arg_value>"]
+OWN += [
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "Action: f",
+    "Action Input: ",
+    "Observation:",
+    "```tool_call",
+    "<|python_tag|>",
+    "[f(",
+]
+OWN += ["<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<function_calls>", '<invoke name="f">', "</invoke>", "f()", ")]"]
 MARKUP = [*TAGS, *OWN, *SIGNS, "\n\n", "> ", "    ", "\r\n"]
 """Pieces that mean something to a dialect: hostile in arguments, and everywhere in replies."""
 
@@ -96,14 +107,12 @@ class Dialect:
         markers: its markup for calls: none of it is ever shown.
         result_markers: its markup around results.
         serves: names of models of its family.
-        fenced: a fence is its own way to write a call.
         empty: what it renders without tools.
     """
 
     markers: tuple[str, ...]
     result_markers: tuple[str, ...]
     serves: tuple[str, ...] = ()
-    fenced: bool = False
     empty: str = ""
 
 
@@ -122,5 +131,21 @@ DIALECTS = {
         ("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
         ("<tool_response>", "</tool_response>"),
         ("glm-4.5", "zai-org/GLM-4.6", "chatglm3"),
+    ),
+    "llama": Dialect(("<|python_tag|>", "<|eot_id|>", "<|eom_id|>"), (), ("llama3.2", "meta-llama/Llama-4-Scout")),
+    "mistral": Dialect(
+        ("[TOOL_CALLS]", "[ARGS]"), ("[TOOL_RESULTS]", "[/TOOL_RESULTS]"), ("mistral-nemo", "magistral-small")
+    ),
+    "deepseek": Dialect(
+        ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜DSML｜"),
+        ("<｜tool▁outputs▁begin｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
+        ("deepseek-r1:8b", "deepseek-ai/DeepSeek-V3.1"),
+    ),
+    "react": Dialect(("Action Input:", "Final Answer:"), ("\nObservation:",)),
+    "markdown": Dialect(("```tool_call",), ("```tool_result",)),
+    "xml": Dialect(
+        ("<function_calls>", "</function_calls>", "<invoke ", "</invoke>", "<parameter ", "</parameter>"),
+        ("<function_results>", "<result tool=", "</result>", "<error tool="),
+        empty="<tools/>",
     ),
 }

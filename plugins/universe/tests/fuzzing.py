@@ -84,7 +84,7 @@ class Fuzzer:
             if self.random.random() < 0.2:
                 del value[key]
             elif self.random.random() < 0.2:
-                value[key] = self.random.choice(JUNK)
+                value[key] = copy.deepcopy(self.random.choice(JUNK))
             else:
                 value[key] = self._damage(value[key])
             return value
@@ -94,7 +94,7 @@ class Fuzzer:
             if self.random.random() < 0.3:
                 value.insert(at, copy.deepcopy(self.random.choice(value)))
             return value
-        return self.random.choice(JUNK)
+        return copy.deepcopy(self.random.choice(JUNK))  # a list of it may be damaged in turn
 
     def _damaged_text(self, text: str) -> str:
         at, end = sorted(self.random.randint(0, len(text)) for _ in range(2))

@@ -18,7 +18,13 @@ DRIVERS: dict[str, str] = {
     "mcp": "McpDriver",
     "hermes": "HermesDriver",
     "qwen_coder": "QwenCoderDriver",
+    "llama": "LlamaDriver",
+    "mistral": "MistralDriver",
+    "deepseek": "DeepSeekDriver",
     "glm": "GlmDriver",
+    "react": "ReactDriver",
+    "markdown": "MarkdownDriver",
+    "xml": "XmlDriver",
 }
 """Module -> class, in the order of registration: the first of equal drivers wins."""
 

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from ..calls import InvalidCall, ToolCall
-from .scanner import RAW_LIMIT, Body, partial_pattern
+from .scanner import RAW_LIMIT, Body, Head, partial_pattern
 
-__all__ = ["RAW_LIMIT", "JsonBody", "Markers", "calls_of", "dump", "invalid", "json_value", "load", "readable_name"]
+__all__ = [
+    "JsonBody",
+    "JsonPatterns",
+    "JsonText",
+    "Markers",
+    "calls_of",
+    "dump",
+    "invalid",
+    "json_value",
+    "load",
+    "named_call",
+    "readable_name",
+]
 
 NAME: Final = re.compile(r'"name"\s*:\s*"([A-Za-z0-9_.\-]{1,64})"')
 OWN: Final = re.compile(r"\s*[\[{]")
@@ -99,61 +112,90 @@ def _call_of(value: object, raw: str) -> ToolCall | InvalidCall:
     return ToolCall(id if isinstance(id, str) else "", name, cast("dict[str, Any]", arguments))
 
 
-class Markers:
-    """What closes a call, what opens the next one, and the patterns that find them in JSON.
+def named_call(name: str, written: str, raw: str, id: str = "") -> ToolCall | InvalidCall:
+    """Read the arguments of a call whose name stands outside the JSON."""
+    try:
+        arguments = load(written)
+    except ValueError as error:
+        return invalid(raw, f"the arguments of {name} are not valid JSON: {error}", name)
+    if not isinstance(arguments, dict):
+        return invalid(raw, f"the arguments of {name} are not a JSON object", name)
+    return ToolCall(id, name, cast("dict[str, Any]", arguments))
+
+
+class JsonPatterns:
+    """What ends plain text in JSON, outside and inside strings, and after JSON that is broken.
 
     Arguments:
-        closer: what closes a call.
-        opener: what opens the next one: a call that reaches it was never closed.
-        parse: reads the text between the markers.
-        own: matches the start of a body of this dialect.
+        outside: markers that matter outside strings.
+        inside: markers that matter inside strings.
+        broken: markers that matter once the text is surely not JSON.
+        plain: characters, escaped for a pattern, that may stand outside strings and do not matter.
     """
 
     def __init__(
         self,
-        opener: str,
-        closer: str,
-        parse: Callable[[str], list[ToolCall | InvalidCall]] = calls_of,
-        own: re.Pattern[str] = OWN,
+        outside: Sequence[str],
+        inside: Sequence[str],
+        broken: Sequence[str],
+        *,
+        plain: str = r"{}\[\]",
     ) -> None:
-        self.closer, self.opener, self.parse, self.own = closer, opener, parse, own
-        either = "|".join(map(re.escape, sorted((closer, opener), key=len, reverse=True)))
-        self.outside = re.compile(rf"{either}|[^\s{{}}\[\],:0-9+\-.eEtrufalsn]")
-        self.inside = re.compile(rf'["\\]|{re.escape(closer)}')
-        self.broken = re.compile(re.escape(closer))
-        self.tail = partial_pattern((closer, opener))
-        self.longest = max(len(closer), len(opener))
+        every = sorted({*outside, *inside, *broken}, key=len, reverse=True)
+
+        def either(markers: Sequence[str], also: str = "") -> re.Pattern[str]:
+            ordered = [re.escape(marker) for marker in every if marker in markers]
+            return re.compile("|".join([*ordered, also] if also else ordered))
+
+        self.outside = either(outside, rf"[^\s,:0-9+\-.eEtrufalsn{plain}]")
+        self.inside = either(inside, r'["\\]')
+        self.broken = either(broken)
+        self.tail = partial_pattern(every)
+        self.longest = len(every[0])
 
 
-class JsonBody(Body):
-    """JSON up to a closing marker. A marker inside a JSON string does not close.
+class JsonText(Body):
+    """Reads JSON piece by piece, far enough to tell strings from the rest and to notice what cannot be JSON."""
 
-    If the JSON is broken, a string that was never closed hides the marker. So the first marker inside a string is
-    remembered: as soon as the text is surely not JSON, the call ended there, and what follows is read again.
-    """
-
-    def __init__(self, markers: Markers, opening: str) -> None:
+    def __init__(self, patterns: JsonPatterns, opening: str, heads: Sequence[Head] = ()) -> None:
         super().__init__(opening)
-        self._markers = markers
+        self._patterns = patterns
+        self._heads = heads
+        self._head: str | None = None if heads else ""
         self._parts: list[str] = []
         self._length = 0
         self._blank = True
         self._last = ""
         """The last character outside strings that is not blank; a quote after a string."""
         self._in_string = self._broken = False
-        self._candidate: int | None = None
-        self._ended_by = ""
+
+    @abstractmethod
+    def _marker(self, what: str, inside: bool) -> int:
+        """Handle a marker, a bracket or what cannot be JSON; return how far to go."""
+
+    @abstractmethod
+    def _fail(self) -> None:
+        """The text is surely not JSON."""
 
     def read(self, text: str, position: int, final: bool) -> int:
-        """Read up to the marker that closes the call."""
+        """Read what stands before the JSON, then up to where the call ends."""
+        if self._head is None:
+            matches = [head.match(text, position, final) for head in self._heads]
+            if not final and ("wait" in matches or position == len(text)):
+                self.examined += len(text) - position
+                return position
+            match = next((match for match in matches if match is not None and match != "wait"), None)
+            self._head = match[0] if match else ""
+            self.examined += len(self._head) + 1
+            position += len(self._head)
         while not self.done:
             found = self._pattern().search(text, position)
             end = found.end() if found else len(text)
             self.examined += end - position
-            if not final and end > len(text) - self._markers.longest:
-                start = max(position, len(text) - self._markers.longest)
+            if not final and end > len(text) - self._patterns.longest:
+                start = max(position, len(text) - self._patterns.longest)
                 self.examined += len(text) - start
-                tail = self._markers.tail.search(text, start)
+                tail = self._patterns.tail.search(text, start)
                 if tail and (not found or tail.start() <= found.start()):
                     self._take(text[position : tail.start()])
                     return tail.start()
@@ -171,8 +213,8 @@ class JsonBody(Body):
 
     def _pattern(self) -> re.Pattern[str]:
         if self._broken:
-            return self._markers.broken  # an opener here may be quoted in a string: it must not start a call
-        return self._markers.inside if self._in_string else self._markers.outside
+            return self._patterns.broken
+        return self._patterns.inside if self._in_string else self._patterns.outside
 
     def _keep(self, part: str) -> int:
         self._parts.append(part)
@@ -191,45 +233,87 @@ class JsonBody(Body):
         return True
 
     def _event(self, what: str, text: str, position: int, final: bool) -> int | None:
-        """Handle a character or marker that matters; return how far to go, None to wait for more."""
+        """Handle what matters; return how far to go, None to wait for more."""
         inside = self._in_string and not self._broken
-        if what == self._markers.closer and inside:
-            self._candidate = self._length if self._candidate is None else self._candidate
-            return self._keep(what)
-        if what == self._markers.closer:
-            self.done, self._ended_by = True, what
-            return len(what)
-        if what == self._markers.opener:
-            if self._blank:
-                self._parts, self._length = [], 0  # the model stuttered: the call begins here
-                return len(what)
-            self.done, self._ended_by = True, what
-            return 0
         if inside and what == "\\":
             if position + 2 > len(text) and not final:
                 return None
             return self._keep(text[position : position + 2])
-        if what == '"' and inside:
+        if what != '"' or self._broken:
+            return self._marker(what, inside)
+        if inside:
             self._in_string, self._last = False, what
             return self._keep(what)
-        if what == '"' and self._last in ("", "{", "[", ",", ":"):
+        if self._last in ("", "{", "[", ",", ":"):
             self._in_string = True
             return self._keep(what)
         self._fail()
         return 0
 
+    def _written(self) -> str:
+        return "".join(self._parts)
+
+
+class Markers:
+    """What closes a call, and what opens the next one.
+
+    Arguments:
+        opener: what opens the next call: a call that reaches it was never closed.
+        closer: what closes a call.
+        parse: reads the head and the text between the markers.
+        own: matches the start of a body of this dialect.
+        heads: what may stand before the JSON, the first that matches.
+        plain: a character that may stand around the JSON.
+    """
+
+    def __init__(
+        self,
+        opener: str,
+        closer: str,
+        parse: Callable[[str, str], list[ToolCall | InvalidCall]] = lambda head, written: calls_of(written),
+        own: re.Pattern[str] = OWN,
+        heads: Sequence[Head] = (),
+        plain: str = "",
+    ) -> None:
+        self.closer, self.opener, self.parse, self.own, self.heads = closer, opener, parse, own, heads
+        # Once the JSON is broken, an opener may be quoted in a string: it must not start a call.
+        self.patterns = JsonPatterns((closer, opener), (closer,), (closer,), plain=rf"{{}}\[\]{plain}")
+
+
+class JsonBody(JsonText):
+    """JSON up to a closing marker. A marker inside a JSON string does not close.
+
+    If the JSON is broken, a string that was never closed hides the marker. So the first marker inside a string is
+    remembered: as soon as the text is surely not JSON, the call ended there, and what follows is read again.
+    """
+
+    def __init__(self, markers: Markers, opening: str) -> None:
+        super().__init__(markers.patterns, opening, markers.heads)
+        self._markers = markers
+        self._candidate: int | None = None
+        self._ended_by = ""
+
+    def _marker(self, what: str, inside: bool) -> int:
+        if what == self._markers.closer and inside:
+            self._candidate = self._length if self._candidate is None else self._candidate
+            return self._keep(what)
+        if what == self._markers.opener and self._blank:
+            self._parts, self._length = [], 0  # the model stuttered: the call begins here
+            return len(what)
+        if what in (self._markers.closer, self._markers.opener):
+            self.done, self._ended_by = True, what
+            return len(what) if what == self._markers.closer else 0
+        self._fail()
+        return 0
+
     def _fail(self) -> None:
-        """It is not JSON: end the call at the marker that seemed to stand in a string, else at the next one."""
         if self._candidate is None:
             self._broken = True
             return
-        text = "".join(self._parts)
+        text = self._written()
         self._parts = [text[: self._candidate]]
         self.back = text[self._candidate + len(self._markers.closer) :]
         self.done, self._ended_by = True, self._markers.closer
-
-    def _written(self) -> str:
-        return "".join(self._parts)
 
     def items(self) -> list[ToolCall | InvalidCall]:
         """The calls between the markers."""
@@ -237,7 +321,7 @@ class JsonBody(Body):
         self._recognize(written)
         if self._ended_by == self._markers.opener:
             return [invalid(self.opening + written[:RAW_LIMIT], f"the call is not closed with {self._markers.closer}")]
-        return self._markers.parse(written.strip())
+        return self._markers.parse(self._head or "", written.strip())
 
     def cut_off(self) -> list[ToolCall | InvalidCall]:
         """An invalid call, even if the JSON is complete."""
@@ -251,4 +335,9 @@ class JsonBody(Body):
 
     def raw(self) -> str:
         """The markup as the model wrote it."""
-        return self.opening + self._written() + (self._ended_by if self._ended_by == self._markers.closer else "")
+        return (
+            self.opening
+            + (self._head or "")
+            + self._written()
+            + (self._ended_by if self._ended_by == self._markers.closer else "")
+        )

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from ..calls import InvalidCall, ToolCall
 
-__all__ = ["Body", "Form", "Grammar", "Head", "Item", "Scanner", "partial_pattern"]
+__all__ = ["RAW_LIMIT", "Body", "Form", "Grammar", "Head", "Item", "Scanner", "partial_pattern"]
 
 Item = str | ToolCall | InvalidCall
 PIECE: Final = 8192
@@ -42,9 +42,11 @@ class Head:
     Arguments:
         pieces: each a regular expression; a literal text is written `=text`. A beginning of what a pattern matches
             must match it too (`[a-z]{0,64}` does), because a reply may stop at any character.
+        commit: a beginning that holds this text is surely a call: at the end of a reply it was cut off.
     """
 
-    def __init__(self, *pieces: str) -> None:
+    def __init__(self, *pieces: str, commit: str = "") -> None:
+        self._commit = commit
         parts: list[str] = []
         for piece in pieces:
             parts += [re.escape(character) for character in piece[1:]] if piece.startswith("=") else [piece]
@@ -60,6 +62,12 @@ class Head:
         if not final and self._beginning.match(text, position):
             return "wait"
         return self._whole.match(text, position)
+
+    def cut(self, text: str, position: int) -> bool:
+        """Whether the text ends in the middle of what is surely a call."""
+        return bool(
+            self._commit and self._commit in text[position:] and self._beginning.match(text, position)
+        ) and not self._whole.match(text, position)
 
     def found_in(self, text: str) -> bool:
         """Whether a line of the text begins so, quoted or not."""
@@ -108,11 +116,13 @@ class Form:
         opener: the literal marker, anywhere in a line; or a `Head`, at the start of a line.
         body: creates the reader; it gets the text that opened it.
         closers: markers that are dropped if they follow a call once too often.
+        after_call: a `Head` that counts only after a call in the same reply.
     """
 
     opener: str | Head
     body: Callable[[str], Body]
     closers: tuple[str, ...] = ()
+    after_call: bool = False
 
 
 class Grammar:
@@ -179,7 +189,7 @@ class Scanner:
         self._fence = _Fence("`", 3, 0)
         self._reasoning_ends = ""
         self._body: Body | None = None
-        self._after_call = False
+        self._after_call = self._called = False
         self._blanks: list[str] = []
         self._pending: list[tuple[str, Sequence[ToolCall | InvalidCall] | None, bool]] = []
         """Calls, and text after them, in backticks that were opened in an earlier line and may yet be closed."""
@@ -267,6 +277,7 @@ class Scanner:
         self._flush()
         self._out += items
         self._after_call = True
+        self._called = self._called or bool(items)
         self._blanks = []
 
     def _settle(self, *, quoted: bool) -> None:
@@ -315,12 +326,16 @@ class Scanner:
         cut = tail[0]
         quoted = self._quoted_line or (self._span and self._span_in_line)
         if len(cut) >= CUT and not quoted and any(opener.startswith(cut) for opener in self._grammar.inline):
-            self._at = end
-            problem = "the reply was cut off where a call begins: write the call again"
-            self._call(cut, [InvalidCall("", "", cut, problem)], native=True)
+            self._cut_off(end)
         else:
             self._consume(end)
         return False
+
+    def _cut_off(self, end: int) -> None:
+        """The reply ends in the middle of an opening marker."""
+        cut, self._at = self._buffer[self._at : end], end
+        problem = "the reply was cut off where a call begins: write the call again"
+        self._call(cut, [InvalidCall("", "", cut, problem)], native=True)
 
     def _marker(self, lead: str, end: int) -> None:
         form = self._grammar.inline.get(lead)
@@ -359,6 +374,11 @@ class Scanner:
             self._newline(end + 1)
             return True
         for head, form in self._grammar.heads:
+            if form.after_call and not self._called:
+                continue
+            if final and head.cut(self._buffer, end):
+                self._cut_off(len(self._buffer))
+                return False
             match = head.match(self._buffer, end, final)
             if match == "wait":
                 self.examined += len(self._buffer) - end

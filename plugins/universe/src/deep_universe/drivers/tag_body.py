@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 
 from ..calls import InvalidCall, ToolCall
-from .json_body import RAW_LIMIT, invalid
-from .scanner import Body, partial_pattern
+from .json_body import invalid
+from .scanner import RAW_LIMIT, Body, partial_pattern
 
 __all__ = ["Envelope", "EnvelopeTags", "TagBody", "Tags"]
 

@@ -21,23 +21,28 @@ class TextParameters:
 
     Arguments:
         tools: the tools that were offered; without them every value that is JSON is read as JSON.
+
+    Attributes:
+        tools: the names of the tools.
     """
 
     def __init__(self, tools: Sequence[ToolDefinition] = ()) -> None:
-        self._text: dict[tuple[str, str], bool] = {}
+        self.tools = frozenset(tool.name for tool in tools)
+        self._types: dict[tuple[str, str], set[str]] = {}
         for tool in tools:
             schema = tool.parameters_json_schema
             properties = cast("Mapping[str, Any]", schema.get("properties") or {})
             for name, each in properties.items():
-                accepts = _types(each, schema)
-                if "string" in accepts and accepts <= {"string", "null"}:
-                    self._text[tool.name, name] = "null" in accepts
+                self._types[tool.name, name] = _types(each, schema)
 
-    def read(self, tool: str, parameter: str, written: str) -> object:
-        """Read a value as the tool's schema wants it."""
-        nullable = self._text.get((tool, parameter))
+    def read(self, tool: str, parameter: str, written: str, *, unknown_is_text: bool = False) -> object:
+        """Read a value as the tool's schema wants it; of a parameter that was not offered, as JSON or as text."""
+        accepts = self._types.get((tool, parameter))
+        if accepts is None:
+            return written if unknown_is_text else read_value(written)
         value = read_value(written)
-        if nullable is None or isinstance(value, str) or (nullable and value is None):
+        text = "string" in accepts and accepts <= {"string", "null"}
+        if not text or isinstance(value, str) or (value is None and "null" in accepts):
             return value
         return written
 
