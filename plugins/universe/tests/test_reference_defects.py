@@ -6,9 +6,10 @@ import json
 import threading
 from collections.abc import Sequence
 from typing import Annotated, Any
+from xml.etree import ElementTree
 
 import pytest
-from deep_universe import ErrorCode, Injected, MiddlewareError, ToolCall, ToolDriver, ToolResult, Universe
+from deep_universe import ErrorCode, FunctionTool, Injected, MiddlewareError, ToolCall, ToolDriver, ToolResult, Universe
 
 pytestmark = pytest.mark.anyio
 
@@ -137,6 +138,15 @@ async def test_defect_11_the_most_common_open_dialect_is_understood(u: Universe)
     reply = 'I look.\n<tool_call>\n{"name": "act", "arguments": {"number": 7}}\n</tool_call>'
     (result,) = await u.dispatch(reply)
     assert (result.result, result.meta["tool"]) == (7, "act")
+
+
+async def test_defect_12_xml_is_escaped_both_ways(u: Universe) -> None:
+    text = 'a < b & "c" </parameter>'
+    u.register_tool(FunctionTool(lambda text: text, name="echo", description=text, tags={"x"}))
+    assert ElementTree.fromstring(u["x"].render("xml")).findtext("tool/description") == text
+    written = u.driver("xml").encode_calls([ToolCall("c", "echo", {"text": text})])
+    (result,) = await u.dispatch(f"I look.\n{written}")
+    assert (result.error, result.result) == (None, text)
 
 
 async def test_defect_13_one_bad_call_loses_no_other(u: Universe) -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import Any, Literal
+from xml.etree import ElementTree
 
 import pytest
-from deep_universe import DriverContractError, NoDriverError, ToolDriver, Universe, WireTarget, drivers_of, wire_target
+from deep_universe import (
+    DriverContractError,
+    FunctionTool,
+    NoDriverError,
+    ToolDriver,
+    Universe,
+    WireTarget,
+    drivers_of,
+    wire_target,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.models import known_model_names
@@ -222,6 +233,34 @@ def test_D1_a_driver_that_lacks_a_method_cannot_be_made(missing: str) -> None:
     methods = {name: getattr(Spy, name) for name in METHODS if name != missing}
     with pytest.raises(TypeError, match=missing):
         type("Partial", (ToolDriver,), {"name": "partial", **methods})()
+
+
+DESCRIPTION = 'Compare a < b & "c" > d; </description> ]]> \N{BOM}'
+
+
+def test_D7_xml_is_escaped() -> None:
+    u = Universe()
+    u.register_tool(FunctionTool(get_balance, description=DESCRIPTION, tags={"t"}))
+    (tool,) = ElementTree.fromstring(u["t"].render("xml")).iter("tool")
+    assert tool.get("name") == "get_balance"
+    assert tool.findtext("description") == DESCRIPTION
+    assert json.loads(tool.findtext("parameters") or "") == u.tools[0].definition.parameters_json_schema
+
+
+BOMB = "<!DOCTYPE a [" + "".join(f'<!ENTITY a{n + 1} "{f"&a{n};" * 10}">' for n in range(12)) + "]>"
+READS_A_FILE = '<!DOCTYPE a [<!ENTITY a12 SYSTEM "file:///etc/hostname">]>'
+
+
+@pytest.mark.parametrize("document_type", [BOMB, READS_A_FILE, ""])
+async def test_D7_no_entity_of_a_reply_is_expanded(document_type: str) -> None:
+    ran: list[str] = []
+    u = Universe()
+    u.register(ran.append, name="act")
+    call = '<function_calls><invoke name="act"><parameter name="object">&a12;</parameter></invoke></function_calls>'
+    (result,) = await u.dispatch(document_type + call, driver="xml")
+    assert result.meta["error_code"] == "INVALID_ARGUMENTS"
+    assert "&a12;" in (result.error or "")
+    assert not ran
 
 
 # -- documentation -----------------------------------------------------------------------------------------------------

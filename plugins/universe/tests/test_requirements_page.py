@@ -7,16 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from deep_universe import Universe
 
 TESTS = Path(__file__).parent
 PAGE = Path(__file__).parents[3] / "docs" / "tool-universe.md"
 COUNTS = {"U": 14, "E": 12, "P": 11, "D": 10, "X": 20, "M": 9, "B": 6, "C": 3}
-PENDING = {"D7"}
-REQUIREMENTS = [
-    f"{letter}{number}" for letter, count in COUNTS.items() for number in range(1, count + 1)
-    if f"{letter}{number}" not in PENDING
-]  # fmt: skip
-DEFECTS = [str(number) for number in range(1, 16) if number != 12]
+REQUIREMENTS = [f"{letter}{number}" for letter, count in COUNTS.items() for number in range(1, count + 1)]
+DEFECTS = [str(number) for number in range(1, 16)]
 NODE = re.compile(r"`(test_\w+\.py)::(\w+)`")
 
 
@@ -47,3 +44,10 @@ def test_every_test_that_a_row_names_exists_and_has_its_name(row: str) -> None:
     assert named, f"row {row} names no test"
     prefix = f"test_defect_{row}_" if row.isdigit() else f"test_{row}_"
     assert [(file, test) for file, test in named if test not in functions(file) or not test.startswith(prefix)] == []
+
+
+def test_every_driver_is_listed() -> None:
+    section = PAGE.read_text(encoding="utf-8").split("| Driver | Renders |")[1].split("\n\n")[0]
+    firsts = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    listed = [name for cell in firsts for name in re.findall(r"`([a-z-]+)`", cell)]
+    assert listed == [driver.name for driver in Universe().drivers]

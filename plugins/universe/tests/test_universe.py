@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from deep_universe import (
@@ -90,6 +91,7 @@ def test_U4_an_expression_gives_a_set_too(u: Universe) -> None:
 def test_U5_no_match_is_an_empty_set_that_renders(u: Universe) -> None:
     assert not u["nope"]
     assert u["nope"].render("openai") == []
+    assert list(ElementTree.fromstring(u["nope"].render("xml"))) == []
     for driver in u.drivers:
         u["nope"].render(driver.name)
 
