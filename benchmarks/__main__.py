@@ -31,6 +31,7 @@ ROWS = [
     "stored",
     "workers",
     "universe",
+    "prompted",
 ]
 
 
