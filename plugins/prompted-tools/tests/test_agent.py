@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import deep_demo
+import deep_sessions
 import pytest
 from deep_backends import local_backend
 from deep_demo import copy_sample_project
 from deep_prompted_tools import PromptedTools, PromptedToolsOptions
+from deep_sessions import MemoryStore, Runner, session_capabilities
 from deep_universe import TextDriver, ToolCall
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolDenied
 from pydantic_ai.conversation import ConversationTypeAdapter
@@ -165,6 +167,32 @@ async def test_an_external_call_comes_back_with_its_result() -> None:
     )
     assert done.output == "Trained."
     assert '{"loss": 0.1}' in model.requests[1].last
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------------
+
+
+@every_dialect
+async def test_a_stored_session_replays_in_its_dialect(driver: TextDriver, make_kernel: Any) -> None:
+    store = MemoryStore()
+
+    def runner(model: TextModel) -> Runner:
+        """What a new process makes."""
+        kernel = make_kernel("todo", more=(deep_sessions,))
+        options = PromptedToolsOptions(dialect=driver.name)
+        agent = kernel.create_agent(model, backend="memory", plugins=[options], capabilities=session_capabilities())
+        return Runner(agent, store, kernel=kernel)
+
+    todo = {"todos": [{"content": "Dig", "status": "pending"}]}
+    first, second = TextModel(write(driver, ("write_todos", todo)), "one"), TextModel("two")
+    begun = await runner(first).run("s", "hello", run_id="r1")
+    assert begun.status == "completed", begun.error
+    outcome = await runner(second).run("s", "again", run_id="r2")
+    assert outcome.status == "completed"
+    sent = second.requests[0].turns
+    assert sent[: len(first.requests[1].turns)] == first.requests[1].turns
+    assert write(driver, ("write_todos", todo)) in sent[1][1]
+    assert second.requests[0].instructions == first.requests[0].instructions
 
 
 # -- subagents ---------------------------------------------------------------------------------------------------------

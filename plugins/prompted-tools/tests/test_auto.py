@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_prompted_tools import PromptedModel, PromptedTools
+from deep_prompted_tools import PromptedTools
 from deep_prompted_tools.capability import FILE, WatchedModel
 from deep_prompted_tools.learned import DAYS, read_refused, refuses_tools, write_refused
 from deep_universe import TextDriver, ToolCall
@@ -19,7 +19,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.ollama import OllamaProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from tests.stubs import Call, OpenAIStub, Script, Turn, openai_model
+from tests.stubs import Call, Failure, OpenAIStub, Script, Turn, openai_model
 from tests.stubs.text_only_stubs import OldVllmStub, OllamaStub, VllmStub
 from tests.text_models import TextModel, dialects
 
@@ -214,11 +214,22 @@ async def test_a_profile_without_tools_is_asked_for_none() -> None:
         assert stub.statuses == [200, 200]
 
 
-async def test_a_fallback_model_is_written_to_as_a_whole() -> None:
-    with OllamaStub(Script(Turn(CALL), Turn("42"))) as stub:
-        model = FallbackModel(model_of(stub), TextModel("never asked"))
-        assert (await agent_of(model, mode="always").run("go")).output == "42"
-        assert isinstance(PromptedTools("always").get_wrapper_model(model), PromptedModel)
+@either
+async def test_candidates_of_a_fallback_model_are_looked_at_one_by_one(streamed: bool) -> None:
+    with OpenAIStub(Script(Failure(503, "busy"))) as busy, OllamaStub(Script(Turn(CALL), Turn("42"))) as stub:
+        model = FallbackModel(openai_model(busy), model_of(stub))
+        agent = agent_of(model)
+        # The first has tools and is busy; the second refuses them and gets them as text.
+        assert (await run(agent, streamed)).output == "42"
+        assert "tools" in busy.requests[0]
+        assert stub.statuses == [400, 200, 200]
+
+
+@either
+async def test_a_fallback_of_text_only_models(streamed: bool) -> None:
+    model = FallbackModel(TextModel(CALL, "42"), TextModel("never asked"))
+    assert (await run(agent_of(model), streamed)).output == "42"
+    assert PromptedTools("never").get_wrapper_model(model) is None
 
 
 def test_a_wrong_mode_is_no_option(make_agent: Callable[..., Any]) -> None:

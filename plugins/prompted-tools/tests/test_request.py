@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -134,6 +135,26 @@ async def test_a_history_with_native_calls_becomes_text() -> None:
     assert result.output == "It was 8."
     assert [role for role, _ in model.requests[0].turns] == ["user", "assistant", "user"]
     assert '"number": 4' in model.requests[0].turns[1][1]
+
+
+async def test_what_was_written_of_a_message_ends_with_it() -> None:
+    driver = dialects()[0]
+    capability = PromptedTools()
+    agent: Agent[Any, Any] = Agent(
+        TextModel(calls(driver, ("look", {})), calls(driver, ("look", {})), "done"), capabilities=[capability]
+    )
+
+    @agent.tool_plain
+    def look() -> str:
+        """Look."""
+        return "nothing"
+
+    result = await agent.run("go")
+    kept = capability.dialect.history._written
+    assert len(kept) == 4
+    del result
+    gc.collect()
+    assert not kept
 
 
 # -- structured output -------------------------------------------------------------------------------------------------

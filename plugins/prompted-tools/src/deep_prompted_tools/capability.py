@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -60,6 +61,12 @@ class PromptedTools(AbstractCapability[Any]):
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any] | None:
         """Wrap a model without tool calls; watch one until its provider took tools; leave every other one alone."""
+        # FallbackModel has no profile of its own. Who has none has not imported the module.
+        if "pydantic_ai.models.fallback" in sys.modules:
+            from .candidates import FallbackModel, wrap_candidates
+
+            if isinstance(model, FallbackModel):
+                return wrap_candidates(model, self.get_wrapper_model)
         if self._mode == "always":
             return self.prompted(model)
         if self._mode == "auto":

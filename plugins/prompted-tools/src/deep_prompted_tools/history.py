@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
+from weakref import ref
 
 from deep_universe import InvalidCall, ToolCall, ToolResult
 from pydantic_ai.messages import (
@@ -26,27 +27,58 @@ from pydantic_ai.messages import (
 if TYPE_CHECKING:
     from deep_universe import TextDriver
 
-__all__ = ["invalid_calls", "mark_invalid", "rewrite"]
+__all__ = ["History", "invalid_calls", "mark_invalid"]
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 MARK = "deep_prompted_tools"
 """The key of a response's metadata that holds calls written wrongly beside others that ran."""
 
 
-def rewrite(messages: Sequence[ModelMessage], driver: TextDriver) -> list[ModelMessage]:
-    """Return messages with every call and result as text of a dialect. Messages without any stay the same objects."""
-    out: list[ModelMessage] = []
-    wrong: Sequence[InvalidCall] = ()
-    for message in messages:
+class History:
+    """Rewrites messages for a model without tool calls.
+
+    A conversation repeats its messages with every request, so what was written of a message is kept as long as the
+    message lives, and no longer.
+
+    Args:
+        driver: the dialect.
+    """
+
+    def __init__(self, driver: TextDriver) -> None:
+        self._driver = driver
+        self._written: dict[int, tuple[ref[ModelMessage], ModelMessage]] = {}
+
+    def rewrite(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+        """Return messages with every call and result as text. Messages without any stay the same objects."""
+        out: list[ModelMessage] = []
+        wrong: Sequence[InvalidCall] = ()
+        for message in messages:
+            known = None if wrong else self._written.get(id(message))
+            if known is not None and known[0]() is message:
+                out.append(known[1])
+            else:
+                out.append(self._write(message, wrong))
+                if out[-1] is not message and not wrong:
+                    self._keep(message, out[-1])
+            wrong = invalid_calls(message) if isinstance(message, ModelResponse) else ()
+        return out
+
+    def _write(self, message: ModelMessage, wrong: Sequence[InvalidCall]) -> ModelMessage:
         if isinstance(message, ModelResponse):
-            wrong = invalid_calls(message)
-            out.append(_response(message, wrong, driver))
-        elif wrong or any(isinstance(part, ToolReturnPart) for part in message.parts):
-            out.append(replace(message, parts=_request_parts(message, wrong, driver)))
-            wrong = ()
-        else:
-            out.append(message)
-    return out
+            return _response(message, invalid_calls(message), self._driver)
+        if wrong or any(isinstance(part, ToolReturnPart) for part in message.parts):
+            return replace(message, parts=_request_parts(message, wrong, self._driver))
+        return message
+
+    def _keep(self, message: ModelMessage, written: ModelMessage) -> None:
+        known, key = self._written, id(message)
+
+        def forget(dead: ref[ModelMessage]) -> None:
+            # Another message may have its id by now.
+            if key in known and known[key][0] is dead:
+                del known[key]
+
+        known[key] = ref(message, forget), written
 
 
 def _response(response: ModelResponse, wrong: Sequence[InvalidCall], driver: TextDriver) -> ModelResponse:

@@ -17,7 +17,7 @@ from pydantic_ai.settings import ModelSettings, ToolOrOutput
 from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
-from .history import mark_invalid, rewrite
+from .history import mark_invalid
 from .prompting import Dialect, correction
 from .reply import ReplyReader
 from .reply_parts import read_parts
@@ -161,7 +161,7 @@ class PromptedModel(WrapperModel):
             mode = "text"
         elif mode == "native" and functions:
             mode = "prompted"  # a model bound to the schema cannot write a call
-        written = rewrite(messages, self._dialect.driver)
+        written = self._dialect.history.rewrite(messages)
         sent = replace(
             parameters,
             function_tools=[],

@@ -11,6 +11,8 @@ from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, Us
 from deep_core import ConfigError
 from deep_core.plugin_api import suggest
 
+from .history import History
+
 if TYPE_CHECKING:
     from deep_universe import ToolDriver
     from pydantic_ai.tools import ToolDefinition
@@ -24,10 +26,12 @@ class Dialect:
     Attributes:
         driver: the driver.
         retries: how often the model is asked again after a call written wrongly.
+        history: writes earlier calls and results in the dialect.
     """
 
     def __init__(self, driver: TextDriver, retries: int) -> None:
         self.driver, self.retries = driver, retries
+        self.history = History(driver)
         self._tools: list[ToolDefinition] = []
         self._section = InstructionPart("")
 
