@@ -266,6 +266,7 @@ def hostile(driver: TextDriver) -> dict[str, str]:
     return {
         "nested": opener * 1000 + call + closer * 1000,
         "unclosed": (opener + " x ") * 1000,
+        "openers in an open value": call[: call.index("Oslo")] + opener * 1000,
         "unclosed strings": (call[: call.index("Oslo") + 4] + closer) * 1000,
         "unclosed strings on one line": (call[: call.index("Oslo") + 4] + closer).replace("\n", "") * 1000,
         "backticks of every length": " ".join("`" * length for length in range(200)) + "\n" + call * 50,

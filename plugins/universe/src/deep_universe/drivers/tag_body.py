@@ -47,6 +47,7 @@ class TagBody(Body):
         self._tags = tags
         self._parts: list[str] = []
         self._in_value = self._nested = False
+        self._blank = True
         self._ended_by = ""
 
     def read(self, text: str, position: int, final: bool) -> int:
@@ -61,20 +62,27 @@ class TagBody(Body):
                 self.examined += len(text) - start
                 tail = tags.tail.search(text, start)
                 if tail and (not found or tail.start() <= found.start()):
-                    self._parts.append(text[position : tail.start()])
+                    self._keep(text[position : tail.start()])
                     return tail.start()
             if not found:
-                self._parts.append(text[position:])
+                self._keep(text[position:])
                 return len(text)
             tag = found[0]
+            self._keep(text[position : found.start()])
+            if tag == tags.opener and self._blank:
+                self._parts, position = [], end  # the model stuttered: the call begins here
+                continue
             if tag == tags.closer or (tag == tags.opener and not self._in_value):
-                self._parts.append(text[position : found.start()])
                 self.done, self._ended_by = True, tag
                 return end if tag == tags.closer else found.start()
-            self._parts.append(text[position:end])
+            self._keep(tag)
             position = end
             self._nested = self._nested or (self._in_value and tag != (tags.value or ("", ""))[1])
             self._in_value = bool(tags.value) and tag == (tags.value or ("",))[0]
+
+    def _keep(self, part: str) -> None:
+        self._parts.append(part)
+        self._blank = self._blank and not part.strip()
 
     def _written(self) -> str:
         written = "".join(self._parts)
