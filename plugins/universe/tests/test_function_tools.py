@@ -6,7 +6,8 @@ import asyncio
 import pickle
 import threading
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from operator import itemgetter
 from typing import Annotated, Any
 
 import pytest
@@ -214,6 +215,26 @@ async def test_methods_partials_and_callable_objects_are_tools() -> None:
     fixed = FunctionTool(partial(get_balance, limit=9))
     assert fixed.name == "get_balance"
     assert await fixed.call({"account": "a"}, {"uid": "u"}) == "u:a:9"
+
+
+@cache
+def cached(account: str, user_id: Annotated[str, Injected("uid")]) -> str:
+    """Read once."""
+    return f"{user_id}:{account}"
+
+
+async def test_a_cached_function_hides_its_injected_parameter_too() -> None:
+    tool = FunctionTool(cached)
+    assert (tool.name, tool.definition.description) == ("cached", "Read once.")
+    assert list(tool.definition.parameters_json_schema["properties"]) == ["account"]
+    assert await tool.call({"account": "a"}, {"uid": "u"}) == "u:a"
+
+
+def test_what_has_no_readable_parameters_is_an_error() -> None:
+    with pytest.raises(TypeError, match="has no readable signature; write a function that calls it"):
+        FunctionTool(itemgetter("a"), name="pick")
+    with pytest.raises(TypeError, match=r"Bank is a class, and a tool is a function: bind\(Bank\(…\)\)"):
+        FunctionTool(Bank)
 
 
 async def test_a_tool_return_gives_its_value() -> None:

@@ -63,10 +63,17 @@ class Parameters:
         """Read a function's parameters.
 
         Raises:
-            TypeError: `*args` or `**kwargs` is injected, or a type cannot be read.
+            TypeError: it is a class, `*args` or `**kwargs` is injected, or a type cannot be read.
         """
+        if isinstance(function, type):
+            raise TypeError(f"{function.__name__} is a class, and a tool is a function: bind({function.__name__}(…))")
         named = routine(function)
-        signature = inspect.signature(function)
+        try:
+            signature = inspect.signature(function)
+        except ValueError as error:
+            raise TypeError(
+                f"{named.__qualname__} has no readable signature; write a function that calls it"
+            ) from error
         try:
             hints = get_type_hints(named, include_extras=True)
         except NameError as error:
@@ -88,7 +95,8 @@ class Parameters:
 
         source = routine(self.function)
         shape.__name__, shape.__qualname__ = source.__name__, source.__qualname__
-        shape.__module__, shape.__doc__ = source.__module__, source.__doc__
+        shape.__module__ = getattr(source, "__module__", __name__)  # the `__call__` of a class in C has none
+        shape.__doc__ = source.__doc__
         kept = [parameter for name, parameter in self.signature.parameters.items() if name not in self.keys]
         shape.__signature__ = self.signature.replace(parameters=kept)  # pyright: ignore[reportFunctionMemberAccess]
         shape.__annotations__ = {name: hint for name, hint in self.hints.items() if name not in self.keys}
@@ -123,10 +131,13 @@ class Parameters:
 
 
 def routine(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that has the name, types and docstring: inside a partial, or an object's `__call__`."""
+    """Return the function with name, types and docstring: inside a partial or a cache, or an object's `__call__`."""
     while isinstance(function, partial):
         function = cast("partial[Any]", function).func
-    return function if inspect.isroutine(function) else type(function).__call__
+    if inspect.isroutine(function):
+        return function
+    inside = inspect.unwrap(function)  # `functools.cache` makes an object
+    return inside if inspect.isroutine(inside) else type(function).__call__
 
 
 def _mark(hint: object) -> Injected | None:
