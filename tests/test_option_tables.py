@@ -8,6 +8,7 @@ import tomllib
 import pytest
 from deep_backends import BackendsOptions
 from deep_filesystem import FilesystemOptions
+from deep_folders import FoldersOptions
 from deep_prompted_tools import PromptedToolsOptions
 from deep_skills import SkillsOptions
 from deep_subagents import SubagentsOptions
@@ -25,6 +26,7 @@ PAGES: dict[str, type[PluginOptions]] = {
     "skills.md": SkillsOptions,
     "summarization.md": SummarizationOptions,
     "uploads.md": UploadsOptions,
+    "project-instructions.md": FoldersOptions,
     "models-without-tools.md": PromptedToolsOptions,
 }
 

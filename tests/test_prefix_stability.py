@@ -1,7 +1,7 @@
 """Many turns with every plugin at the providers' wires: each request continues the last, unless it was compacted.
 
-Real models against local stubs, a real directory, a real second process. Todos, uploads and skills change every few
-turns, subagents work, commands are approved, and every other turn is streamed.
+Real models against local stubs, a real directory, a real second process. Todos, uploads, skills and AGENTS.md change
+every few turns, subagents work, commands are approved, and every other turn is streamed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 import deep_backends
 import deep_filesystem
+import deep_folders
 import deep_skills
 import deep_subagents
 import deep_summarization
@@ -43,6 +44,7 @@ TURNS = many(50, 25)
 PLUGINS: list[Any] = [
     deep_backends,
     deep_filesystem,
+    deep_folders,
     deep_skills,
     deep_subagents,
     deep_summarization,
@@ -51,6 +53,8 @@ PLUGINS: list[Any] = [
 ]
 ASKED = "Your text will replace it"
 """In every prompt for a summary, and nowhere else."""
+MOVING = ("folders.instructions", "skills.catalog", "todo.state", "uploads.files")
+"""The live sections whose texts change."""
 SMALL = {"max_input_tokens": many(9_000, 5_000)}
 """A window that fifty turns overflow several times, at the default trigger and keep."""
 
@@ -112,6 +116,8 @@ async def converse(
             await deps.upload_file(f"data-{turn}.txt", data, upload_dir="uploads")
         if turn % 5 == 2:
             write_skill(turn)
+        if turn % 3 == 1:
+            Path("AGENTS.md").write_text(f"As of turn {turn}: be brief.\n")
         if turn % 10 == 9:
             shutil.rmtree(f".deep/skills/skill-{turn - 7}")
         result = await agent.run(f"turn-{turn}: go on", message_history=history, **how)
@@ -225,7 +231,7 @@ def test_every_request_continues_the_one_before(here: Path, provider: str) -> No
     assert len(sent.main) > 2 * TURNS
     assert len(sent.children) == len([turn for turn in range(TURNS) if turn % 7 == 4])
     # All of it moved: otherwise nothing was shown.
-    changes = {section: tells(sent.main[-1], section) for section in ("todo.state", "uploads.files", "skills.catalog")}
+    changes = {section: tells(sent.main[-1], section) for section in MOVING}
     assert min(changes.values()) > TURNS / 5, changes
 
 
@@ -239,7 +245,7 @@ def test_where_it_is_compacted_and_nowhere_else_it_begins_anew(here: Path, provi
         before, after = sent.main[number - 1], sent.main[number]
         assert len(json.dumps(after)) < len(json.dumps(before)) * 0.75
         # What went with the beginning of the conversation is told again.
-        assert min(tells(after, section) for section in ("todo.state", "uploads.files", "skills.catalog")) >= 1
+        assert min(tells(after, section) for section in MOVING) >= 1
 
 
 # -- another process, another order ----------------------------------------------------------------------------------

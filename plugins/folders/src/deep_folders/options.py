@@ -1,0 +1,26 @@
+"""The options of the project's instructions."""
+
+# No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from deep_core import PluginOptions
+
+__all__ = ["FoldersOptions"]
+
+FileName = Annotated[str, StringConstraints(pattern=r"^[^/\\\x00]{1,100}$")]
+
+
+class FoldersOptions(PluginOptions):
+    """Options of the plugin `folders`."""
+
+    names: Sequence[FileName] = Field(
+        default=("AGENTS.md", "CLAUDE.md", "GEMINI.md"), json_schema_extra={"project": "subset"}
+    )
+    """File names to look for in a folder; the first that exists counts. An empty list turns the section off."""
+    nested: bool = Field(default=True, json_schema_extra={"project": "off"})
+    """Also read the files of folders below the workspace, once the agent works there."""
+    max_chars: int = Field(default=6_000, ge=500, le=7_500, json_schema_extra={"project": "lower"})
+    """Maximum characters of the section; beyond it the files farthest from the work are cut first."""

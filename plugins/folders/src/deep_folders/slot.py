@@ -1,0 +1,33 @@
+"""The slots of a session: the folders whose files apply, and what the present run read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from deep_core import StateSlot
+
+__all__ = ["FOLDERS", "READING", "Reading"]
+
+
+@dataclass(eq=False, repr=False)
+class Reading:
+    """What a run has read so far, so that a request reads only what may have changed.
+
+    Attributes:
+        run_id: of the run.
+        responses: how many of the model's responses were searched for paths. Requests would not do as a count, as
+            Pydantic AI joins adjoining ones.
+        checked: the folders below the workspace that were searched for files.
+        text: the section's text.
+    """
+
+    run_id: str | None = None
+    responses: int = 0
+    checked: set[str] = field(default_factory=set[str])
+    text: str | None = None
+
+
+FOLDERS: StateSlot[list[str]] = StateSlot("folder_instructions", list[str], list[str])
+"""The slot: folders below the workspace whose files apply, relative to it. Stored, as a compaction removes the calls
+that named them."""
+READING: StateSlot[Reading] = StateSlot("folder_reading", Reading, Reading, persist=False)
