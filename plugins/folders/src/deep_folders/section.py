@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.messages import ModelResponse
 
-from .files import FAILURES, InstructionsFile, folders_above, read_folder
-from .rendering import render
+from .files import FAILURES, folders_above, read_folder
 from .slot import FOLDERS, READING
-from .touched import folders_of, may_have_changed
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
-    from pydantic_ai.workspaces import Workspace
 
     from .options import FoldersOptions
     from .slot import Reading
@@ -66,6 +63,10 @@ class InstructionsSection:
         start = reading.responses if reading.responses <= len(responses) else 0  # fewer: a compaction
         reading.responses = len(responses)
         calls = [call.args_as_dict() for response in responses[start:] for call in response.tool_calls]
+        if not calls:
+            return False
+        from .touched import folders_of, may_have_changed
+
         changed = any(may_have_changed(arguments, self.options.names) for arguments in calls)
         if changed:
             reading.checked.clear()
@@ -90,9 +91,11 @@ class InstructionsSection:
     async def _read(self, ctx: RunContext[Any], root: str) -> str | None:
         nested = sorted(ctx.deps.state[FOLDERS], key=lambda folder: (folder.count("/"), folder))
         below = [posixpath.join(root, folder) for folder in nested] if self.options.nested else []
-        found = await self._files(ctx.workspace, [*await folders_above(ctx.workspace, root), root, *below])
-        return render(found, root, self.options.max_chars)
+        folders = [*await folders_above(ctx.workspace, root), root, *below]
+        read = [await read_folder(ctx.workspace, folder, self.options.names) for folder in folders]
+        files = [file for file in read if file is not None]
+        if not files:
+            return None
+        from .rendering import render
 
-    async def _files(self, workspace: Workspace, folders: list[str]) -> list[InstructionsFile]:
-        files = [await read_folder(workspace, folder, self.options.names) for folder in folders]
-        return [file for file in files if file is not None]
+        return render(files, root, self.options.max_chars)
