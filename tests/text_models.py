@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 from deep_universe import TextDriver, ToolCall, default_drivers
@@ -199,6 +200,7 @@ class AsText:
             yield text[start : start + self.chunk]
 
 
+@cache
 def dialects() -> list[TextDriver]:
     """Every text dialect of deep-universe."""
     return [driver for driver in default_drivers() if isinstance(driver, TextDriver)]

@@ -23,6 +23,7 @@ from pydantic_ai.exceptions import CallDeferred
 from pydantic_ai.messages import ModelMessage, TextPart, ToolCallPart, ToolReturnPart
 
 from deep_core import ConfigError, Kernel, PromptSection, create_default_deps, hookimpl
+from tests.drawn import sample
 from tests.text_models import AsText, Native, Request, TextModel, dialects, markup_in
 
 pytestmark = pytest.mark.anyio
@@ -61,13 +62,20 @@ async def run(agent: Agent[Any, Any], streamed: bool, prompt: str | None, **sett
 # -- the demo ----------------------------------------------------------------------------------------------------------
 
 
-@every_dialect
-@either
+@pytest.mark.parametrize(
+    ("driver", "streamed"),
+    sample(
+        [(driver, streamed) for driver in dialects() for streamed in (True, False)],
+        *((driver, True) for driver in dialects()),
+        (HERMES, False),
+    ),
+    ids=lambda value: getattr(value, "name", "streamed" if value else "whole"),
+)
 async def test_the_demo_task_is_completed(driver: TextDriver, streamed: bool, tmp_path: Path, make_kernel: Any) -> None:
     project = copy_sample_project(tmp_path / "project")
     kernel: Kernel = make_kernel("todo", "filesystem", more=(deep_demo,))
     demo: Any = deep_demo.DemoModel("demo:tour", _tour())
-    text = AsText(demo, driver, before="I go on.\n")
+    text = AsText(demo, driver, before="I go on.\n", chunk=1)
     agent = kernel.create_agent(
         text.model(),
         backend=local_backend(project),
@@ -200,28 +208,45 @@ async def test_a_stored_session_replays_in_its_dialect(driver: TextDriver, make_
 
 @every_dialect
 @either
-async def test_a_subagent_works_and_asks(driver: TextDriver, streamed: bool, make_agent: Maker) -> None:
-    def play(request: Request) -> str:
-        turns = len(request.turns)
-        if "Write the file" in request.prompt:
-            wanted = ("write_file", {"path": "/b.txt", "content": "child"})
-            return write(driver, wanted) if turns == 1 else "child done"
-        return write(driver, ("task", {"description": "Write the file b."})) if turns == 1 else "parent done"
+async def test_a_whole_task_from_todo_to_subagent_to_approval(
+    driver: TextDriver, streamed: bool, make_agent: Maker
+) -> None:
+    todo = {"todos": [{"content": "Let b be written", "status": "in_progress"}]}
 
-    model = TextModel(play)
+    def play(request: Request) -> str:
+        asked = [text for role, text in request.turns if role == "assistant"]
+        if "Write the file" in request.prompt:
+            wanted = ("write_file", {"path": "/b.txt", "content": "x < y & `z`\n"})
+            return "I write." + "\n\n" + write(driver, wanted) if not asked else "child done"
+        parent = [
+            "First I plan.\n" + write(driver, ("write_todos", todo)),
+            "A subagent does it.\n" + write(driver, ("task", {"description": "Write the file b."})),
+            write(driver, ("read_file", {"path": "/b.txt"}), ("ls", {"path": "/"})),
+            "parent done",
+        ]
+        return parent[len(asked)]
+
+    model = TextModel(play, chunk=1)  # each character alone: the markers are split everywhere
     settings: dict[str, Any] = {"interrupt_on": "write", "output_type": [str, DeferredToolRequests]}
     agent = make_agent(model, "filesystem", "subagents", "todo", dialect=driver.name, **settings)
     deps = create_default_deps()
     paused = await run(agent, streamed, "go", deps=deps)
-    assert [call.tool_name for call in paused.output.approvals] == ["task"]
-    approve = DeferredToolResults(approvals={paused.output.approvals[0].tool_call_id: True})
+    (asking,) = paused.output.approvals
+    assert asking.tool_name == "task"
+    assert paused.output.metadata[asking.tool_call_id]["calls"][0]["args"]["content"] == "x < y & `z`\n"
+    approve = DeferredToolResults(approvals={asking.tool_call_id: True})
     history = paused.all_messages()
     done = await run(agent, streamed, None, message_history=history, deferred_tool_results=approve, deps=deps)
     assert done.output == "parent done"
+    assert called(done.all_messages()) == ["write_todos", "task", "read_file", "ls"]
     assert ("success", "child done") in outcomes(done.all_messages())
+    assert "x < y & `z`" in outcomes(done.all_messages())[2][1]
     child = [request for request in model.requests if "Write the file" in request.prompt]
     assert len(child) == 2
     assert "write_file" in child[0].instructions
+    for message in done.all_messages():
+        for part in message.parts:
+            assert not isinstance(part, TextPart) or not markup_in(part.content)
 
 
 # -- live text, tools that appear --------------------------------------------------------------------------------------

@@ -315,6 +315,20 @@ async def test_reasoning_in_the_text_becomes_a_thought_and_calls_nothing(streame
     assert [part.part_kind for part in parts[1:3]] == ["thinking", "tool-call"]
 
 
+async def test_the_markup_of_a_history_is_whole_where_special_tokens_are_broken() -> None:
+    # Pydantic AI breaks `<|…|>` and `[TOOL_CALLS]` in what it sends to hosts of open models, in tool results above all.
+    driver = next(each for each in dialects() if each.name == "mistral")
+    profile = ModelProfile(supports_tools=False, may_tokenize_special_tokens_in_content=True)
+    call = calls(driver, ("shout", {"text": "a [TOOL_CALLS] b"}))
+    model = TextModel(call, "done", profile=profile)
+    await agent_of(model, dialect="mistral").run("go")
+    wrote, results = model.requests[1].turns[1][1], model.requests[1].last
+    assert wrote.startswith("[TOOL_CALLS]")
+    assert results.startswith("[TOOL_RESULTS]")
+    if "may_tokenize_special_tokens_in_content" in ModelProfile.__annotations__:  # Pydantic AI 2.68
+        assert "[TOOL_CALLS]" not in results
+
+
 async def test_a_quoted_call_stays_text() -> None:
     driver = dialects()[0]
     text = f"You write it so:\n```\n{calls(driver, ('double', {'number': 1}))}\n```\nThat is all."

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from deep_prompted_tools import PromptedTools
-from deep_universe import TextDriver, ToolCall
+from deep_prompted_tools.reply import result_marker
+from deep_universe import TextDriver, ToolCall, ToolResult
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import Agent
@@ -127,6 +128,27 @@ def test_any_text_in_any_chunks_gives_what_it_gives_whole(chunks: list[str]) -> 
         assert "".join(shown(events)) == "".join(text for kind, text in parts_of(whole) if kind == "text")
 
     asyncio.run(both())
+
+
+@pytest.mark.parametrize("driver", dialects(), ids=lambda driver: driver.name)
+async def test_results_that_the_model_invents_are_dropped_with_all_that_follows(driver: TextDriver) -> None:
+    first, second = (driver.encode_calls([ToolCall("1", name, {})]) for name in ("look", "write"))
+    invented = driver.encode_results([ToolResult("1", "all is well", meta={"tool": "look"})])
+    text = f"I look.\n{first}\n{invented}\n{second}\nDone."
+    for chunks in ([text], [*text]):
+        response, events = await read(driver, chunks)
+        assert [part[0] for part in parts_of(response)] == ["text", "look"]
+        assert shown(events) == ["I look."]
+
+
+@pytest.mark.parametrize("driver", dialects(), ids=lambda driver: driver.name)
+async def test_text_after_calls_that_is_no_result_stays(driver: TextDriver) -> None:
+    assert len(result_marker(driver)) >= 8
+    almost = result_marker(driver)[:-1]
+    call = driver.encode_calls([ToolCall("1", "look", {})])
+    for after in (almost, f"{almost}!", "I wait."):
+        response, _ = await read(driver, [*f"{call}\n\n{after}"])
+        assert parts_of(response)[-1] == ("text", after)
 
 
 async def test_no_text_begins_before_a_call() -> None:
