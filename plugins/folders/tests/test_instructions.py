@@ -21,7 +21,7 @@ from deep_folders.touched import folders_of
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import DeferredToolRequests
-from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
 from deep_core import DeepAgentDeps, Kernel
@@ -227,6 +227,33 @@ def test_a_request_without_news_asks_the_backend_nothing(make_session: Make) -> 
     Counting.asked = 0
     make_session(Counting({"AGENTS.md": b"x"}), nested=False).run(("glob", {"pattern": "*.py"}))
     assert Counting.asked == 1
+
+
+def test_a_run_searches_no_folders_of_earlier_runs(make_session: Make) -> None:
+    session = make_session(Counting({"AGENTS.md": b"x", "a/b/c/x.py": b"x"}))
+    session.run(*[ls("a/b/c")] * 3)
+    Counting.asked = 0
+    session.run()
+    assert Counting.asked == 1
+
+
+def test_a_call_that_was_approved_in_a_next_run_counts(project: Path) -> None:
+    (project / "web").mkdir()
+    (project / "web/AGENTS.md").write_text("Web.")
+
+    def answer(messages: Any, info: Any) -> ModelResponse:
+        called = any(isinstance(message, ModelResponse) for message in messages)
+        return ModelResponse([TextPart("done") if called else ToolCallPart("write_file", write("web/x", "x")[1])])
+
+    with Kernel(plugins=[deep_folders, deep_backends, deep_filesystem], discover=False, strict=True) as kernel:
+        agent = kernel.create_agent(FunctionModel(answer), interrupt_on="write")
+        deps = DeepAgentDeps[Any](backend=local_backend(project))
+        asked = asyncio.run(agent.run("go", deps=deps))
+        assert isinstance(asked.output, DeferredToolRequests)
+        approved = asked.output.build_results(approve_all=True)
+        done = asyncio.run(agent.run(message_history=asked.all_messages(), deferred_tool_results=approved, deps=deps))
+    assert (project / "web/x").read_text() == "x"
+    assert "Web." in str(done.new_messages())
 
 
 def test_a_backend_that_is_not_running_is_not_started_and_one_that_fails_is_no_instructions(make_session: Make) -> None:

@@ -21,7 +21,7 @@ __all__ = ["InstructionsSection"]
 
 MOST_FOLDERS = 20
 """Most folders below the workspace whose files apply at once; the earliest go first."""
-MOST_CHECKED = 500
+MOST_CHECKED = 200
 """Most folders below the workspace that one run searches."""
 
 
@@ -43,9 +43,10 @@ class InstructionsSection:
             return None
         reading = ctx.deps.state[READING]
         stale = reading.run_id != ctx.run_id
-        if stale:
-            reading.run_id, reading.responses, reading.checked = ctx.run_id, 0, set()
         responses = [message for message in ctx.messages if isinstance(message, ModelResponse)]
+        if stale:
+            # Earlier runs searched the history. Only calls of its last response may run now, once approved.
+            reading.run_id, reading.responses, reading.checked = ctx.run_id, max(0, len(responses) - 1), set()
         if not stale and len(responses) == reading.responses:
             return reading.text
         try:
@@ -53,7 +54,7 @@ class InstructionsSection:
         except FAILURES:
             return None
         if await self._look(ctx, root, reading, responses) or stale:
-            reading.text = await self._read(ctx, root)
+            reading.text = await self._read(ctx, root, reading)
         return reading.text
 
     async def _look(
@@ -67,13 +68,15 @@ class InstructionsSection:
             return False
         from .touched import folders_of, may_have_changed
 
-        changed = any(may_have_changed(arguments, self.options.names) for arguments in calls)
+        changed = False
+        for arguments in calls:
+            changed |= may_have_changed(arguments, self.options.names)
         if changed:
             reading.checked.clear()
         if self.options.nested:
-            folders = dict.fromkeys(folder for arguments in calls for folder in folders_of(arguments, root))
-            for folder in folders:
-                changed |= await self._enter(ctx, root, folder, reading)
+            for arguments in calls:
+                for folder in folders_of(arguments, root):
+                    changed |= await self._enter(ctx, root, folder, reading)
         return changed
 
     async def _enter(self, ctx: RunContext[Any], root: str, folder: str, reading: Reading) -> bool:
@@ -88,10 +91,12 @@ class InstructionsSection:
         ctx.deps.state[FOLDERS] = [*known, folder][-MOST_FOLDERS:]
         return True
 
-    async def _read(self, ctx: RunContext[Any], root: str) -> str | None:
+    async def _read(self, ctx: RunContext[Any], root: str, reading: Reading) -> str | None:
         nested = sorted(ctx.deps.state[FOLDERS], key=lambda folder: (folder.count("/"), folder))
         below = [posixpath.join(root, folder) for folder in nested] if self.options.nested else []
-        folders = [*await folders_above(ctx.workspace, root), root, *below]
+        if reading.above is None:
+            reading.above = await folders_above(ctx.workspace, root)
+        folders = [*reading.above, root, *below]
         read = [await read_folder(ctx.workspace, folder, self.options.names) for folder in folders]
         files = [file for file in read if file is not None]
         if not files:

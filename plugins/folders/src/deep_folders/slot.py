@@ -11,19 +11,21 @@ __all__ = ["FOLDERS", "READING", "Reading"]
 
 @dataclass(eq=False, repr=False)
 class Reading:
-    """What a run has read so far, so that a request reads only what may have changed.
+    """What the present run has read so far, so that a request reads only what may have changed.
 
     Attributes:
         run_id: of the run.
         responses: how many of the model's responses were searched for paths. Requests would not do as a count, as
             Pydantic AI joins adjoining ones.
         checked: the folders below the workspace that were searched for files.
+        above: the folders above the workspace that belong to its project; None before the first search.
         text: the section's text.
     """
 
     run_id: str | None = None
     responses: int = 0
     checked: set[str] = field(default_factory=set[str])
+    above: list[str] | None = None
     text: str | None = None
 
 

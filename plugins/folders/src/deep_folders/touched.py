@@ -18,8 +18,14 @@ DEEPEST = 12
 
 def may_have_changed(arguments: dict[str, Any], names: Collection[str]) -> bool:
     """Whether a call with these arguments may have written a file of these names: it names one, or is a command."""
-    texts = [value for value in arguments.values() if isinstance(value, str)]
-    return "command" in arguments or any(name in text for text in texts for name in names)
+    if "command" in arguments:
+        return True
+    for value in arguments.values():
+        if isinstance(value, str):
+            for name in names:
+                if name in value:
+                    return True
+    return False
 
 
 def folders_of(arguments: dict[str, Any], root: str) -> list[str]:
@@ -29,7 +35,8 @@ def folders_of(arguments: dict[str, Any], root: str) -> list[str]:
     are not the project's word.
     """
     found: list[str] = []
-    for value in (arguments.get(key) for key in PATHS):
+    for key in PATHS:
+        value = arguments.get(key)
         if not isinstance(value, str) or "\0" in value:
             continue
         path = posixpath.normpath(posixpath.join(root, value))
