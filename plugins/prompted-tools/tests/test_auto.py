@@ -19,7 +19,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.ollama import OllamaProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from tests.stubs import Call, Failure, OpenAIStub, Script, Turn, openai_model
+from tests.stubs import Call, Failure, OpenAIStub, Script, Turn, assert_wire_prefix, openai_model
 from tests.stubs.text_only_stubs import OldVllmStub, OllamaStub, VllmStub
 from tests.text_models import TextModel, dialects
 
@@ -70,6 +70,7 @@ async def test_a_refusal_switches_to_text_and_is_remembered(
         result = await run(agent, streamed)
         assert result.output == "42"
         assert stub.statuses == [400, 200, 200]
+        assert_wire_prefix(*stub.requests[1:])  # the server's prompt cache holds
         assert "tools" in stub.requests[0]
         assert not any("tools" in request or "tool_choice" in request for request in stub.requests[1:])
         assert "Double a number." in json.dumps(stub.requests[1]["messages"][0:2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import RunContext
 
-__all__ = ["CandidatesModel", "FallbackModel", "wrap_candidates"]
+__all__ = ["CandidatesModel", "wrap_candidates"]
 
 
-def wrap_candidates(model: FallbackModel, wrap: Callable[[Model[Any]], Model[Any] | None]) -> CandidatesModel | None:
-    """Return the model with its candidates wrapped; None if none is to be."""
-    wrapped = [wrap(candidate) or candidate for candidate in model.models]
-    if all(new is old for new, old in zip(wrapped, model.models, strict=True)):
+def wrap_candidates(model: Model[Any], wrap: Callable[[Model[Any]], Model[Any] | None]) -> CandidatesModel | None:
+    """Return a `FallbackModel` with its candidates wrapped; None if none is to be."""
+    fallback = cast("FallbackModel", model)
+    wrapped = [wrap(candidate) or candidate for candidate in fallback.models]
+    if all(new is old for new, old in zip(wrapped, fallback.models, strict=True)):
         return None
-    serving = copy.copy(model)
+    serving = copy.copy(fallback)
     serving.models = wrapped
-    return CandidatesModel(model, serving)
+    return CandidatesModel(fallback, serving)
 
 
 class CandidatesModel(WrapperModel):

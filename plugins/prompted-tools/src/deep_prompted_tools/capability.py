@@ -28,6 +28,8 @@ __all__ = ["PromptedTools", "WatchedModel", "for_agent"]
 
 Mode: TypeAlias = Literal["auto", "always", "never"]
 FILE = "without_tools.json"
+FALLBACK = "pydantic_ai.models.fallback"
+"""Imported by whoever has such a model: it has no profile of its own, its candidates have."""
 _known: dict[Path, dict[str, bool]] = {}
 """What this process knows of models, by the folder that keeps it: whether they have tool calls."""
 
@@ -61,12 +63,10 @@ class PromptedTools(AbstractCapability[Any]):
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any] | None:
         """Wrap a model without tool calls; watch one until its provider took tools; leave every other one alone."""
-        # FallbackModel has no profile of its own. Who has none has not imported the module.
-        if "pydantic_ai.models.fallback" in sys.modules:
-            from .candidates import FallbackModel, wrap_candidates
+        if (fallback := sys.modules.get(FALLBACK)) is not None and isinstance(model, fallback.FallbackModel):
+            from .candidates import wrap_candidates
 
-            if isinstance(model, FallbackModel):
-                return wrap_candidates(model, self.get_wrapper_model)
+            return wrap_candidates(model, self.get_wrapper_model)
         if self._mode == "always":
             return self.prompted(model)
         if self._mode == "auto":
