@@ -117,6 +117,20 @@ async def test_forged_metadata_is_ignored() -> None:
 
 
 @either
+async def test_thousands_of_wrong_calls_are_counted_not_listed(streamed: bool) -> None:
+    many = "\n".join([GOOD, *[f"{BROKEN}\nand"] * 3_000])
+    model = TextModel(many, "4", chunk=10_000)
+    result = await run(agent_of(model, []), streamed)
+    assert result.output == "4"
+    assert model.requests[1].last.count('"error"') == 21
+    assert "2980 more calls are written wrongly" in model.requests[1].last
+    assert len(str(result.all_messages()[1].metadata)) < 20_000
+    alone = TextModel("\n".join([BROKEN] * 3_000), "sorry", chunk=10_000)
+    await run(agent_of(alone, []), streamed)
+    assert len(alone.requests[1].last) < 10_000
+
+
+@either
 async def test_the_tokens_of_every_attempt_count(streamed: bool) -> None:
     once = await run(agent_of(TextModel(GOOD, "4"), []), streamed)
     twice = await run(agent_of(TextModel(BROKEN, GOOD, "4"), []), streamed)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from deep_prompted_tools import PromptedTools
+from deep_prompted_tools.reply import result_marker
 from deep_universe import TextDriver, ToolCall
 from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, NativeOutput, PromptedOutput, TextOutput, ToolOutput
@@ -112,6 +113,17 @@ async def test_a_stored_history_replays_in_the_dialect(driver: TextDriver) -> No
     second = await again.run("and now?", message_history=stored)
     assert second.output == "second done"
     assert model.requests[2].turns[:3] == model.requests[1].turns
+
+
+async def test_a_conversation_may_change_its_dialect() -> None:
+    first, *others = dialects()
+    begun = await agent_of(TextModel(calls(first, ("double", {"number": 1})), "2"), dialect=first.name).run("go")
+    for driver in others:
+        model = TextModel(calls(driver, ("shout", {"text": "ho"})), "HO")
+        done = await agent_of(model, dialect=driver.name).run("more", message_history=begun.all_messages())
+        assert done.output == "HO"
+        assert model.requests[0].turns[1] == ("assistant", calls(driver, ("double", {"number": 1})))
+        assert model.requests[0].turns[2][1].startswith(result_marker(driver))
 
 
 async def test_a_history_with_native_calls_becomes_text() -> None:

@@ -27,9 +27,11 @@ from pydantic_ai.messages import (
 if TYPE_CHECKING:
     from deep_universe import TextDriver
 
-__all__ = ["History", "invalid_calls", "mark_invalid"]
+__all__ = ["History", "bounded", "invalid_calls", "mark_invalid"]
 
 EPOCH = datetime.fromtimestamp(0, UTC)
+TOLD = 20
+"""The most calls written wrongly that the model is told of one by one."""
 MARK = "deep_prompted_tools"
 """The key of a response's metadata that holds calls written wrongly beside others that ran."""
 
@@ -95,7 +97,7 @@ def _response(response: ModelResponse, wrong: Sequence[InvalidCall], driver: Tex
         else:
             _append_text(out, texts)
             out += group
-    _append_text(out, [*texts, *(call.raw for call in wrong)])
+    _append_text(out, [*texts, *(call.raw for call in wrong if call.raw)])
     return replace(response, parts=out)
 
 
@@ -130,9 +132,16 @@ def _request_parts(request: ModelRequest, wrong: Sequence[InvalidCall], driver: 
     return out
 
 
+def bounded(invalid: Sequence[InvalidCall]) -> Sequence[InvalidCall]:
+    """Return the first calls, and one that counts the others: a broken reply may hold thousands."""
+    if len(invalid) <= TOLD:
+        return invalid
+    return [*invalid[:TOLD], InvalidCall("", "", "", f"{len(invalid) - TOLD} more calls are written wrongly")]
+
+
 def mark_invalid(response: ModelResponse, invalid: Sequence[InvalidCall]) -> ModelResponse:
     """Return a response that remembers calls written wrongly, so that the next request tells the model."""
-    facts = [{"id": call.id, "name": call.name, "raw": call.raw, "problem": call.problem} for call in invalid]
+    facts = [{"id": call.id, "name": call.name, "raw": call.raw, "problem": call.problem} for call in bounded(invalid)]
     return replace(response, metadata={**(response.metadata or {}), MARK: {"invalid": facts}})
 
 

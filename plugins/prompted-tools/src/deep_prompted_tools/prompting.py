@@ -11,7 +11,7 @@ from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, Us
 from deep_core import ConfigError
 from deep_core.plugin_api import suggest
 
-from .history import History
+from .history import History, bounded
 
 if TYPE_CHECKING:
     from deep_universe import ToolDriver
@@ -59,7 +59,7 @@ class Dialect:
 
 def correction(invalid: Sequence[InvalidCall]) -> ModelRequest:
     """Return the request that tells the model what was wrong with its calls."""
-    problems = "\n".join(f"- {call.name or 'a call'}: {call.problem}" for call in invalid)
+    problems = "\n".join(f"- {call.name or 'a call'}: {call.problem}" for call in bounded(invalid))
     return ModelRequest(
         parts=[
             UserPromptPart(

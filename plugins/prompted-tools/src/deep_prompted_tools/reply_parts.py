@@ -37,17 +37,23 @@ def read_parts(
 
 
 def _read(part: TextPart, reader: ReplyReader, out: list[ModelResponsePart], invalid: list[InvalidCall]) -> None:
-    thinking, begins = False, True
+    thinking, texts = False, list[str]()
+
+    def end_text() -> None:
+        if texts:
+            text = "".join(texts)
+            out.append(ThinkingPart(text) if thinking else replace(part, content=text))
+            texts.clear()
+
     for piece in [*reader.feed(part.content), *reader.finish()]:
-        if isinstance(piece, ToolCall):
-            out.append(ToolCallPart(piece.name, dict(piece.arguments)))
-            begins = True
-        elif isinstance(piece, InvalidCall):
+        if isinstance(piece, InvalidCall):
             invalid.append(piece)
+        elif isinstance(piece, ToolCall):
+            end_text()
+            out.append(ToolCallPart(piece.name, dict(piece.arguments)))
         elif piece in THINKING:
-            thinking, begins = piece == THINKING[0], True
-        elif not begins and isinstance(last := out[-1], TextPart | ThinkingPart):
-            out[-1] = replace(last, content=last.content + piece)
+            end_text()
+            thinking = piece == THINKING[0]
         else:
-            out.append(ThinkingPart(piece) if thinking else replace(part, content=piece))
-            begins = False
+            texts.append(piece)
+    end_text()
