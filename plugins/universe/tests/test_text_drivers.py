@@ -9,6 +9,8 @@ import pytest
 from deep_universe.calls import InvalidCall, ToolCall, ToolResult
 from deep_universe.driver import FALLBACK, GOOD, NATIVE, NONE, WireTarget
 from deep_universe.drivers import default_drivers
+from deep_universe.drivers.hermes import HermesDriver
+from deep_universe.drivers.mistral import MistralDriver
 from deep_universe.drivers.text import TextDriver
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -155,6 +157,26 @@ def test_D8_nothing_quoted_is_a_call(driver: TextDriver) -> None:
         assert driver.parse(reply) == [], reply
         assert shown(driver, reply) == reply
         assert driver.can_handle_response(reply) in (NONE, FALLBACK)
+
+
+@every_driver
+def test_D5_text_with_half_of_the_markup_comes_back_whole(driver: TextDriver) -> None:
+    for marker in (*DIALECTS[driver.name].markers, "`", "```\n", "<think>"):
+        made = [ToolCall("", "write", {"text": f"So: {marker} it is\n{marker}"}), CALL]
+        assert driver.parse(driver.encode_calls(made)) == made
+        if isinstance(driver, HermesDriver | MistralDriver):  # a model does not escape in strings, and need not
+            raw = driver.encode_calls([ToolCall("", "write", {"text": "TEXT"}), CALL]).replace("TEXT", marker.strip())
+            assert driver.parse(raw) == [ToolCall("", "write", {"text": marker.strip()}), CALL]
+
+
+@every_driver
+def test_D8_a_call_that_a_value_quotes_is_never_executed(driver: TextDriver) -> None:
+    """The model writes a file about calls, and does not escape them: at worst its own call is invalid."""
+    call = driver.encode_calls([CALL])
+    outer = driver.encode_calls([ToolCall("", "write_file", {"content": "CONTENT"})])
+    for content in (call, f"So: {call} and\n\n{call}\n", f"{call[:-1]}\n{call}"):
+        found = driver.parse(outer.replace("CONTENT", content))
+        assert CALL not in found, content
 
 
 @every_driver

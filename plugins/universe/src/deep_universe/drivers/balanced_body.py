@@ -41,7 +41,8 @@ class Bounds:
 class BalancedBody(JsonText):
     """A head, and JSON up to the bracket that closes its first one.
 
-    A boundary inside a JSON string is remembered: if the text turns out not to be JSON, the call ended there.
+    A boundary may be quoted in a string, or in what is broken. It counts only if the call seems to end there, and in a
+    string only if the text turns out not to be JSON.
     """
 
     def __init__(self, bounds: Bounds, opening: str) -> None:
@@ -59,10 +60,15 @@ class BalancedBody(JsonText):
         return intact
 
     def _marker(self, what: str, inside: bool) -> int:
-        if what in self._bounds.boundaries and inside:
-            self._candidate = self._length if self._candidate is None else self._candidate
+        if what in self._bounds.boundaries:
+            if not inside and self._seems_closed(len(self._stack)):
+                self.done = True
+                return 0
+            if inside and self._candidate is None and self._seems_closed(len(self._stack)):
+                self._candidate = self._length
+            self._broken = self._broken or not inside
             return self._keep(what)
-        if what in self._bounds.boundaries or (self._broken and what == "\n"):
+        if self._broken and what == "\n":
             self.done = True
             return 0
         if what in "{[" and len(self._stack) < DEEPEST and (self._stack or not self._length):

@@ -27,6 +27,8 @@ __all__ = [
 
 NAME: Final = re.compile(r'"name"\s*:\s*"([A-Za-z0-9_.\-]{1,64})"')
 OWN: Final = re.compile(r"\s*[\[{]")
+TRAILING: Final = 8
+"""Closing brackets that are compared with the open ones."""
 HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -250,6 +252,21 @@ class JsonText(Body):
         self._fail()
         return 0
 
+    def _seems_closed(self, brackets: int) -> bool:
+        """Whether the text so far ends with so many closing brackets: a string that was never closed swallowed them."""
+        wanted = min(brackets, TRAILING)
+        for part in reversed(self._parts):
+            for character in reversed(part.rstrip()):
+                self.examined += 1
+                if wanted == 0:
+                    return True
+                if character not in "}]":
+                    if character.isspace():
+                        continue
+                    return False
+                wanted -= 1
+        return wanted == 0
+
     def _written(self) -> str:
         return "".join(self._parts)
 
@@ -264,6 +281,7 @@ class Markers:
         own: matches the start of a body of this dialect.
         heads: what may stand before the JSON, the first that matches.
         plain: a character that may stand around the JSON.
+        quoted: how an opener looks where it can only be quoted.
     """
 
     def __init__(
@@ -274,36 +292,62 @@ class Markers:
         own: re.Pattern[str] = OWN,
         heads: Sequence[Head] = (),
         plain: str = "",
+        quoted: str = "",
     ) -> None:
+        self.openers = {opener, quoted} - {""}
         self.closer, self.opener, self.parse, self.own, self.heads = closer, opener, parse, own, heads
-        # Once the JSON is broken, an opener may be quoted in a string: it must not start a call.
-        self.patterns = JsonPatterns((closer, opener), (closer,), (closer,), plain=rf"{{}}\[\]{plain}")
+        every = (closer, *self.openers)
+        self.patterns = JsonPatterns(every, every, every, plain=rf"{{}}\[\]{plain}")
 
 
 class JsonBody(JsonText):
     """JSON up to a closing marker. A marker inside a JSON string does not close.
 
-    If the JSON is broken, a string that was never closed hides the marker. So the first marker inside a string is
-    remembered: as soon as the text is surely not JSON, the call ended there, and what follows is read again.
+    If the JSON is broken, a string that was never closed may hide the marker. So the first marker in a string that
+    seems to be the call's is remembered: as soon as the text is surely not JSON, the call ended there, and what follows
+    is read again. An opener in a string, or in what is broken, may be quoted: it starts no call, and its closer closes
+    none.
     """
 
     def __init__(self, markers: Markers, opening: str) -> None:
         super().__init__(markers.patterns, opening, markers.heads)
         self._markers = markers
         self._candidate: int | None = None
+        self._quoted_calls = 0
+        self._open = 0
+        """Brackets that are open."""
         self._ended_by = ""
 
+    def _take(self, part: str) -> bool:
+        if not self._in_string and not self._broken:
+            self._open += part.count("{") + part.count("[") - part.count("}") - part.count("]")
+        return super()._take(part)
+
     def _marker(self, what: str, inside: bool) -> int:
-        if what == self._markers.closer and inside:
-            self._candidate = self._length if self._candidate is None else self._candidate
-            return self._keep(what)
-        if what == self._markers.opener and self._blank:
-            self._parts, self._length = [], 0  # the model stuttered: the call begins here
-            return len(what)
-        if what in (self._markers.closer, self._markers.opener):
+        if what in self._markers.openers:
+            return self._next_opener(what, inside)
+        if what != self._markers.closer:
+            self._fail()
+            return 0
+        if self._quoted_calls and (inside or self._broken):
+            self._quoted_calls -= 1
+        elif not inside:
             self.done, self._ended_by = True, what
-            return len(what) if what == self._markers.closer else 0
-        self._fail()
+            return len(what)
+        elif self._candidate is None and self._seems_closed(self._open):
+            self._candidate = self._length
+        return self._keep(what)
+
+    def _next_opener(self, opener: str, inside: bool) -> int:
+        if self._blank:
+            self._parts, self._length = [], 0  # the model stuttered: the call begins here
+            return len(opener)
+        if not inside and not self._broken and self._open > 0:
+            self._broken = True
+        if inside or self._broken:
+            self._quoted_calls += 1
+            return self._keep(opener)
+        self.done, self._ended_by = True, self._markers.opener
         return 0
 
     def _fail(self) -> None:

@@ -43,7 +43,7 @@ class MarkdownDriver(TextDriver):
 
     def forms(self, tools: Sequence[ToolDefinition] = ()) -> list[Form]:
         """One: the fence."""
-        markers = Markers(f"\n{FENCE}tool_call", f"\n{FENCE}")
+        markers = Markers(f"\n{FENCE}tool_call", f"\n{FENCE}", quoted=f"{FENCE}tool_call")
         return [Form(OPENER, partial(JsonBody, markers))]
 
     def render(self, tools: Sequence[ToolDefinition]) -> str:

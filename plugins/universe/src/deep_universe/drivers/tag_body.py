@@ -18,7 +18,7 @@ class Tags:
     Arguments:
         opener: what opens the next call: a call that reaches it was never closed.
         closer: what closes the call.
-        value: the tags around a value, if values have tags. A value may hold an opener; it never starts a call there.
+        value: the tags around a value. A value may hold an opener; it never starts a call there.
         parse: reads the whole markup between opener and closer.
         own: matches the start of a body of this dialect.
     """
@@ -29,24 +29,25 @@ class Tags:
         closer: str,
         parse: Callable[[str], ToolCall | InvalidCall],
         *,
-        value: tuple[str, str] | None = None,
+        value: tuple[str, str],
         own: re.Pattern[str] = re.compile(""),
     ) -> None:
         self.opener, self.closer, self.value, self.parse, self.own = opener, closer, value, parse, own
-        tags = sorted({opener, closer, *(value or ())}, key=len, reverse=True)
+        tags = sorted({opener, closer, *value}, key=len, reverse=True)
         self.search = re.compile("|".join(map(re.escape, tags)))
         self.tail = partial_pattern(tags)
         self.longest = max(map(len, tags))
 
 
 class TagBody(Body):
-    """Everything up to the closing tag, wherever that stands: a value that holds it must escape it."""
+    """Everything up to the closing tag. A value that holds a tag of a call must escape it."""
 
     def __init__(self, tags: Tags, opening: str) -> None:
         super().__init__(opening)
         self._tags = tags
         self._parts: list[str] = []
         self._in_value = self._nested = False
+        self._quoted_calls = 0
         self._blank = True
         self._ended_by = ""
 
@@ -67,18 +68,30 @@ class TagBody(Body):
             if not found:
                 self._keep(text[position:])
                 return len(text)
-            tag = found[0]
             self._keep(text[position : found.start()])
-            if tag == tags.opener and self._blank:
+            if found[0] == tags.opener and self._blank:
                 self._parts, position = [], end  # the model stuttered: the call begins here
                 continue
-            if tag == tags.closer or (tag == tags.opener and not self._in_value):
-                self.done, self._ended_by = True, tag
-                return end if tag == tags.closer else found.start()
-            self._keep(tag)
+            if self._ends(found[0]):
+                self.done, self._ended_by = True, found[0]
+                return end if found[0] == tags.closer else found.start()
+            self._keep(found[0])
             position = end
-            self._nested = self._nested or (self._in_value and tag != (tags.value or ("", ""))[1])
-            self._in_value = bool(tags.value) and tag == (tags.value or ("",))[0]
+
+    def _ends(self, tag: str) -> bool:
+        """Whether a tag ends the call. A value may quote calls: they are part of it, up to the last one's end."""
+        tags = self._tags
+        if tag == tags.opener:
+            self._quoted_calls += self._in_value
+            self._nested = self._nested or self._in_value
+            return not self._in_value
+        if tag == tags.closer:
+            self._quoted_calls -= 1
+            return self._quoted_calls < 0
+        if not self._quoted_calls:
+            self._nested = self._nested or self._in_value == (tag == tags.value[0])
+            self._in_value = tag == tags.value[0]
+        return False
 
     def _keep(self, part: str) -> None:
         self._parts.append(part)
@@ -94,7 +107,7 @@ class TagBody(Body):
         written = self._written()
         if self._ended_by == self._tags.opener:
             return [self._invalid(written, f"the call is not closed with {self._tags.closer}")]
-        if self._in_value and self._tags.value:
+        if self._in_value:
             return [self._invalid(written, f"a value is not closed with {self._tags.value[1]}")]
         if self._nested:
             return [
