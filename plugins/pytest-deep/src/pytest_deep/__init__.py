@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .session_store_suite import SessionStoreConformance
     from .shell import HookCall
     from .skill_loader_suite import SkillLoaderConformance
+    from .tool_driver_suite import ToolDriverConformance
 
 __all__ = [
     "BackendConformance",
@@ -28,6 +29,7 @@ __all__ = [
     "ScriptedModel",
     "SessionStoreConformance",
     "SkillLoaderConformance",
+    "ToolDriverConformance",
     "call",
 ]
 
@@ -41,5 +43,6 @@ __getattr__, __dir__ = lazy_exports(
         "session_store_suite": ["SessionStoreConformance"],
         "shell": ["HookCall"],
         "skill_loader_suite": ["SkillLoaderConformance"],
+        "tool_driver_suite": ["ToolDriverConformance"],
     },
 )
