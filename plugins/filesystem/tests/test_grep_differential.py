@@ -135,10 +135,12 @@ def test_the_answer_is_the_same(tree: Path, new_session: Any, pattern: str) -> N
         {"path": ".hidden"},
         {"path": "utf16.txt"},
         {"path": "empty"},
+        {"ignored": True},
+        {"ignored": True, "glob": "*.log"},
     ],
     ids=str,
 )
-def test_the_answer_is_the_same_wherever_it_looks(tree: Path, new_session: Any, arguments: dict[str, str]) -> None:
+def test_the_answer_is_the_same_wherever_it_looks(tree: Path, new_session: Any, arguments: dict[str, Any]) -> None:
     for mode in MODES:
         with_it, without = _both(new_session, tree, pattern="foo", output_mode=mode, **arguments)
         assert with_it == without
@@ -196,11 +198,20 @@ def test_ripgrep_is_what_answers(tree: Path, new_session: Any, monkeypatch: pyte
 @pytest.mark.parametrize("with_ripgrep", [pytest.param(True, marks=needs_ripgrep), False])
 def test_what_is_found(tree: Path, new_session: Any, with_ripgrep: bool) -> None:
     found = anyio.run(lambda: _answer(new_session, tree, with_ripgrep=with_ripgrep, pattern="foo")).splitlines()
-    assert {"a.py", "crlf.txt", "bom.txt", "utf16.txt", "latin.txt", ".hidden/deep/.rc", "ignored.txt", "x.log"} <= {
-        *found
-    }
+    assert found.pop() == "[Not searched: 2 files that git ignores. To include: ignored=true]"
+    assert {"a.py", "crlf.txt", "bom.txt", "utf16.txt", "latin.txt", ".hidden/deep/.rc"} <= {*found}
     assert {"sub/ignore/kept.txt", "sub/-dash", "cr.txt"} <= {*found}
-    for absent in ("binary", "utf16_no_bom.txt", "to_file", "secret", ".git/config", "sub/.venv/lib.py", "fifo"):
+    for absent in (
+        "ignored.txt",
+        "x.log",
+        "binary",
+        "utf16_no_bom.txt",
+        "to_file",
+        "secret",
+        ".git/config",
+        "sub/.venv/lib.py",
+        "fifo",
+    ):
         assert absent not in found
     assert not any(name.startswith(("to_dir", "to_outside", "sub/loop", "sub/node_modules")) for name in found)
     assert "sub/new\\x0aline.txt" in found

@@ -33,8 +33,13 @@ async def test_lists_are_bounded_and_count_the_rest(workspace: Workspace, new_se
     session = new_session(workspace, list_limit=3, grep_limit=2)
     for number in range(5):
         await session.ok("write_file", f"{number}.txt", "x\nx\n")
-    assert (await session.ok("ls")).endswith("2.txt (4 bytes)\n... and 2 more entries")
-    assert (await session.ok("glob", "*.txt")).splitlines() == ["0.txt", "1.txt", "2.txt", "... and 2 more files"]
+    assert (await session.ok("ls")).endswith("2.txt (4 bytes)\n... and 2 more entries; next offset=3")
+    assert (await session.ok("glob", "*.txt")).splitlines() == [
+        "0.txt",
+        "1.txt",
+        "2.txt",
+        "... and 2 more files; next offset=3",
+    ]
     assert (await session.ok("grep", "x")).splitlines() == ["0.txt", "1.txt", "... and 3 more files"]
     assert (await session.ok("grep", "x", output_mode="content")).splitlines() == [
         "0.txt:1: x",

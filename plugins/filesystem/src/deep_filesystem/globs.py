@@ -10,7 +10,7 @@ from anyio import lowlevel, to_thread
 
 from .quoting import quoted
 
-__all__ = ["BadGlob", "Glob", "basename_or_path", "select"]
+__all__ = ["INLINE_STEPS", "BadGlob", "Glob", "basename_or_path", "name_regex", "path_regex", "select"]
 
 MAX_ALTERNATIVES = 256
 """Maximum number of patterns that the braces expand to, and of braces to expand."""
@@ -151,12 +151,17 @@ def _class_end(text: str, start: int, pattern: str) -> int:
 
 def _translate(pattern: str) -> str:
     names = pattern.split("/") if "[" not in pattern else _split(pattern)
+    return path_regex([None if name == "**" else _name(name, pattern) for name in names])
+
+
+def path_regex(names: Sequence[str | None]) -> str:
+    """Join the regular expressions of a path's names; None stands for `**`, any number of directories."""
     groups: list[list[str]] = [[]]
     for name in names:
-        if name == "**":
+        if name is None:
             groups.append([])
         else:
-            groups[-1].append(_name(name, pattern))
+            groups[-1].append(name)
     if len(groups) == 1:
         return "/".join(groups[0])
     first, *middle, last = groups
@@ -198,6 +203,11 @@ def _name(name: str, pattern: str) -> str:
         else:
             parts[-1].append(re.escape(char))
         at += 1
+    return name_regex(parts)
+
+
+def name_regex(parts: Sequence[Sequence[str]]) -> str:
+    """Join the regular expressions of one name: each list is a part of a fixed length, with a star between two."""
     first, *rest = ("".join(part) for part in parts)
     if not rest:
         return first

@@ -28,11 +28,11 @@ from .quoting import escape, quoted, unescape
 from .reading import read_page
 from .ripgrep import can_try, search_by_ripgrep
 from .run_later import ask_before_writing
-from .search import FileMatches, SearchRequest, search_by_walk
+from .search import FileMatches, Searched, SearchRequest, search_by_walk
 from .seen import Seen
 from .slot import FILES
 from .stored import of_other_sessions
-from .walk import TooMany, walk
+from .walk import Ignoring, TooMany, begin_ignoring, walk
 from .writing import edit_in_place, write_in_place
 
 __all__ = ["Operations"]
@@ -50,7 +50,7 @@ class Operations:
     def __init__(self, options: FilesystemOptions) -> None:
         self.options = options
 
-    async def ls(self, ctx: RunContext[Any], path: str = ".") -> str:
+    async def ls(self, ctx: RunContext[Any], path: str = ".", offset: int = 0) -> str:
         """List a directory: directories first, then files with their size."""
         workspace = ctx.workspace
         async with tool_failures(workspace, path):
@@ -62,12 +62,16 @@ class Operations:
             hidden = of_other_sessions(ctx.deps)
             shown = (entry for entry in found if not hidden(posixpath.join(place.real, entry.name)))
             entries = sorted(shown, key=lambda entry: (not entry.is_dir, entry.name))
-        limit = self.options.list_limit
-        lines = [
-            f"{escape(entry.name)}/" if entry.is_dir else f"{escape(entry.name)} ({_size(entry.size)})"
-            for entry in entries[:limit]
-        ]
-        return _list_text(lines, len(entries) - limit, "entries") or f"{_directory_name(place.shown)} is empty."
+        if not entries:
+            return f"{_directory_name(place.shown)} is empty."
+        return self._list_page(
+            [
+                f"{escape(entry.name)}/" if entry.is_dir else f"{escape(entry.name)} ({_size(entry.size)})"
+                for entry in entries
+            ],
+            offset,
+            "entries",
+        )
 
     async def read_file(
         self, ctx: RunContext[Any], path: str, offset: int = 0, limit: int = 2000, byte: int = 0
@@ -110,11 +114,14 @@ class Operations:
                     max_bytes=self.options.max_bytes,
                 )
 
-    async def glob(self, ctx: RunContext[Any], pattern: str, path: str = ".") -> str:
-        """Find files by name."""
+    async def glob(
+        self, ctx: RunContext[Any], pattern: str, path: str = ".", offset: int = 0, ignored: bool = False
+    ) -> str:
+        """Find files by name, or directories if the pattern ends with a slash."""
         workspace = ctx.workspace
+        folders = pattern.endswith("/")
         try:
-            glob, base = _read_glob(pattern, path)
+            glob, base = _read_glob(pattern.rstrip("/"), path)
         except BadGlob as error:
             raise ToolFailed(f"Bad pattern {error}") from error
         start = posixpath.join(base, glob.prefix) if glob.prefix else base
@@ -122,23 +129,41 @@ class Operations:
             place = await locate(workspace, start)
             if not (await workspace.stat(place.absolute)).is_dir:
                 raise NotADirectoryError(start)
+            ignoring = None if ignored else await begin_ignoring(workspace, place.real)
+            found: list[str] = []
+            partial = False
+            below = walk(
+                workspace,
+                place.real,
+                depth=glob.depth,
+                wanted=glob,
+                prefix=glob.prefix,
+                folders=folders,
+                ignoring=ignoring,
+            )
             try:
                 with fail_after(self.options.grep_seconds):
-                    below = walk(workspace, place.real, depth=glob.depth, wanted=glob, prefix=glob.prefix)
-                    found = [file.path async for file in below]
+                    async for file in below:
+                        found.append(file.path + "/" * folders)
             except TimeoutError as error:
-                raise self._too_slow() from error
+                if not found:
+                    raise self._too_slow() from error
+                partial = True
             except TooMany as error:
-                raise ToolFailed(f"{error}: search in a smaller directory.") from error
+                if not found:
+                    raise ToolFailed(f"{error}: search in a smaller directory.") from error
+                partial = True
         hidden = of_other_sessions(ctx.deps)
         found = [path for path in found if not hidden(posixpath.join(place.real, path))]
+        notes = _notes(ignoring, "listed", partial)
         if not found:
             named = quoted(pattern)
             hint = f" For all directories below: **/{named}" if "/" not in pattern and "**" not in pattern else ""
-            return f"No files match {named} in {_directory_name(place.shown)}.{hint}"
+            what = "directories" if folders else "files"
+            return "\n".join([f"No {what} match {named} in {_directory_name(place.shown)}.{hint}", *notes])
         root = "" if place.shown == "." else place.shown.rstrip("/") + "/"
-        limit = self.options.list_limit
-        return _list_text([root + escape(path) for path in sorted(found)[:limit]], len(found) - limit, "files")
+        names = [root + escape(path) for path in sorted(found)]
+        return "\n".join([self._list_page(names, offset, "directories" if folders else "files"), *notes])
 
     async def grep(
         self,
@@ -147,6 +172,7 @@ class Operations:
         path: str = ".",
         glob: Annotated[str | None, WithJsonSchema({"type": "string"})] = None,
         output_mode: Literal["files_with_matches", "content", "count"] = "files_with_matches",
+        ignored: bool = False,
     ) -> str:
         """Search in files."""
         workspace = ctx.workspace
@@ -168,42 +194,59 @@ class Operations:
                 wanted=wanted,
                 max_bytes=self.options.grep_bytes if ranged else min(self.options.grep_bytes, self.options.max_bytes),
                 most=self.options.grep_limit if output_mode == "content" else 0,
+                ignoring=await begin_ignoring(workspace, place.real) if entry.is_dir and not ignored else None,
             )
             if request.is_file and entry.size is not None and entry.size > request.max_bytes:
                 raise ToolFailed(f"{place.shown} has {entry.size:,} bytes; grep searches up to {request.max_bytes:,}.")
             hidden = of_other_sessions(ctx.deps)
-            found = [each for each in await self._search(workspace, request) if not hidden(each.path)]
+            searched = await self._search(workspace, request)
+            found = [each for each in searched.found if not hidden(each.path)]
             if request.is_file and not found:
                 await _searchable(workspace, place, self.options.max_bytes)
+        notes = _notes(request.ignoring, "searched", searched.partial)
         total = sum(matches.count for matches in found)
         if not total:
             hint = " `\\|` is the character |; between alternatives write | alone." if "\\|" in pattern else ""
-            return f"No matches for '{quoted(pattern)}' in {_directory_name(place.shown)}.{hint}"
+            nothing = f"No matches for '{quoted(pattern)}' in {_directory_name(place.shown)}.{hint}"
+            return "\n".join([nothing, *notes])
         root = await workspace.working_dir()
         names = [_rename(matches.path, place.real, place.absolute, root) for matches in found]
         limit = self.options.grep_limit
         if output_mode == "files_with_matches":
-            return _list_text(names[:limit], len(names) - limit, "files")
+            return "\n".join([_list_text(names[:limit], len(names) - limit, "files"), *notes])
         if output_mode == "count":
             lines = [f"{name}: {matches.count}" for name, matches in zip(names, found, strict=True)]
             summary = f"{total} matching lines in {len(found)} files"
-            return f"{summary}\n{_list_text(lines[:limit], len(lines) - limit, 'files')}"
-        return _list_text(_content(names, found)[:limit], total - limit, "matching lines")
+            return "\n".join([summary, _list_text(lines[:limit], len(lines) - limit, "files"), *notes])
+        return "\n".join([_list_text(_content(names, found)[:limit], total - limit, "matching lines"), *notes])
 
-    async def _search(self, workspace: Workspace, request: SearchRequest) -> list[FileMatches]:
+    async def _search(self, workspace: Workspace, request: SearchRequest) -> Searched:
         seconds = self.options.grep_seconds
+        searched = None
         try:
-            found = None
             if self.options.ripgrep and can_try(workspace, request):
-                found = await search_by_ripgrep(workspace, request, seconds)
-            if found is None:
-                with fail_after(seconds):
-                    found = await search_by_walk(workspace, request)
-        except TimeoutError as error:
-            raise self._too_slow() from error
+                searched = await search_by_ripgrep(workspace, request, seconds)
+            if searched is None:
+                if request.ignoring is not None:
+                    request.ignoring.clear()
+                searched = await search_by_walk(workspace, request, seconds)
         except TooMany as error:
             raise ToolFailed(f"{error}: search in a smaller directory.") from error
-        return found
+        if searched.partial and not searched.found:
+            raise self._too_slow()
+        return searched
+
+    def _list_page(self, lines: list[str], offset: int, what: str) -> str:
+        """Join a page of a list, with the offset of the next.
+
+        Raises:
+            ToolFailed: there is no such page.
+        """
+        if offset < 0 or offset >= len(lines):
+            raise ToolFailed(f"There are {len(lines)} {what}: offset is from 0 to {len(lines) - 1}.")
+        end = offset + self.options.list_limit
+        text = _list_text(lines[offset:end], len(lines) - end, what)
+        return f"{text}; next offset={end}" if end < len(lines) else text
 
     def _too_slow(self) -> ToolFailed:
         return ToolFailed(
@@ -252,8 +295,8 @@ def _read_glob(pattern: str, path: str) -> tuple[Glob, str]:
         pattern, path = pattern.lstrip("/"), "/"
     while pattern.startswith("./"):
         pattern = pattern[2:]
-    if not pattern or pattern.endswith("/") or ".." in pattern.split("/") or "\0" in pattern:
-        raise BadGlob(pattern, "give a pattern for files, without `..`; set `path` to search elsewhere")
+    if not pattern or ".." in pattern.split("/") or "\0" in pattern:
+        raise BadGlob(pattern, "give a pattern without `..`; set `path` to search elsewhere")
     return Glob(unescape(pattern)), path
 
 
@@ -280,6 +323,16 @@ def _content(names: list[str], found: list[FileMatches]) -> list[str]:
 
 def _list_text(lines: list[str], more: int, what: str) -> str:
     return "\n".join([*lines, f"... and {more} more {what}"] if more > 0 else lines)
+
+
+def _notes(ignoring: Ignoring | None, done: str, partial: bool) -> list[str]:
+    """Say what a search left out, and whether it met its limit."""
+    notes = ["[Partial: the search met its limit. Search in a smaller directory for the rest.]"] if partial else []
+    if ignoring is not None and (ignoring.folders or ignoring.files):
+        counts = ((len(ignoring.folders), "folder"), (len(ignoring.files), "file"))
+        named = " and ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in counts if count)
+        notes.append(f"[Not {done}: {named} that git ignores. To include: ignored=true]")
+    return notes
 
 
 def _directory_name(directory: str) -> str:

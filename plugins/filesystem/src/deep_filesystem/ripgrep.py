@@ -9,7 +9,14 @@ import re
 from functools import cache
 from weakref import WeakSet
 
-from pydantic_ai.workspaces import SupportsCommands, Workspace, WorkspaceBackend, WorkspaceError
+from anyio import fail_after
+from pydantic_ai.workspaces import (
+    SupportsCommands,
+    Workspace,
+    WorkspaceBackend,
+    WorkspaceError,
+    WorkspaceTimeoutError,
+)
 
 from deep_core import SupportsRoute
 from deep_core.plugin_api import find_program
@@ -17,8 +24,8 @@ from deep_core.plugin_api import find_program
 from .access import is_of_this_machine
 from .globs import select
 from .linematch import LONG_LINE, shown_line
-from .search import FileMatches, SearchRequest
-from .walk import SKIPPED
+from .search import FileMatches, Searched, SearchRequest
+from .walk import SKIPPED, Ignoring, TooMany, walk
 
 __all__ = ["can_try", "search_by_ripgrep"]
 
@@ -33,6 +40,8 @@ _LINE = re.compile(r"([^\0]*)\0(\d+):([^\n]*)(?:\n|\Z)")
 _OMITTED = re.compile(r"\[Omitted long (?:matching )?line.*\]")
 NOT_FOUND = 127
 """The exit code of a backend for a program that does not exist."""
+PRUNED = 200
+"""Maximum ignored folders that ripgrep is told to leave out; what it finds in others is left out afterwards."""
 ASKED = 1_000
 """Maximum files with matches to check one by one, about 0.1 ms each. For more, ripgrep checks the sizes."""
 
@@ -52,14 +61,11 @@ def can_try(workspace: Workspace, request: SearchRequest) -> bool:
     )
 
 
-async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, seconds: float) -> list[FileMatches] | None:
+async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, seconds: float) -> Searched | None:
     """Search with ripgrep: one run to count, one over the first files for their lines.
 
     Returns:
-        The files with matches, sorted by path; None if ripgrep is missing or fails.
-
-    Raises:
-        WorkspaceTimeoutError: it exceeded `seconds`.
+        None if ripgrep is missing or fails.
     """
     root = request.root
     program = await _program(workspace)
@@ -71,7 +77,9 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
         root, name = posixpath.split(request.root)
         arguments += ["--max-depth=1", f"--glob={_escape(name)}"]
     arguments += [f"--glob=!**/{name}/" for name in sorted(SKIPPED)]
-    counted = await _count_matches(workspace, arguments, request, root or "/", seconds)
+    if request.ignoring is not None:
+        arguments += await _leave_out(workspace, request, request.ignoring, seconds / 2)
+    counted, partial = await _count_matches(workspace, arguments, request, root or "/", seconds)
     if counted is None:
         return None
     counts = {path: int(count) for path, count in counted if "\ufffd" not in path}
@@ -82,25 +90,52 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
     else:
         start = len(request.root.rstrip("/")) + 1
         paths = await select(request.wanted, [*counts], lambda path: path[start:])
-    found = [FileMatches(path, counts[path]) for path in sorted(paths)]
-    return await _with_lines(workspace, program, request, found, seconds)
+    found = [FileMatches(path, counts[path]) for path in _without_ignored(sorted(paths), request.ignoring)]
+    lines = await _with_lines(workspace, program, request, found, seconds)
+    return None if lines is None else Searched(lines, partial)
+
+
+async def _leave_out(workspace: Workspace, request: SearchRequest, ignoring: Ignoring, seconds: float) -> list[str]:
+    """Find what git ignores, as the search without ripgrep does, and return the arguments that leave out its folders.
+
+    ripgrep's own reading of the ignore files differs from git's in details, and it does not say what it left out.
+    """
+    with contextlib.suppress(TimeoutError, TooMany):  # then what was found until now is left out
+        with fail_after(seconds):
+            async for _ in walk(workspace, request.root, wanted=request.wanted, ignoring=ignoring):
+                pass
+    start = (await workspace.working_dir()).rstrip("/") + "/"  # where the command runs, and so where its globs begin
+    inside = [path.removeprefix(start) for path in ignoring.folders[:PRUNED] if path.startswith(start)]
+    return [f"--glob=!/{_escape(path)}/" for path in inside]
+
+
+def _without_ignored(paths: list[str], ignoring: Ignoring | None) -> list[str]:
+    if ignoring is None:
+        return paths
+    files, folders = {*ignoring.files}, tuple(f"{folder}/" for folder in ignoring.folders)
+    return [path for path in paths if path not in files and not path.startswith(folders)]
 
 
 async def _count_matches(
     workspace: Workspace, arguments: list[str], request: SearchRequest, root: str, seconds: float
-) -> list[tuple[str, str]] | None:
-    """Paths and counts of the files with matches that are not too large; None as in `search_by_ripgrep`."""
+) -> tuple[list[tuple[str, str]] | None, bool]:
+    """Paths and counts of the files with matches that are not too large, None as above; whether time ran out."""
     if is_of_this_machine(workspace):
         # --max-filesize reads the size of every file, a third of the time in a tree of small files.
         with contextlib.suppress(TimeoutError):  # maybe a huge text: then without it
             printed = await _run(workspace, arguments, request, [root], seconds / 2)
             if printed is None:
-                return None
+                return None, False
             found = _COUNT.findall(printed)
             if len(found) <= ASKED:
-                return [each for each in found if await _fits(workspace, each[0], request.max_bytes)]
-    printed = await _run(workspace, [*arguments, f"--max-filesize={request.max_bytes}"], request, [root], seconds)
-    return None if printed is None else _COUNT.findall(printed)
+                return [each for each in found if await _fits(workspace, each[0], request.max_bytes)], False
+    try:
+        printed = await _run(workspace, [*arguments, f"--max-filesize={request.max_bytes}"], request, [root], seconds)
+    except WorkspaceTimeoutError as error:
+        return _COUNT.findall(error.stdout), True
+    except TimeoutError:
+        return [], True
+    return (None if printed is None else _COUNT.findall(printed)), False
 
 
 async def _fits(workspace: Workspace, path: str, limit: int) -> bool:
@@ -137,7 +172,10 @@ async def _with_lines(
         return found
     # One more, because ripgrep counts the line feed; `shown_line` decides.
     arguments = [program, "--line-number", f"--max-count={request.most}", f"--max-columns={LONG_LINE + 1}"]
-    printed = await _run(workspace, arguments, request, first, seconds)
+    try:
+        printed = await _run(workspace, arguments, request, first, seconds)
+    except WorkspaceTimeoutError as error:
+        printed = error.stdout
     if printed is None:
         return None
     shown: dict[str, list[tuple[int, str | None]]] = {}

@@ -14,6 +14,7 @@ __all__ = ["RESULT", "SCHEMAS", "validator"]
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 PATH = {"default": ".", **TEXT}
+OFFSET, OFF = {"default": 0, **NUMBER}, {"default": False, "type": "boolean"}
 RESULT = {"type": "string"}
 """The schema of every tool's result."""
 
@@ -25,13 +26,13 @@ def _schema(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 SCHEMAS = {
-    "ls": _schema(path=PATH),
+    "ls": _schema(path=PATH, offset=OFFSET),
     "read_file": _schema(
         "path",
         path=TEXT,
-        offset={"default": 0, **NUMBER},
+        offset=OFFSET,
         limit={"default": 2000, **NUMBER},
-        byte={"default": 0, **NUMBER},
+        byte=OFFSET,
     ),
     "write_file": _schema("path", "content", path=TEXT, content=TEXT),
     "edit_file": _schema(
@@ -39,15 +40,16 @@ SCHEMAS = {
         path=TEXT,
         old_string=TEXT,
         new_string=TEXT,
-        replace_all={"default": False, "type": "boolean"},
+        replace_all=OFF,
     ),
-    "glob": _schema("pattern", pattern=TEXT, path=PATH),
+    "glob": _schema("pattern", pattern=TEXT, path=PATH, offset=OFFSET, ignored=OFF),
     "grep": _schema(
         "pattern",
         pattern=TEXT,
         path=PATH,
         glob={"default": None, **TEXT},
         output_mode={"default": "files_with_matches", "enum": ["files_with_matches", "content", "count"], **TEXT},
+        ignored=OFF,
     ),
     "execute": _schema("command", command=TEXT, timeout={"default": 120, **NUMBER}),
 }

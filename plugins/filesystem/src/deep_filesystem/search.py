@@ -6,7 +6,7 @@ import codecs
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from anyio import to_thread
+from anyio import fail_after, to_thread
 from pydantic_ai.workspaces import Workspace
 
 from .access import range_reader
@@ -14,10 +14,12 @@ from .dialect import Dialect
 from .globs import Glob
 from .linematch import text_of
 from .matching import Matching
-from .walk import Found, walk
+from .walk import Found, Ignoring, TooMany, walk
 
-__all__ = ["FileMatches", "SearchRequest", "search_by_walk"]
+__all__ = ["FileMatches", "SearchRequest", "Searched", "search_by_walk"]
 
+HEAD = 64 * 1024
+"""Bytes to read first: most binary files have a NUL byte here, and then no more is read."""
 PIECE = 4 * 1024 * 1024
 """Bytes of a large file to search at a time."""
 
@@ -33,6 +35,7 @@ class SearchRequest:
         wanted: the files to search, by path relative to `root`; None for all.
         max_bytes: larger files are not searched.
         most: maximum lines to show; 0 to count only.
+        ignoring: leave out what git ignores, and record it here; None to search everything.
     """
 
     root: str
@@ -41,6 +44,7 @@ class SearchRequest:
     wanted: Glob | None
     max_bytes: int
     most: int
+    ignoring: Ignoring | None = None
 
 
 @dataclass(frozen=True)
@@ -58,13 +62,40 @@ class FileMatches:
     shown: list[tuple[int, str | None]] = field(default_factory=list[tuple[int, str | None]])
 
 
-async def search_by_walk(workspace: Workspace, request: SearchRequest) -> list[FileMatches]:
-    """Search in Python. Skip unreadable, too large and binary files and links, as ripgrep does.
+@dataclass
+class Searched:
+    """What a search found.
 
-    Returns:
-        The files with matches, sorted by path.
+    Attributes:
+        found: the files with matches, sorted by path.
+        partial: the search met its time limit, so there may be more.
     """
-    found: list[FileMatches] = []
+
+    found: list[FileMatches] = field(default_factory=list[FileMatches])
+    partial: bool = False
+
+
+async def search_by_walk(workspace: Workspace, request: SearchRequest, seconds: float) -> Searched:
+    """Search in Python, for at most `seconds`. Skip unreadable, too large and binary files and links, as ripgrep does.
+
+    Raises:
+        TooMany: there are too many files, and none that were searched match.
+    """
+    result = Searched()
+    try:
+        with fail_after(seconds):
+            await _search(workspace, request, result.found)
+    except TimeoutError:
+        result.partial = True
+    except TooMany:
+        if not result.found:
+            raise
+        result.partial = True
+    result.found.sort(key=lambda matches: matches.path)
+    return result
+
+
+async def _search(workspace: Workspace, request: SearchRequest, found: list[FileMatches]) -> None:
     async with Matching(request.dialect) as matching:
         async for file in _files(workspace, request):
             if file.size is not None and file.size > request.max_bytes:
@@ -75,15 +106,13 @@ async def search_by_walk(workspace: Workspace, request: SearchRequest) -> list[F
                 continue
             if matches is not None:
                 found.append(matches)
-    found.sort(key=lambda matches: matches.path)
-    return found
 
 
 async def _files(workspace: Workspace, request: SearchRequest) -> AsyncIterator[Found]:
     if request.is_file:
         yield Found("", request.root, (await workspace.stat(request.root)).size)
         return
-    async for file in walk(workspace, request.root, wanted=request.wanted):
+    async for file in walk(workspace, request.root, wanted=request.wanted, ignoring=request.ignoring):
         yield file
 
 
@@ -112,7 +141,9 @@ async def _pieces(workspace: Workspace, file: Found, limit: int) -> AsyncIterato
     if reader is None:
         yield await workspace.read_bytes(file.absolute)
         return
-    piece = await reader.read_range(file.absolute, 0, PIECE)
+    piece = await reader.read_range(file.absolute, 0, min(HEAD, PIECE))
+    if len(piece) == HEAD and text_of(piece) is not None:
+        piece += await reader.read_range(file.absolute, HEAD, PIECE - HEAD)
     if len(piece) < PIECE:
         yield piece
         return

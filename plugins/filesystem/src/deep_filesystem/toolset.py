@@ -50,7 +50,7 @@ def build_toolset(options: FilesystemOptions, *, id: str = "filesystem") -> Func
             write,
             ask=ask,
         ),
-        _tool(operations, "glob", "Find files. *.py: in path itself; **/*.py: at any depth.", read),
+        _tool(operations, "glob", "Find files (x/: directories). *.py: in path itself; **/*.py: at any depth.", read),
         _tool(operations, "grep", "Search lines by regex. glob: only such files, e.g. *.py", read),
     ]
     if options.include_execute:
