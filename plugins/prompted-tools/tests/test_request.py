@@ -13,10 +13,12 @@ from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, NativeOutput, PromptedOutput, TextOutput, ToolOutput
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ToolCallPart, ToolReturnPart
+from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage, UsageLimits
 
-from tests.text_models import TextModel, dialects, markup_in
+from tests.text_models import TextModel, dialects, markup_in, texts_of
 
 pytestmark = pytest.mark.anyio
 every_dialect = pytest.mark.parametrize("driver", dialects(), ids=lambda driver: driver.name)
@@ -367,3 +369,20 @@ async def test_instructions_of_a_direct_request_stay() -> None:
     )
     assert model.requests[0].instructions.startswith("Be brief.")
     assert "Look around." in model.requests[0].instructions
+
+
+async def test_tokens_are_counted_of_what_is_sent() -> None:
+    counted: list[tuple[list[ModelMessage], ModelRequestParameters]] = []
+
+    class Counting(TextModel):
+        async def count_tokens(
+            self, messages: list[ModelMessage], model_settings: Any, model_request_parameters: ModelRequestParameters
+        ) -> RequestUsage:
+            counted.append((messages, model_request_parameters))
+            return RequestUsage(input_tokens=10)
+
+    model = Counting(calls(dialects()[0], ("double", {"number": 1})), "2")
+    await agent_of(model).run("go", usage_limits=UsageLimits(count_tokens_before_request=True))
+    for (messages, parameters), request in zip(counted, model.requests, strict=True):
+        assert texts_of(messages) == request.turns
+        assert parameters == request.info.model_request_parameters
