@@ -84,7 +84,7 @@ async def test_one_malformed_call_does_not_lose_the_others(streamed: bool) -> No
     third = HERMES.encode_calls([ToolCall("1", "double", {"number": 3})])
     model = TextModel(f"All three.\n{GOOD}\n{BROKEN}\n{third}", "4 and 6.")
     result = await run(agent_of(model, ran), streamed)
-    assert ran == [2, 3]
+    assert sorted(ran) == [2, 3]  # they run at once, in threads
     assert result.output == "4 and 6."
     # The second was told with the results of the others.
     assert len(model.requests) == 2
