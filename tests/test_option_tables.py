@@ -9,6 +9,7 @@ import pytest
 from deep_backends import BackendsOptions
 from deep_filesystem import FilesystemOptions
 from deep_folders import FoldersOptions
+from deep_mcp import McpOptions
 from deep_prompted_tools import PromptedToolsOptions
 from deep_skills import SkillsOptions
 from deep_subagents import SubagentsOptions
@@ -28,6 +29,7 @@ PAGES: dict[str, type[PluginOptions]] = {
     "uploads.md": UploadsOptions,
     "project-instructions.md": FoldersOptions,
     "models-without-tools.md": PromptedToolsOptions,
+    "mcp.md": McpOptions,
 }
 
 READMES: dict[str, type[PluginOptions]] = {"backends": BackendsOptions, "filesystem": FilesystemOptions}

@@ -106,7 +106,7 @@ def test_every_wheel_is_typed_and_holds_its_package_alone(wheels: Mapping[str, P
 def test_deep_all_depends_on_every_plugin_and_on_the_usual_providers(wheels: Mapping[str, Path]) -> None:
     requires = metadata(wheels["deep-all"]).get_all("Requires-Dist")
     names = {text.partition(">")[0].partition("<")[0].partition("[")[0].strip() for text in requires}
-    assert names >= set(FIRST_PARTY) - {"deep-all", "deep-durable", "pytest-deep"}
+    assert names >= set(FIRST_PARTY) - {"deep-all", "deep-durable", "deep-mcp", "pytest-deep"}
     assert any("openai" in text and "anthropic" in text for text in requires)
 
 

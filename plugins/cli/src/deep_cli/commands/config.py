@@ -171,8 +171,8 @@ def init(user: bool) -> None:
 def trust(file: Path | None) -> None:
     """Trust a project's file (default: the one in use) with its present content.
 
-    Read it first: a trusted file may choose the model and its address, disable plugins and turn off approvals. When
-    its content changes, it is no longer trusted.
+    Read it first: a trusted file may choose the model and its address, disable plugins and turn off approvals; a
+    trusted .mcp.json starts programs. When its content changes, it is no longer trusted.
     """
     from deep_core.plugin_api import Config, ConfigFile, ConfigLayer, ignored_keys, project_files, restrict
 
@@ -181,11 +181,13 @@ def trust(file: Path | None) -> None:
         raise Failure(
             "there is no deep.toml and no pyproject.toml with [tool.deep] here or above: deep config init", USAGE
         )
-    layer, dropped = restrict(ConfigLayer(str(found.path), found.tables(), trusted=False))
-    dropped += [key.partition(": ")[2] for key in ignored_keys(Config((layer,)))]
+    effect = "the plugin that reads it uses it now"
+    if found.path.suffix != ".json":  # a plugin's, such as `.mcp.json`: only that plugin knows its keys
+        layer, dropped = restrict(ConfigLayer(str(found.path), found.tables(), trusted=False))
+        dropped += [key.partition(": ")[2] for key in ignored_keys(Config((layer,)))]
+        effect = f"these count now: {', '.join(dropped)}" if dropped else "it has no keys that need trust"
     try:
         found.trust()
     except OSError as error:
         raise Failure(f"the trust could not be recorded: {error}", FAILED) from error
-    effect = f"these count now: {', '.join(dropped)}" if dropped else "it has no keys that need trust"
     say(f"Trusted {label(str(found.path.resolve()))} until it changes; {label(effect)}")

@@ -1,0 +1,54 @@
+"""The tools of MCP servers for deep agents, under the agent's policy.
+
+Importing this module loads neither pydantic nor Pydantic AI. The MCP libraries load when a server is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deep_core import hookimpl, lazy_exports
+
+if TYPE_CHECKING:
+    from pydantic_ai.toolsets import AbstractToolset
+
+    from deep_core import AgentContext
+
+    from .options import McpOptions
+    from .servers import FoundServer, ServerConfig, find_servers
+
+__all__ = ["FoundServer", "McpOptions", "ServerConfig", "find_servers"]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {"options": ["McpOptions"], "servers": ["FoundServer", "ServerConfig", "find_servers"]},
+)
+
+
+@hookimpl
+def deep_options() -> type[McpOptions]:
+    """Return the options of this plugin."""
+    from .options import McpOptions
+
+    return McpOptions
+
+
+@hookimpl
+def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
+    """Add the tools of the configured servers; nothing if none is configured."""
+    from .options import McpOptions
+    from .places import find_files
+
+    options = context.options(McpOptions)
+    files = find_files() if options.files else []
+    if not options.servers and not files:
+        return []
+    from .kernels import hub_of
+    from .servers import find_servers
+
+    hub = hub_of(context, find_servers(options.servers, files), options)
+    if not hub.connections:
+        return []
+    from .toolset import McpToolset
+
+    return [McpToolset(hub, options)]
