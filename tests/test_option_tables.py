@@ -10,6 +10,7 @@ from deep_backends import BackendsOptions
 from deep_filesystem import FilesystemOptions
 from deep_folders import FoldersOptions
 from deep_mcp import McpOptions
+from deep_memory import MemoryOptions
 from deep_prompted_tools import PromptedToolsOptions
 from deep_skills import SkillsOptions
 from deep_subagents import SubagentsOptions
@@ -27,6 +28,7 @@ PAGES: dict[str, type[PluginOptions]] = {
     "skills.md": SkillsOptions,
     "summarization.md": SummarizationOptions,
     "uploads.md": UploadsOptions,
+    "memory.md": MemoryOptions,
     "project-instructions.md": FoldersOptions,
     "models-without-tools.md": PromptedToolsOptions,
     "mcp.md": McpOptions,
