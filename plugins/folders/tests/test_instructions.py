@@ -158,6 +158,44 @@ def test_files_above_count_up_to_the_projects_root(make_session: Make) -> None:
     assert re.findall(r'<file path="(.*?)">', text) == ["AGENTS.md"], "without a root nothing above is the project's"
 
 
+def test_folders_above_a_directory_of_this_machine_are_read_when_asked(make_session: Make, project: Path) -> None:
+    top = project.parent
+    (top / "AGENTS.md").write_text("Top.")
+    (project / "AGENTS.md").write_text("Here.")
+    assert "Top." not in make_session().run()[0]
+    assert "Top." not in make_session(above=True).run()[0], "without .git it is nobody's project"
+    (top / ".git").mkdir()
+    assert "Top." not in make_session().run()[0]
+    (text,) = make_session(above=True).run()
+    assert re.findall(r'<file path="(.*?)">', text) == [f"{top}/AGENTS.md", "AGENTS.md"]
+    (project / ".git").mkdir()
+    assert "Top." not in make_session(above=True).run()[0], "the nearest .git is the project"
+
+
+def test_the_home_directory_is_nobodys_project(
+    make_session: Make, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.parent / "AGENTS.md").write_text("Home.")
+    (project.parent / ".git").mkdir()
+    monkeypatch.setenv("HOME", str(project.parent))
+    assert make_session(above=True).run() == []
+
+
+def test_a_link_above_that_leads_out_of_the_project_is_not_followed(make_session: Make, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("the user's key")
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    (tmp_path / "repo/app").mkdir()
+    (tmp_path / "repo/AGENTS.md").symlink_to(tmp_path / "key")
+    (tmp_path / "repo/CLAUDE.md").symlink_to("CLAUDE.md")
+    (tmp_path / "repo/GEMINI.md").mkdir()
+    assert make_session(local_backend(tmp_path / "repo/app"), above=True).run() == []
+    (tmp_path / "repo/GEMINI.md").rmdir()
+    (tmp_path / "repo/house.md").write_text("House.")
+    (tmp_path / "repo/GEMINI.md").symlink_to("house.md")
+    assert "House." in make_session(local_backend(tmp_path / "repo/app"), above=True).run()[0]
+    assert make_session(MemoryBackend(), above=True).run() == []
+
+
 @given(st.text(alphabet="ab./\0~\\", max_size=30))
 def test_the_folders_of_a_path_are_below_the_workspace(path: str) -> None:
     for folder in folders_of({"path": path}, "/work"):

@@ -61,6 +61,8 @@ NAMED = [
     "secret: 5ebe2294ecd0e0f08eab7690d2a6ee69",
     "passphrase: Tr0ub4dor&3",
     "the token is 4f9a1c77",
+    "Password: correct-horse-battery-staple",
+    "https://example.org/api?token=4f9a1c77",
     "aws_secret_access_key = " + KEYS["aws secret"],
     "PIN of the vault: ignore; pwd: 4711abcd",
 ]
@@ -87,6 +89,9 @@ FINE = [
     "test_what_was_sent_is_never_rewritten_by_any_plugin_at_the_wire fails on Tuesdays",
     "Contact: ann@example.org, phone 020 7946 0958",
     "Deploy with git@github.com:acme/site.git",
+    "input_tokens=used.input_tokens, output_tokens=self.progress.output_tokens",
+    "def stop(token: CancellationToken | None, tokens: Sequence[int]) -> None",
+    "The store is at postgresql://user:password@host/database in every example",
     "sk-learn 1.5 is pinned because of a bug.",
     "The secret of good tests: real parts.",
     "Authentication is by OAuth; basic authentication was removed.",

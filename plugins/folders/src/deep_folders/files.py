@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pydantic_ai.workspaces import Workspace
 
-__all__ = ["InstructionsFile", "folders_above", "read_folder"]
+__all__ = ["InstructionsFile", "decode", "folders_above", "read_folder"]
 
 MOST_BYTES = 262_144
 """Larger files are named and not read."""
@@ -50,8 +50,13 @@ async def read_folder(workspace: Workspace, folder: str, names: Sequence[str]) -
             continue
         if len(data) > MOST_BYTES:
             return InstructionsFile(path, size=len(data))
-        return InstructionsFile(path, data.decode("utf-8-sig", errors="replace").strip())
+        return InstructionsFile(path, decode(data))
     return None
+
+
+def decode(data: bytes) -> str:
+    """Decode a file of instructions, however damaged."""
+    return data.decode("utf-8-sig", errors="replace").strip()
 
 
 async def folders_above(workspace: Workspace, root: str) -> list[str]:

@@ -22,5 +22,8 @@ class FoldersOptions(PluginOptions):
     """File names to look for in a folder; the first that exists counts. An empty list turns the section off."""
     nested: bool = Field(default=True, json_schema_extra={"project": "off"})
     """Also read the files of folders below the workspace, once the agent works there."""
+    above: bool = False
+    """For workspaces that are a directory of this machine: also read the files of the folders above it, up to the one
+    with `.git`, although the model's tools cannot reach them."""
     max_chars: int = Field(default=6_000, ge=500, le=7_500, json_schema_extra={"project": "lower"})
     """Maximum characters of the section; beyond it the files farthest from the work are cut first."""

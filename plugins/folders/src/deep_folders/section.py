@@ -14,6 +14,7 @@ from .slot import FOLDERS, READING
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
 
+    from .files import InstructionsFile
     from .options import FoldersOptions
     from .slot import Reading
 
@@ -99,8 +100,20 @@ class InstructionsSection:
         folders = [*reading.above, root, *below]
         read = [await read_folder(ctx.workspace, folder, self.options.names) for folder in folders]
         files = [file for file in read if file is not None]
+        if self.options.above:
+            files = [*await self._read_host(ctx), *files]
         if not files:
             return None
         from .rendering import render
 
         return render(files, root, self.options.max_chars)
+
+    async def _read_host(self, ctx: RunContext[Any]) -> list[InstructionsFile]:
+        from anyio.to_thread import run_sync
+
+        from .host import HOST, files_above
+
+        ref = ctx.workspace.ref
+        if ref is None or ref.provider not in HOST:
+            return []
+        return await run_sync(files_above, ref.id, self.options.names)

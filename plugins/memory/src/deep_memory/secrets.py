@@ -26,7 +26,7 @@ KEYS = {
     "a cloud token": r"\bdo[opr]_v1_[a-f0-9]{40,}|\bhv[sbr]\.[\w-]{20,}|\bdp\.(?:pt|st|ct)\.[\w-]{20,}",
     "a bot token": r"\b\d{8,10}:AA[\w-]{30,}",
     "a signed token (JWT)": r"\beyJ[\w-]{8,1000}\.[\w-]{8,}",
-    "a password in a URL": r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,100}:(?![<{$*])[^\s/@]{3,200}@",
+    "a password in a URL": r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,100}:(?![<{$*]|(?:password|passwd|pass|pwd|pw|secret)@)[^\s/@]{3,200}@",
     "an authorization header": r"\b(?:bearer|basic)\s{1,9}(?=\S{0,200}\d)[\w+/=.~-]{16,}",
 }
 _KEYS = [
@@ -41,7 +41,7 @@ _NAMED = re.compile(
 )
 """A value that the text itself calls a secret."""
 _RANDOM = re.compile(r"[A-Za-z0-9+/_=-]{32,200}")
-LETTERS = 16
+LETTERS = 20
 """A value of letters alone is a word up to this length."""
 MOST_ENTROPY = 4.6
 """Bits for each character: random Base64 of 40 characters has more, paths and long identifiers have less."""
@@ -78,8 +78,10 @@ def _is_value(value: str, *, assigned: bool) -> bool:
     if re.fullmatch(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", value):  # the name of a variable
         return False
     if not any(char.isdigit() for char in value):
-        # `test-secret.yaml` and `settings.token` are names; `correct-horse!battery` is not.
-        return assigned and (len(value) > LETTERS or bool(re.search(r"[^\w.:/()-]", value)))
+        # `test-secret.yaml`, `used.input_tokens` and `Sequence[int]` are names; `correct-horse!battery` is not.
+        if re.fullmatch(r"[\w.:/()\[\]{}-]+", value) and re.search(r"[._(\[]", value):
+            return False
+        return assigned and (len(value) > LETTERS or bool(re.search(r"[^\w:/()-]", value)))
     # A number alone is a limit or a port: `token: 4096`.
     return not re.fullmatch(r"[\d.,:]{1,8}(?:[a-zA-Z]{0,2})", value)
 
