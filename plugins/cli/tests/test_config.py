@@ -114,6 +114,15 @@ def test_trust_ends_when_the_content_changes(make_deep: Any) -> None:
     assert shown(deep)["agent"]["model.model"]["value"] is None
 
 
+def test_a_plugins_json_file_is_trusted_until_it_changes(make_deep: Any) -> None:
+    deep = make_deep()
+    file = deep.work / ".mcp.json"
+    file.write_text('{"mcpServers": {}}')
+    assert "until it changes; the plugin that reads it uses it now" in deep("config", "trust", ".mcp.json").ok().out
+    (known,) = deep.environment.home.rglob("trusted.json")
+    assert list(json.loads(known.read_text())) == [str(file.resolve())]
+
+
 def test_there_must_be_something_to_trust(make_deep: Any) -> None:
     deep = make_deep()
     done = deep("config", "trust")

@@ -212,6 +212,68 @@ def test_two_distributions_with_one_command_are_an_error_that_names_both(make_de
     assert "pip uninstall zeta-weather" in done.err
 
 
+GROUP = """
+import click
+
+@click.group()
+def group():
+    "{help}"
+
+@group.command({name!r})
+def command():
+    click.echo("{name} ran")
+
+@group.command("both")
+def both():
+    pass
+"""
+
+
+def group_of(name: str, *, code: str = "") -> Distribution:
+    code = code or GROUP.format(help=f"The group of {name}.", name=name)
+    return Distribution(f"acme-{name}", {}, {f"acme_{name}.py": code}, commands={"sky": f"acme_{name}:group"})
+
+
+def test_groups_of_one_name_are_joined(make_deep: Any) -> None:
+    deep = make_deep(others=(group_of("moon"), group_of("star")))
+    assert "moon ran" in deep("sky", "moon").ok().out
+    assert "star ran" in deep("sky", "star").ok().out
+    shown = deep("sky", "--help").ok().out
+    assert "The group of moon. The group of star." in " ".join(shown.split())
+    assert "From acme-moon 1.0 and acme-star 1.0." in deep("--help").ok().out
+    done = deep("sky", "both")
+    assert done.code == 1
+    assert "deep sky both: acme-moon and acme-star both have it; " in done.err
+    assert "pip uninstall acme-star" in done.err
+    misspelt = deep("sky", "sta")
+    assert misspelt.code == 2
+    assert "star" in misspelt.err
+
+
+def test_a_group_that_fails_leaves_the_other_with_its_commands(make_deep: Any) -> None:
+    deep = make_deep(others=(group_of("moon"), group_of("star", code="1 / 0")))
+    assert "moon ran" in deep("sky", "moon").ok().out
+    done = deep("sky", "star")
+    assert done.code == 1
+    assert "acme-star" in done.err
+    assert "ZeroDivisionError" in done.err
+
+
+def test_a_group_that_is_disabled_leaves_the_other_with_its_commands(make_deep: Any) -> None:
+    deep = make_deep(others=(group_of("moon"), group_of("star")))
+    off = {"DEEP_PLUGINS_DISABLE": "acme-star"}
+    assert "moon ran" in deep("sky", "moon", env=off).ok().out
+    assert deep("sky", "star", env=off).code == 2
+
+
+def test_a_group_with_options_of_its_own_is_not_joined(make_deep: Any) -> None:
+    code = GROUP.format(help="", name="star").replace("@click.group()", '@click.group()\n@click.option("--x")')
+    deep = make_deep(others=(group_of("moon"), group_of("star", code=code.replace("def group()", "def group(x)"))))
+    done = deep("sky", "moon")
+    assert done.code == 1
+    assert "acme-moon and acme-star both have a command of this name" in done.err
+
+
 @pytest.mark.parametrize(
     "env", [{"DEEP_PLUGINS_DISABLE": "sun"}, {"DEEP_PLUGINS_DISABLE": "acme-sun"}, {"DEEP_PLUGINS_ALLOW": "cli"}]
 )

@@ -26,7 +26,8 @@ class PluginCommand:
 
     Attributes:
         name: the name to type.
-        candidates: the distributions that declare it; several are an error when it is typed.
+        candidates: the distributions that declare it and may be used; all that declare it if none may. Several must be
+            groups, which are joined.
         problem: why it cannot be used, "" if metadata and lists show no problem.
     """
 
@@ -46,27 +47,51 @@ class PluginCommand:
         Raises:
             Failure: it is not usable, its import failed, or it is not a command; says what to type.
         """
-        record = self.candidates[0].record
+        first, *others = self.candidates
+        command = self._joined() if others and not self.problem else self._load(first)
+        resume()  # a plugin's command may run for days, and need not make an agent
+        return command
+
+    def _joined(self) -> click.Command:
+        loaded: list[tuple[str, click.Command]] = []
+        failures: list[Failure] = []
+        for candidate in self.candidates:
+            try:
+                loaded.append((str(candidate.record.distribution), self._load(candidate)))
+            except Failure as failure:
+                failures.append(failure)
+        if not loaded:
+            raise failures[0]
+        from .joined_group import JoinedGroup, can_join
+
+        if can_join([command for _, command in loaded]):
+            groups = [(owner, command) for owner, command in loaded if isinstance(command, click.Group)]
+            return JoinedGroup(self.name, groups, failures)
+        names = [str(candidate.record.distribution) for candidate in self.candidates]
+        both = f"{' and '.join(names)} both have a command of this name; pip uninstall {names[-1]}"
+        raise Failure(f"command {self.name}: {both}")
+
+    def _load(self, candidate: Candidate) -> click.Command:
+        record = candidate.record
         where = f"command {self.name} of plugin {record.distribution} {record.version}"
-        problem = self.problem or origin_problem(self.candidates[0])
+        problem = self.problem or origin_problem(candidate)
         if problem:
             raise Failure(f"{where}: {problem}")
         try:
-            command = self._import()
+            command = self._import(candidate)
         except (Exception, SystemExit) as error:
             from deep_core.plugin_api import explain_failure
 
             raise Failure(f"{where}: {explain_failure(record, error)}", FAILED) from error
         if not isinstance(command, click.Command):
             raise Failure(
-                f"{where}: {self.candidates[0].value} is a {type(command).__name__}, not a click command; "
+                f"{where}: {candidate.value} is a {type(command).__name__}, not a click command; "
                 f"pip install -U {record.distribution}, or pip uninstall {record.distribution}"
             )
-        resume()  # a plugin's command may run for days, and need not make an agent
         return command
 
-    def _import(self) -> Any:
-        candidate = self.candidates[0]
+    @staticmethod
+    def _import(candidate: Candidate) -> Any:
         value: Any = importlib.import_module(candidate.module)
         for part in filter(None, candidate.value.partition(":")[2].partition("[")[0].strip().split(".")):
             value = getattr(value, part)
@@ -86,15 +111,18 @@ def plugin_commands() -> dict[str, PluginCommand]:
     by_name: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         by_name.setdefault(candidate.record.name, []).append(candidate)
-    return {name: PluginCommand(name, tuple(them), _problem(them, plugins)) for name, them in sorted(by_name.items())}
+    return {name: _command(name, them, plugins) for name, them in sorted(by_name.items())}
 
 
-def _problem(candidates: list[Candidate], plugins: FoundPlugins) -> str:
-    """Explain why a command cannot be used, before import, as for plugins."""
-    if len(candidates) > 1:
-        names = [str(c.record.distribution) for c in candidates]
-        return f"{' and '.join(names)} both have a command of this name; pip uninstall {names[-1]}"
-    own = candidates[0].record
+def _command(name: str, candidates: list[Candidate], plugins: FoundPlugins) -> PluginCommand:
+    problems = [_problem(candidate, plugins) for candidate in candidates]
+    usable = [candidate for candidate, problem in zip(candidates, problems, strict=True) if not problem]
+    return PluginCommand(name, tuple(usable or candidates), "" if usable else problems[0])
+
+
+def _problem(candidate: Candidate, plugins: FoundPlugins) -> str:
+    """Explain why a distribution's command cannot be used, before import, as for plugins."""
+    own = candidate.record
     if own.status != "active":
         return own.reason
     siblings = [record for record in plugins.records if record.distribution == own.distribution]

@@ -27,6 +27,7 @@ class Hub:
     Attributes:
         found: every configured server.
         connections: of the servers that are ready, by name.
+        store: what is remembered of servers.
         logger: of the plugin.
     """
 
@@ -39,16 +40,19 @@ class Hub:
             for server in found
             if server.status == "ready" and server.config is not None
         }
-        self._store, self._wait, self.logger = store, options.wait, logger
+        self.store, self._wait, self.logger = store, options.wait, logger
         self._starting: dict[str, Future[Any]] = {}
         self._remembered = False
+        self._old: set[str] = set()
 
     async def known(self) -> None:
         """Wait until every server has listed its tools, failed, or had its time. Servers start at once.
 
         A server whose tools are remembered is not started for this. Only the first attempt is waited for.
         """
-        self._remember()
+        self.remember()
+        while self._old:
+            self._start(self._old.pop())  # a request does not wait for what is a day old
         absent = [name for name, connection in self.connections.items() if connection.listing is None]
         first = [self._start(name) for name in absent if name not in self._starting]
         for name in absent:
@@ -57,16 +61,16 @@ class Hub:
         if first:
             await asyncio.wait([asyncio.wrap_future(future) for future in first], timeout=self._wait)
 
-    def _remember(self) -> None:
+    def remember(self) -> None:
+        """Take the tools that servers listed before."""
         if self._remembered:
             return
         self._remembered = True
         for name, connection in self.connections.items():
-            if (kept := self._store.listing(connection.config)) is not None:
+            if (kept := self.store.listing(connection.config)) is not None:
                 connection.listing = kept[0]
-                connection.changed = self._store.changed(connection.config, kept[0])
-                if kept[1]:
-                    self._start(name)  # nobody waits
+                connection.changed = self.store.changed(connection.config, kept[0])
+                self._old |= {name} if kept[1] else set()
 
     def _start(self, name: str) -> Future[Any]:
         async def start() -> None:

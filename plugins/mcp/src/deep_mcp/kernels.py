@@ -22,10 +22,10 @@ _HUBS: WeakKeyDictionary[PluginKernel, dict[object, Hub]] = WeakKeyDictionary()
 _LOCK = Lock()
 
 
-def hub_of(context: PluginContext, found: Sequence[FoundServer], options: McpOptions) -> Hub:
+def hub_of(context: PluginContext, found: Sequence[FoundServer], options: McpOptions, *, quiet: bool = False) -> Hub:
     """Return the kernel's hub of these servers: agents, subagents and runs share one program a server.
 
-    Logs once why servers are not used.
+    Logs once why servers are not used, unless `quiet`.
     """
     limits = (options.wait, options.start_timeout, options.call_timeout)
     key = (limits, tuple((s.name, s.status, s.reason, s.config and s.config.digest) for s in found))
@@ -36,7 +36,7 @@ def hub_of(context: PluginContext, found: Sequence[FoundServer], options: McpOpt
             store = Store(lambda: context.cache_dir, lambda: context.data_dir)
             hub = hubs[key] = Hub(found, options, store, context.logger)
             context.on_close(hub.close)  # plain, so that `kernel.close()` inside an event loop works, too
-            for server in found:
+            for server in () if quiet else found:
                 if server.status in ("blocked", "invalid"):
                     context.logger.warning("MCP server %s is %s: %s", server.name, server.status, server.reason)
     return hub
