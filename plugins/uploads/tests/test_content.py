@@ -48,6 +48,11 @@ def measure(data: bytes, cuts: list[int] | None = None) -> Measured:
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", None, None),
         (b"text\0text", None, None),
         (b"\xff\xfe\x00", None, None),
+        (b"\x80\x81\x82\xff", None, None),
+        (b"\xff\x80\x90\xaa\xc1\xf5", None, None),
+        (b"\x89a\xff", None, None),
+        (b"\xc8\xc9\xca\xcb\xcc\xcd\xce", None, None),
+        ("Да, это текст на русском языке".encode("cp1251"), "cp1251", 1),
         (bytes(range(1, 256)) * 10, None, None),
         (b"the end of a word: caf\xc3", "cp1252", 1),
     ],
@@ -57,6 +62,17 @@ def test_encoding_and_lines(data: bytes, encoding: str | None, lines: int | None
     assert (found.encoding, found.line_count) == (encoding, lines)
     if encoding is not None:
         data.decode(encoding)
+
+
+@given(st.binary(min_size=1, max_size=100))
+def test_what_has_neither_mark_nor_zeros_is_never_utf_16(data: bytes) -> None:
+    encoding = measure(data).encoding
+    assert (
+        encoding is None
+        or not encoding.startswith(("utf-16", "utf-32"))
+        or data[:2] in (b"\xff\xfe", b"\xfe\xff")
+        or 0 in data
+    )
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), st.data())

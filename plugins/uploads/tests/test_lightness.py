@@ -36,7 +36,10 @@ def test_what_is_known_of_a_file_needs_no_framework() -> None:
     assert run(f"import deep_uploads; deep_uploads.UploadedFile, deep_uploads.UPLOADS; {LOADED}") == ""
 
 
-@pytest.mark.parametrize(("data", "guessed"), [("'plain — text'.encode()", False), ("'Grüße'.encode('cp1252')", True)])
+@pytest.mark.parametrize(
+    ("data", "guessed"),
+    [("'plain — text'.encode()", False), ("'Grüße'.encode('cp1252')", False), ("'Grüße'.encode('cp1252') * 9", True)],
+)
 def test_the_guesser_is_loaded_only_to_guess(data: str, guessed: bool) -> None:
     code = f"""
 import asyncio, sys

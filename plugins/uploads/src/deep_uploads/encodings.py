@@ -14,6 +14,8 @@ SAMPLE = 64 * 1024
 """Bytes to examine."""
 GUESS_BYTES = 16 * 1024
 """Bytes for charset-normalizer (3.5.2): it reads five chunks of 512 anyway, and often decodes all."""
+SHORT = 24
+"""Fewer bytes than this are Western European text or binary: any other guess would fit a row of random bytes."""
 SPARSE = 0.4
 """Maximum bytes above ASCII in a Western European text; other scripts have more in every encoding."""
 REGULAR = 0.6
@@ -27,6 +29,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_WIDE = ("utf_16", "utf_16_le", "utf_16_be", "utf_32", "utf_32_le", "utf_32_be", "utf_7")
 
 
 def detect(head: bytes) -> str | None:
@@ -46,16 +49,21 @@ def detect(head: bytes) -> str | None:
 def guess(sample: bytes) -> str | None:
     """Guess the encoding of bytes without zeros that are not UTF-8; None if they are not text.
 
+    Never UTF-16 or UTF-32: without a mark and without zeros, half of all binary files would be valid.
+
     Takes up to 0.2 s the first time, when it imports charset-normalizer, and some milliseconds later: call it in a
     worker thread.
     """
-    from charset_normalizer import from_bytes
-
     sample = sample[:GUESS_BYTES]
     if sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in sample):
         return None  # an 8-bit decoder accepts any byte; text has no such control characters
-    best = from_bytes(sample).best()
     western = _western(sample)
+    if len(sample) < SHORT:
+        return "cp1252" if western else None
+
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(sample, cp_exclusion=[*_WIDE]).best()
     if best is None:
         return "cp1252" if western else None
     if western and (best.coherence == 0 or "cp1252" in best.could_be_from_charset):
