@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -258,7 +259,49 @@ async def test_one_prefix_twice_is_refused() -> None:
         await twice.exists("/x")
 
 
-async def test_a_mount_cannot_hide_the_working_directory() -> None:
-    hiding = composite_backend(memory_backend(), {"/workspace": memory_backend()})
-    with pytest.raises(ValueError, match="working directory"):
-        await hiding.exists("/x")
+async def test_another_backend_may_be_mounted_at_the_working_directory_of_files_alone() -> None:
+    inner = memory_backend()
+    both = composite_backend(memory_backend(), {"/workspace/": inner, "/workspace/notes/": memory_backend()})
+    await both.write_bytes(f"{await both.working_dir()}/a.txt", b"a")
+    await both.write_bytes("/workspace/notes/b.txt", b"b")
+    assert await inner.read_bytes("/workspace/a.txt") == b"a"
+    assert not await inner.exists("/workspace/notes/b.txt")
+    # A mount in a mounted folder is listed as one in the default's, and as little removed.
+    assert [entry.name for entry in await both.list_dir("/workspace")] == ["a.txt", "notes"]
+    assert (await both.stat("/workspace/notes")).is_dir
+    assert await both.realpath("/workspace") == "/workspace"
+    with pytest.raises(ValueError, match="mounted"):
+        await both.remove("/workspace/notes")
+
+
+async def test_a_mount_cannot_hide_the_directory_where_commands_run(tmp_path: Path) -> None:
+    for prefix in (f"{tmp_path.resolve()}/", f"{tmp_path.resolve().parent}"):
+        with pytest.raises(ValueError, match="where commands run: make that backend the default"):
+            composite_backend(local_backend(tmp_path), {prefix: memory_backend()})
+
+
+async def test_the_prompt_names_the_mounts(tmp_path: Path) -> None:
+    import deep_backends
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    from deep_core import Kernel, create_default_deps
+
+    sent: list[str] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        sent.append(repr((messages, info)))
+        return ModelResponse([TextPart("done")])
+
+    with Kernel(plugins=[deep_backends], discover=False, strict=True) as kernel:
+        agent = kernel.create_agent(FunctionModel(answer))
+        for backend in (
+            composite_backend(local_backend(tmp_path), {"notes/": memory_backend(), "/data/": memory_backend()}),
+            composite_backend(memory_backend(), {"/data/": memory_backend()}),
+            memory_backend(),
+        ):
+            await agent.run("Go", deps=create_default_deps(backend=backend, kernel=kernel))
+    assert "Mounted folders: /data/, notes/. Commands do not see them." in sent[0]
+    assert "Mounted folders: /data/." in sent[1]
+    assert "Commands" not in sent[1]
+    assert "Mounted" not in sent[2]

@@ -7,6 +7,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -172,6 +173,53 @@ async def test_a_runtime_sets_image_directory_and_variables_and_the_model_hears_
         await agent.run("Go", deps=create_default_deps(backend=backend, kernel=kernel))
     assert "execute" in sent[0]
     assert "canary-81f3" not in sent[0]
+
+
+async def test_it_is_a_backend_and_a_sandbox_whose_files_are_the_container_s(
+    docker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deep_backends import ProtectedPathError, local_backend
+
+    from deep_core import BackendProtocol, SandboxProtocol, SupportsProtect
+
+    root = tmp_path.resolve()
+    inside = local_backend(root)  # its commands stand for those of the container
+    monkeypatch.setattr("deep_backends.docker._Container.run", lambda _, *args, **how: inside.run(*args, **how))
+    monkeypatch.setattr("deep_backends.docker._Container.working_dir", lambda _: inside.working_dir())
+    backend = docker_backend(volumes={str(root): str(root)})
+    assert isinstance(backend, BackendProtocol)
+    assert isinstance(backend, SandboxProtocol)
+    assert isinstance(backend, SupportsProtect)
+    await backend.make_dir(f"{root}/sub")
+    await backend.write_bytes(f"{root}/sub/data.bin", b"\0\xff")
+    assert await backend.read_bytes(f"{root}/sub/data.bin") == b"\0\xff"
+    assert [entry.name for entry in await backend.list_dir(f"{root}/sub")] == ["data.bin"]
+    assert (await backend.stat(f"{root}/sub/data.bin")).size == 2
+    assert await backend.exists(f"{root}/sub")
+    (root / "link").symlink_to("deep.toml")
+    (root / "deep.toml").write_text("[agent]")
+    backend.protect(root / "deep.toml", "/elsewhere/deep.toml")
+    for path in ("deep.toml", "link", "sub/../deep.toml"):
+        with pytest.raises(ProtectedPathError, match="protected"):
+            await backend.write_bytes(f"{root}/{path}", b"")
+    with pytest.raises(ProtectedPathError, match="protected"):
+        await backend.remove(str(root))
+    assert await backend.read_bytes(f"{root}/link") == b"[agent]"
+    await backend.remove(f"{root}/sub")
+    assert not await backend.exists(f"{root}/sub")
+
+
+async def test_the_prompt_names_the_runtime_without_a_container(docker: ModuleType) -> None:
+    from deep_backends import RuntimeConfig
+    from deep_backends.describe import describe
+
+    runtime = RuntimeConfig(
+        name="acme", description="Acme's\ntools", base_image="acme:1", packages=["pandas", "duckdb"]
+    )
+    assert describe(docker_backend(runtime=runtime)) == (
+        "Commands run in a container: Acme's tools. Installed: pandas, duckdb."
+    )
+    assert describe(docker_backend()) is None
 
 
 async def test_disposing_removes_the_container_once_and_never_another(docker: ModuleType) -> None:

@@ -116,13 +116,36 @@ async def test_the_composite_is_made_of_the_configured_parts(tmp_path: Path) -> 
 def test_docker_passes_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
 
-    def create(image: str, **settings: Any) -> None:
+    def create(image: str, **settings: Any) -> Any:
         asked.update(settings, image=image)
+        return SimpleNamespace(protect=lambda *paths: asked.update(protected=paths))
 
     monkeypatch.setattr("deep_backends.factories.docker_backend", create)
     made("docker", docker_image="acme:1", docker_network="none", docker_memory="1g", docker_cpus=2, env=["A"])
     assert asked.items() >= {"image": "acme:1", "network_mode": "none", "mem_limit": "1g", "cpus": 2.0}.items()
     assert asked["env"] == ("A",)
+
+
+def test_docker_by_name_mounts_the_present_directory_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def create(image: str, **settings: Any) -> Any:
+        asked.update(settings)
+        return SimpleNamespace(protect=lambda *paths: asked.update(protected=paths))
+
+    monkeypatch.setattr("deep_backends.factories.docker_backend", create)
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "deep.toml"
+    deep_backends.deep_backends(context())["docker"](context(config))
+    assert asked["volumes"] == {os.path.realpath(tmp_path): "/workspace"}
+    assert asked["protected"] == (config,)
+    (tmp_path / "one").mkdir()
+    made("docker", root=tmp_path / "one")
+    assert asked["volumes"] == {os.path.realpath(tmp_path / "one"): "/workspace"}
+    made("docker", docker_mount=False)
+    assert asked["volumes"] is None
 
 
 def test_docker_without_its_packages_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,16 @@ Public names are loaded on first use: discovery imports neither pydantic nor Pyd
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from deep_core import AgentContext, BackendFactory
+    from pydantic_ai import RunContext
+
+    from deep_core import AgentContext, BackendFactory, PromptSection
 
     from .composite import CompositeBackend
     from .docker import DockerBackend
@@ -109,3 +111,19 @@ def deep_backends(context: AgentContext) -> Mapping[str, BackendFactory]:
         "composite": composite_by_name,
         "docker": docker_by_name,
     }
+
+
+@hookimpl
+def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
+    """Say what the agent sees: the mounts of a composite, the runtime of a container; nothing of other backends."""
+    from deep_core import PromptSection
+
+    def workspace(ctx: RunContext[Any]) -> str | None:
+        backend = ctx.workspace.backend if ctx.workspace.attached else None
+        if not hasattr(backend, "describe"):
+            return None  # most backends: they need none of the code
+        from .describe import describe
+
+        return describe(backend)
+
+    return [PromptSection.live("workspace", workspace)]

@@ -26,10 +26,13 @@ from pydantic_ai.workspaces import (
 from deep_core import SupportsGuardedWrite, SupportsProtect, SupportsRangeRead, SupportsStreamWrite
 
 from .arguments import check_range
+from .describe import describe
 from .errors import ConfinementError, UnsupportedOperationError, quote_path
 
 __all__ = ["CommandCompositeBackend", "CompositeBackend"]
 
+_OF_A_DIRECTORY = ("local", "deep-local", "deep-sandbox")
+"""Providers whose refs are named after the working directory."""
 SMALL_FILE_BYTES = 1024 * 1024
 """Up to this size, a range is cut from the whole file if the routed backend cannot read ranges."""
 
@@ -45,12 +48,13 @@ def _within(path: str, directory: str) -> bool:
 
 @dataclass(frozen=True)
 class _Place:
-    """The backend of a path, the path inside that backend, and its mount (None: default)."""
+    """The backend of a path, the path inside that backend, its mount (None: default), the path in the composite."""
 
     backend: WorkspaceBackend
     files: SupportsFilesystem
     path: str
     mount: str | None
+    at: str
 
 
 class _Named:
@@ -91,11 +95,13 @@ class CompositeBackend(
     `UnsupportedOperationError`, except that a range of a file up to 1 MiB is cut from the whole.
 
     Args:
-        default: Answers for every other path; its working directory is the composite's.
+        default: Answers for every other path; its working directory is the composite's. Without commands, another
+            backend may be mounted there.
         routes: Backends by prefix: an absolute path, or one relative to the default's working directory.
 
     Raises:
-        ValueError: A prefix is empty, `/`, leaves the working directory, or is given twice.
+        ValueError: A prefix is empty, `/`, leaves the working directory, or is given twice; or it hides the directory
+            where commands run (at the first operation, if the directory is unknown before).
     """
 
     def __new__(cls, default: WorkspaceBackend, routes: Mapping[str, WorkspaceBackend]) -> Self:
@@ -110,6 +116,11 @@ class CompositeBackend(
         self._given = {self._prefix(prefix): backend for prefix, backend in routes.items()}
         if len(self._given) != len(routes):
             raise ValueError(f"routes: two prefixes are the same path: {', '.join(map(repr, routes))}")
+        # Where the working directory is known already, a wrong prefix fails here and not at the model's first call.
+        ref = default.ref
+        if ref is not None and ref.provider in _OF_A_DIRECTORY:
+            for prefix in self._given:
+                self._check_hiding(ref.id, posixpath.join(ref.id, prefix))
         self._mounts: dict[str, _Place] | None = None
         self._above: dict[str, set[str]] = {}
         self._working_dir = ""
@@ -121,6 +132,21 @@ class CompositeBackend(
         if not prefix or normal in ("/", ".") or normal.split("/")[0] == ".." or "\0" in prefix:
             raise ValueError(f"routes: {prefix!r} is not a prefix: give a path such as '/project/' or 'notes/'")
         return normal
+
+    def _check_hiding(self, working_dir: str, mount: str) -> None:
+        # Commands start in the default's directory: they would see other files than the file operations.
+        if _within(working_dir, mount) and isinstance(self._default, SupportsCommands):
+            raise ValueError(
+                f"routes: the prefix {mount!r} would hide the working directory {working_dir!r}, where commands run: "
+                "make that backend the default, or mount it elsewhere"
+            )
+
+    def describe(self) -> str:
+        """Say which folders are mounted. No I/O."""
+        mounts = ", ".join(f"{prefix}/" for prefix in sorted(self._given))
+        commands = " Commands do not see them." if isinstance(self._default, SupportsCommands) else ""
+        own = [describe(backend) for backend in (self._default, *self._given.values())]
+        return " ".join([f"Mounted folders: {mounts}.{commands}", *filter(None, own)])
 
     @property
     def ref(self) -> WorkspaceRef | None:
@@ -157,8 +183,7 @@ class CompositeBackend(
                 )
             above: dict[str, set[str]] = {}
             for mount in mounts:
-                if _within(working_dir, mount):
-                    raise ValueError(f"routes: the prefix {mount!r} would hide the working directory {working_dir!r}")
+                self._check_hiding(working_dir, mount)
                 below: str = mount
                 while below != "/":
                     parent: str = posixpath.dirname(below)
@@ -167,7 +192,9 @@ class CompositeBackend(
             self._above = above
             self._working_dir = working_dir
             self._mounts = {
-                mount: _Place(mounts[mount], _filesystem(mounts[mount]), await mounts[mount].working_dir(), mount)
+                mount: _Place(
+                    mounts[mount], _filesystem(mounts[mount]), await mounts[mount].working_dir(), mount, mount
+                )
                 for mount in sorted(mounts, key=len, reverse=True)
             }
         return self._mounts
@@ -182,8 +209,8 @@ class CompositeBackend(
         for mount, place in mounts.items():
             if _within(normal, mount):
                 rest = normal[len(mount) :].lstrip("/")
-                return replace(place, path=posixpath.join(place.path, rest) if rest else place.path)
-        return _Place(self._default, self._default_files, normal, None)
+                return replace(place, path=posixpath.join(place.path, rest) if rest else place.path, at=normal)
+        return _Place(self._default, self._default_files, normal, None, normal)
 
     async def route(self, path: str) -> tuple[WorkspaceBackend, str]:
         """Return the backend for `path`, and the path inside that backend."""
@@ -191,8 +218,8 @@ class CompositeBackend(
         return place.backend, place.path
 
     def _names_above(self, place: _Place) -> set[str] | None:
-        """List the names that mounts add to the default's directory at `place`; `None` if no mount is below it."""
-        return self._above.get(place.path) if place.mount is None else None
+        """List the names that mounts add to the directory at `place`; `None` if no mount is below it."""
+        return self._above.get(place.at)
 
     def _unsupported(self, path: str, place: _Place, protocol: str) -> UnsupportedOperationError:
         where = f"the backend mounted at {place.mount!r}" if place.mount else "the default backend"
@@ -322,7 +349,7 @@ class CompositeBackend(
         """
         place = await self._place(path)
         if self._names_above(place) is not None:
-            return place.path
+            return place.at
         mounts = await self._mounted()
         # Unchanged, if possible: `link/..` climbs from the link's target, which normalizing would ignore.
         if place.mount is None:

@@ -223,16 +223,25 @@ def sandbox_by_name(context: AgentContext) -> WorkspaceBackend:
 
 
 def docker_by_name(context: AgentContext) -> WorkspaceBackend:
-    """Create the backend `docker`: a new container of the configured image."""
+    """Create the backend `docker`: a new container of the configured image, with the root mounted as its directory.
+
+    The root is the configured one, or the present directory; `docker_mount = false` leaves the container empty.
+    """
     options = _options(context)
-    refuse_folder(context, "docker")
+    volumes: dict[str, str] = {}
+    if options.docker_mount:
+        volumes = {os.path.realpath(folder(context, options.root or os.getcwd())): DEFAULT_WORK_DIR}
+    else:
+        refuse_folder(context, "docker")
     backend = docker_backend(
         options.docker_image,
         env=options.env,
         network_mode=options.docker_network,
         mem_limit=options.docker_memory,
         cpus=options.docker_cpus,
+        volumes=volumes or None,
     )
+    backend.protect(*context.config_files, *options.protected)
     return with_mode(context, backend)
 
 

@@ -70,6 +70,12 @@ class ReadOnlyBackend(WorkspaceBackend, SupportsFilesystem, SupportsRealpath):
         """The other backend's."""
         return self._backend.ref
 
+    def describe(self) -> str | None:
+        """Say what the other backend says of itself."""
+        from .describe import describe  # most other backends say nothing
+
+        return describe(self._backend)
+
     async def working_dir(self) -> str:
         """Return the other backend's."""
         return await self._backend.working_dir()

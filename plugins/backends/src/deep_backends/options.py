@@ -22,13 +22,13 @@ class BackendsOptions(PluginOptions):
     """Options of the backends chosen by name: `memory`, `local`, `sandbox`, `composite` and `docker`."""
 
     root: Path | None = None
-    """The directory of `local` and `sandbox`; by default the current one when the session's backend is created."""
+    """The directory of `local` and `sandbox`, mounted in `docker`; by default the current one at creation."""
 
     env: Annotated[tuple[str, ...], Field(json_schema_extra={"project": "subset"})] = ()
     """Names of host variables that commands see, besides the harmless ones (in `docker`: only these)."""
 
     protected: Annotated[tuple[Path, ...], Field(json_schema_extra={"project": "superset"})] = ()
-    """Further files and directories that `local` and `sandbox` never write; reading them is fine."""
+    """Further files and directories that `local`, `sandbox` and `docker` never write; reading them is fine."""
 
     max_read_bytes: Annotated[int, Field(ge=1, json_schema_extra=_LOWER)] = MAX_READ_BYTES
     """Maximum bytes of a file that `local` reads at once; larger ones are read by range."""
@@ -53,6 +53,9 @@ class BackendsOptions(PluginOptions):
 
     docker_image: Annotated[str, Field(min_length=1)] = "python:3.12-slim"
     """The image of a new container of `docker`."""
+
+    docker_mount: Annotated[bool, Field(json_schema_extra={"project": "off"})] = True
+    """Whether `root` is mounted in the container of `docker`, as its working directory; else it starts empty."""
 
     docker_network: str | None = None
     """The network mode of `docker`, such as `none`; by default the engine's."""
