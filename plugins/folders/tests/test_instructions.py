@@ -311,6 +311,23 @@ def test_a_backend_that_is_not_running_is_not_started_and_one_that_fails_is_no_i
     assert make_session(Broken({"AGENTS.md": b"x"})).run() == []
 
 
+def test_a_backend_that_fails_for_a_moment_withdraws_nothing(make_session: Make) -> None:
+    class Flaky(MemoryBackend):
+        down = False
+
+        async def working_dir(self) -> str:
+            if Flaky.down:
+                raise OSError("gone for a moment")
+            return await super().working_dir()
+
+    session = make_session(Flaky({"AGENTS.md": b"Use tabs."}))
+    told = session.run()
+    Flaky.down = True
+    assert session.run() == told
+    Flaky.down = False
+    assert session.run() == told
+
+
 # -- bounds ------------------------------------------------------------------------------------------------------------
 
 

@@ -53,7 +53,8 @@ class InstructionsSection:
         try:
             root = await workspace.working_dir()
         except FAILURES:
-            return None
+            reading.run_id = None  # the next request tries again; until then the last text stays
+            return reading.text
         if await self._look(ctx, root, reading, responses) or stale:
             reading.text = await self._read(ctx, root, reading)
         return reading.text
