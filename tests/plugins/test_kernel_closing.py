@@ -191,4 +191,4 @@ def agent_kernel(agent: Any) -> Kernel:
     """The kernel that made the agent."""
     from deep_core.agent.run.capability import agent_context
 
-    return agent_context(agent, "doors")._kernel  # type: ignore[return-value]
+    return agent_context(agent, "doors").kernel  # type: ignore[return-value]

@@ -112,7 +112,7 @@ def test_render_prints_what_is_sent_to_a_model(deep: Deep) -> None:
     (openai,) = json.loads(deep("render", "--for", "gpt-5.2", "name:ls").stdout)
     assert openai["function"]["name"] == "ls"
     (anthropic,) = json.loads(deep("render", "--for", "anthropic:claude-sonnet-4-5", "name:ls").stdout)
-    assert anthropic["input_schema"]["properties"].keys() == {"path"}
+    assert anthropic["input_schema"]["properties"].keys() == {"path", "offset"}
     assert '"name": "ls"' in deep("render", "--for", "hermes", "name:ls").stdout
     told = json.loads(deep("render", "--for", "hermes", "name:ls", "--output", "json").stdout)
     assert (told["schema"], told["for"], told["driver"], told["tools"]) == (1, "hermes", "hermes", ["ls"])
