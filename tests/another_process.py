@@ -20,7 +20,7 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: str = "",
-    timeout: float = 120,
+    timeout: float = 600,
 ) -> subprocess.CompletedProcess[str]:
     """Run `python FILE ARGUMENTS…` (a path) or `python -c CODE ARGUMENTS…` (a text) in a process of its own.
 

@@ -126,7 +126,7 @@ def test_the_kernel_alone_runs_with_no_tool_and_no_prompt_and_says_how_to_get_so
 
 @pytest.mark.parametrize("name", sorted(PLUGINS))
 def test_the_kernel_and_one_plugin(fresh: Install, name: str) -> None:
-    needed = ["deep-sessions"] if name == "deep-cli" else []
+    needed = {"deep-cli": ["deep-sessions"], "deep-prompted-tools": ["deep-universe"]}.get(name, [])
     report = fresh("deep-core", *needed, name).application()
     active = [plugin for distribution in (*needed, name) for plugin in PLUGINS[distribution]]
     assert report["output"] == "done"
