@@ -193,11 +193,11 @@ def alive(pid: int) -> bool:
     """Whether the process runs; a dead one that nobody has waited for does not."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        if sys.platform == "linux":
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):  # reading fails too if the process ends meanwhile
         return False
-    if sys.platform == "linux":
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
     return True
 
 
