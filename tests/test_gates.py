@@ -29,6 +29,7 @@ FEATURES = (
     "skills",
     "summarization",
     "uploads",
+    "web_tools",
     "demo",
     "cli",
 )

@@ -17,6 +17,7 @@ from deep_subagents import SubagentsOptions
 from deep_summarization import SummarizationOptions
 from deep_todo import TodoOptions
 from deep_uploads import UploadsOptions
+from deep_web_tools import WebToolsOptions
 
 from deep_core import PluginOptions
 from deep_core.plugin_api import project_mark
@@ -32,6 +33,7 @@ PAGES: dict[str, type[PluginOptions]] = {
     "project-instructions.md": FoldersOptions,
     "models-without-tools.md": PromptedToolsOptions,
     "mcp.md": McpOptions,
+    "web.md": WebToolsOptions,
 }
 
 READMES: dict[str, type[PluginOptions]] = {"backends": BackendsOptions, "filesystem": FilesystemOptions}

@@ -17,7 +17,7 @@ __all__ = ["InstallSpec", "parse"]
 ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2")
 OURS = (
     "all", "backends", "cli", "core", "demo", "filesystem", "prompted-tools", "sessions", "skills", "subagents",
-    "summarization", "todo", "uploads", "universe",
+    "summarization", "todo", "uploads", "universe", "web-tools",
 )  # fmt: skip
 """Plugins whose distribution is `deep-<name>`: the bare name on an index belongs to someone else."""
 
