@@ -52,7 +52,7 @@ def list_servers(output: str, config: Path | None) -> None:
         say_json({"schema": 1, "servers": rows})
         return
     for row in rows:
-        tools = "" if row["tools"] is None else f", {row['tools']} tools"
+        tools = "" if row["tools"] is None else f", {_tools(row['tools'])}"
         say(f"{one_line(row['name'])}  {row['status']}{tools}  {one_line(row['target'] or '', None)}")
         say(f"  from {one_line(row['source'], None)}")
         if row["reason"]:
@@ -128,11 +128,15 @@ def _tool(connection: Connection, tool: ListedTool) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "annotations": tool.hints, "changed": changed}
 
 
+def _tools(count: int) -> str:
+    return "1 tool" if count == 1 else f"{count} tools"
+
+
 def _say_test(row: dict[str, Any], *, accepted: bool) -> None:
     if row["problem"]:
         say(f"{row['name']}: {one_line(row['problem'], None)}")
     else:
-        say(f"{row['name']}: {len(row['tools'])} tools")
+        say(f"{row['name']}: {_tools(len(row['tools']))}")
     for tool in row["tools"]:
         hints = ", ".join(f"{key}={str(value).lower()}" for key, value in tool["annotations"].items())
         mark = " CHANGED" if tool["changed"] else ""
