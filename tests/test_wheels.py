@@ -36,8 +36,9 @@ TOOLS = {
     "deep-todo": {"read_todos", "write_todos"},
     "deep-subagents": {"task"},
     "deep-skills": {"list_skills", "load_skill", "read_skill_resource"},
+    "deep-web-tools": {"fetch"},
 }
-"""What each distribution puts before the model (contract, section 2)."""
+"""What each distribution puts before the model with nothing configured."""
 
 
 @pytest.fixture(scope="module")
