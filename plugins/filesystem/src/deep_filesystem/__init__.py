@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from deep_core import AgentContext, StateSlot
 
+    from .documents import Document, DocumentError, DocumentLimits, document_kind, read_document
     from .options import FilesystemOptions
     from .seen import Seen
     from .slot import FILES
@@ -21,14 +22,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILES",
+    "Document",
+    "DocumentError",
+    "DocumentLimits",
     "FilesystemOptions",
     "Seen",
     "create_filesystem_toolset",
+    "document_kind",
+    "read_document",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "documents": ["Document", "DocumentError", "DocumentLimits", "document_kind", "read_document"],
         "options": ["FilesystemOptions"],
         "seen": ["Seen"],
         "slot": ["FILES"],

@@ -12,6 +12,7 @@ from pydantic_ai.workspaces import Workspace, WorkspaceError, WorkspaceUnavailab
 
 from .access import TooLarge
 from .codec import NotText, Unencodable
+from .documents import DocumentError
 from .edit import Refused
 from .quoting import escape, quoted, unescape
 from .stored import is_stored
@@ -45,6 +46,8 @@ async def tool_failures(workspace: Workspace, path: str) -> AsyncGenerator[None]
         raise ToolFailed(
             f"{path}: {error}{' Nothing was written.' if isinstance(error, Unencodable) else ''}"
         ) from error
+    except DocumentError as error:
+        raise ToolFailed(f"{path} {error}") from error
     except NotText as error:
         raise ToolFailed(f"{path}: {error}; it is not text. Use a command for its format, or another file.") from error
     except FileNotFoundError as error:

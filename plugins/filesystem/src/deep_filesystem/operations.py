@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from anyio import fail_after
 from pydantic import WithJsonSchema
@@ -34,6 +34,9 @@ from .slot import FILES
 from .stored import of_other_sessions
 from .walk import Ignoring, TooMany, begin_ignoring, walk
 from .writing import edit_in_place, write_in_place
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
 
 __all__ = ["Operations"]
 
@@ -75,14 +78,23 @@ class Operations:
 
     async def read_file(
         self, ctx: RunContext[Any], path: str, offset: int = 0, limit: int = 2000, byte: int = 0
-    ) -> str:
-        """Read a page of a file."""
+    ) -> Any:
+        """Read a page of a file: a text; of a picture a list with a line of text and the picture."""
         workspace = ctx.workspace
         files = _get_seen_files(ctx)
         async with tool_failures(workspace, path):
             place = await locate(workspace, path)
             async with holding(place.lock):
-                return await read_page(workspace, place, files, self.options, offset=offset, limit=limit, byte=byte)
+                return await read_page(
+                    workspace,
+                    place,
+                    files,
+                    self.options,
+                    offset=offset,
+                    limit=limit,
+                    byte=byte,
+                    takes_pictures=lambda: _takes_pictures(ctx),
+                )
 
     async def write_file(self, ctx: RunContext[Any], path: str, content: str) -> str:
         """Create or replace a file."""
@@ -278,6 +290,14 @@ class Operations:
                     f"{await render_output(ctx, error.stdout, error.stderr, limit)}"
                 ) from error
         return await render_result(ctx, result, limit)
+
+
+def _takes_pictures(ctx: RunContext[Any]) -> bool:
+    try:
+        profile = cast("Model[Any]", ctx.model).profile
+    except NotImplementedError:
+        return True  # one of several models: Pydantic AI tells those that take none that there was a picture
+    return profile.get("supports_image_input", True)
 
 
 def _get_seen_files(ctx: RunContext[Any]) -> dict[str, Seen]:

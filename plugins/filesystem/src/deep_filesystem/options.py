@@ -36,6 +36,12 @@ class FilesystemOptions(PluginOptions):
     """Maximum bytes of a file that `grep` searches (at most `max_bytes` on a backend without range reads)."""
     max_bytes: int = Field(default=32 * 1024 * 1024, ge=1, json_schema_extra=_LOWER)
     """Maximum bytes of a file to edit, overwrite, or read on a backend without range reads."""
+    document_seconds: float = Field(default=20, gt=0, json_schema_extra=_LOWER)
+    """Time limit for reading a document or picture, in seconds."""
+    document_memory: int = Field(default=1024**3, ge=128 * 1024**2, json_schema_extra=_LOWER)
+    """Maximum bytes of memory of the process that reads a document or picture; on Linux."""
+    document_pixels: int = Field(default=50_000_000, ge=1, json_schema_extra=_LOWER)
+    """Maximum pixels of a picture, width times height."""
     execute_chars: int = Field(default=20_000, ge=100, json_schema_extra=_LOWER)
     """Maximum characters shown of a command's output: beginning, end, and the path of all of it."""
     execute_seconds: int = Field(default=600, ge=1, json_schema_extra=_LOWER)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.messages import BinaryContent
 from pydantic_ai.workspaces import Workspace
 
-from .access import Place, open_source
+from .access import Place, TooLarge, open_source, read_whole
 from .codec import Codec, detect
+from .documents import DocumentLimits, begins_like_document, document_kind, read_document
 from .options import FilesystemOptions
 from .paging import BytesSource, Page, PastEnd, Source, Stretch, read_lines, read_stretch
 from .seen import Seen, digest
@@ -23,17 +27,29 @@ async def read_page(
     offset: int,
     limit: int,
     byte: int,
-) -> str:
+    takes_pictures: Callable[[], bool],
+) -> str | list[str | BinaryContent]:
     """Read a page of lines, or of characters from `byte` on. The caller holds the lock of `place`.
+
+    Of a document the lines are its pages, slides or sheets; a picture is returned whole.
+
+    Args:
+        takes_pictures: whether the model takes pictures; called for a picture only.
 
     Raises:
         ToolFailed: no such line or byte; `offset`, `limit` or `byte` is out of range.
-        NotText, TooLarge, OSError: about the file.
+        NotText, DocumentError, TooLarge, OSError: about the file.
     """
     if offset < 0 or byte < 0 or limit < 1:
         raise ToolFailed("offset and byte count from 0, limit from 1.")
     source, head, size = await open_source(workspace, place.absolute, options.max_bytes)
     whole = isinstance(source, BytesSource)
+    if begins_like_document(head):
+        if size > options.max_bytes:
+            raise TooLarge(size, options.max_bytes)
+        data = source.data if whole else await read_whole(workspace, place.absolute, options.max_bytes)
+        if document_kind(data):
+            return await _document(place, data, options, offset, limit, byte, takes_pictures)
     codec = detect(head, complete=whole)
     try:
         if byte:
@@ -53,6 +69,27 @@ async def read_page(
         ) from error
     await _record(source, place, files, page.ranges, size)
     return _render(page, source, codec, offset, size)
+
+
+async def _document(
+    place: Place,
+    data: bytes,
+    options: FilesystemOptions,
+    offset: int,
+    limit: int,
+    start: int,
+    takes_pictures: Callable[[], bool],
+) -> str | list[str | BinaryContent]:
+    limits = DocumentLimits(
+        options.document_seconds, options.document_memory, options.document_pixels, options.read_chars
+    )
+    document = await read_document(data, limits, offset=offset, limit=limit, start=start)
+    title = f"[{place.shown}: {document.what}]"
+    if document.picture is None:
+        return f"{title}\n{document.text}"
+    if not takes_pictures():
+        return f"{title}\nThis model takes no pictures. Use a command that describes it, or ask the user what it shows."
+    return [title, BinaryContent(document.picture, media_type=document.media_type)]
 
 
 async def _stretch(

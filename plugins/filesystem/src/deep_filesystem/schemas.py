@@ -10,13 +10,11 @@ from typing import Any
 
 from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, core_schema
 
-__all__ = ["RESULT", "SCHEMAS", "validator"]
+__all__ = ["RESULTS", "SCHEMAS", "validator"]
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 PATH = {"default": ".", **TEXT}
 OFFSET, OFF = {"default": 0, **NUMBER}, {"default": False, "type": "boolean"}
-RESULT = {"type": "string"}
-"""The schema of every tool's result."""
 
 
 def _schema(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,6 +52,8 @@ SCHEMAS = {
     "execute": _schema("command", command=TEXT, timeout={"default": 120, **NUMBER}),
 }
 """By tool."""
+RESULTS: dict[str, dict[str, Any]] = {name: {} if name == "read_file" else {"type": "string"} for name in SCHEMAS}
+"""The schema of each tool's result: text, but for a picture that was read."""
 
 _TYPES = {"string": core_schema.str_schema, "integer": core_schema.int_schema, "boolean": core_schema.bool_schema}
 

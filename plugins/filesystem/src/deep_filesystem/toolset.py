@@ -11,7 +11,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.workspaces import SupportsCommands
 
 from .options import FilesystemOptions
-from .schemas import RESULT, SCHEMAS, validator
+from .schemas import RESULTS, SCHEMAS, validator
 
 if TYPE_CHECKING:
     from .operations import Operations
@@ -39,7 +39,7 @@ def build_toolset(options: FilesystemOptions, *, id: str = "filesystem") -> Func
         _tool(
             operations,
             "read_file",
-            "Read numbered lines, after `offset` skipped ones; `byte` reads on inside a long line.",
+            "Read numbered lines (PDF: pages) after `offset` skipped, or a picture; `byte`: on inside a line.",
             read,
         ),
         _tool(operations, "write_file", "Create a file, or replace one you have read in full.", write, ask=ask),
@@ -69,12 +69,12 @@ def build_toolset(options: FilesystemOptions, *, id: str = "filesystem") -> Func
 def _tool(
     operations: Callable[[], Operations], name: str, description: str, tags: list[str], *, ask: bool = False
 ) -> Tool[Any]:
-    async def call(ctx: RunContext[Any], **arguments: Any) -> str:
+    async def call(ctx: RunContext[Any], **arguments: Any) -> Any:
         return await getattr(operations(), name)(ctx, **arguments)
 
     tool = Tool[Any].from_schema(call, name, description, SCHEMAS[name], takes_ctx=True)
     tool.function_schema.validator = validator(name)
-    tool.function_schema.return_schema = RESULT
+    tool.function_schema.return_schema = RESULTS[name]
     # The tag `execute` needs approval by default; the tool's metadata can turn that off.
     tool.metadata = {"tags": tags, "asks": ask} if "execute" in tags else {"tags": tags}
     tool.requires_approval = ask

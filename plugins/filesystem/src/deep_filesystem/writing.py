@@ -12,6 +12,7 @@ from pydantic_ai.workspaces import Workspace
 
 from .access import Place, read_whole, write_over
 from .codec import SAMPLE, detect
+from .documents import document_kind
 from .edit import Edited, edit_bytes
 from .overwrite import overwrite_bytes
 from .seen import Seen, digest
@@ -124,6 +125,10 @@ def _check(place: Place, seen: Seen | None, data: bytes) -> None:
 
 
 def _unread(place: Place, data: bytes) -> NoReturn:
+    if document_kind(data):
+        raise ToolFailed(
+            f"{place.shown} is a document or picture, and this tool changes text. Use a command, or another file."
+        )
     detect(data[:SAMPLE], complete=False)  # reading a binary file would fail too
     raise ToolFailed(f"{place.shown} exists and you have not read it. Nothing was written: read it first.")
 
