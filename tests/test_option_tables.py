@@ -6,6 +6,7 @@ import re
 import tomllib
 
 import pytest
+from deep_ask import AskOptions
 from deep_backends import BackendsOptions
 from deep_filesystem import FilesystemOptions
 from deep_folders import FoldersOptions
@@ -30,6 +31,7 @@ PAGES: dict[str, type[PluginOptions]] = {
     "summarization.md": SummarizationOptions,
     "uploads.md": UploadsOptions,
     "memory.md": MemoryOptions,
+    "asking.md": AskOptions,
     "project-instructions.md": FoldersOptions,
     "models-without-tools.md": PromptedToolsOptions,
     "mcp.md": McpOptions,

@@ -364,6 +364,28 @@ async def test_a_subagents_call_asks_too_and_can_be_decided_on_its_own(tmp_path:
             ]
 
 
+async def test_a_question_is_a_choice_that_is_answered_once_also_from_a_subagent(tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        user = await running.user()
+        session_id = await user.create()
+        async with user.page(session_id) as page:
+            for who in ("", "helper: "):
+                asked = (await page.ask(f"{who}ask Which color?: red, blue"))["approval"]
+                (question,) = asked["questions"]
+                assert question["choice"] == {"text": "Which color?", "options": ["red", "blue"]}
+                assert question["subagent"] == ("general-purpose" if who else None)
+                await page.say(type="decide", approval=asked["id"], verdicts={question["path"]: {"approve": True}})
+                assert (await page.refused())[0] == "stale"  # a question is not approved
+                answer = {question["path"]: {"answer": "green"}}
+                await page.say(type="decide", approval=asked["id"], verdicts=answer)
+                await page.settled()
+                await page.say(type="decide", approval=asked["id"], verdicts=answer)
+                assert (await page.refused())[0] == "busy"
+                assert "The last tool answered:\n```\n" in page.last
+                assert "green" in page.last
+            assert {state for _, state in page.tools()} == {"success"}
+
+
 async def test_commands_are_offered_only_to_whom_the_operator_says_and_then_they_ask(tmp_path: Path) -> None:
     async with serving(tmp_path / "closed") as running:
         user = await running.user()

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from deep_ask import AskOptions
 from deep_backends import (
     SessionInUseError,
     SessionLimitError,
@@ -69,10 +70,11 @@ class Message(BaseModel, extra="forbid"):
 
 
 class Said(BaseModel, extra="forbid"):
-    """The user's decision about one call."""
+    """The user's decision about one call, or the answer to a question of the model."""
 
-    approve: bool
+    approve: bool = False
     reason: Annotated[str, Field(max_length=REASON_CHARS)] = ""
+    answer: Annotated[str, Field(min_length=1, max_length=REASON_CHARS)] | None = None
 
 
 class Decide(BaseModel, extra="forbid"):
@@ -145,7 +147,7 @@ async def start(settings: Settings, model: Model | str, stack: contextlib.AsyncE
         interrupt_on={"write_file": True, "edit_file": True},  # besides `execute`, which always asks
         # A command of a local session can reach the files of all others, so it needs a single user.
         tool_filter=None if settings.backend == "docker" or settings.execute else "~execute",
-        plugins=[UploadsOptions(max_file_bytes=settings.max_upload_bytes)],
+        plugins=[UploadsOptions(max_file_bytes=settings.max_upload_bytes), AskOptions(offer=True)],
     )
     stack.push_async_callback(agent.close)
     sessions = await stack.enter_async_context(Sessions(agent, keep_partial=True))
@@ -331,8 +333,7 @@ async def hear(websocket: WebSocket, page: Page) -> None:
                 case Message():
                     await send(websocket, page, said.text)
                 case Decide():
-                    verdicts = {path: Verdict(approve=v.approve, reason=v.reason) for path, v in said.verdicts.items()}
-                    await page.decide(said.approval, verdicts)
+                    await page.decide(said.approval, {path: verdict(v) for path, v in said.verdicts.items()})
                 case Stop():
                     await page.stop()
                 case Resume():
@@ -345,6 +346,11 @@ async def hear(websocket: WebSocket, page: Page) -> None:
             await refuse(websocket, "stale", str(error))
         except (Busy, SessionLimitError) as error:
             await refuse(websocket, "busy", str(error))
+
+
+def verdict(said: Said) -> Verdict:
+    """Convert what a page sent."""
+    return Verdict(approve=said.approve, reason=said.reason) if said.answer is None else Verdict(answer=said.answer)
 
 
 async def send(websocket: WebSocket, page: Page, text: str) -> None:

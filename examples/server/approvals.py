@@ -21,10 +21,18 @@ EQUAL_PAIRS = 500_000
 
 
 class Verdict(TypedDict, total=False):
-    """The user's decision about one call."""
+    """The user's decision about one call, or the answer to a question of the model."""
 
     approve: bool
     reason: str
+    answer: str
+
+
+class Choice(TypedDict):
+    """What the model asks the user; any other words are an answer too."""
+
+    text: str
+    options: list[str]
 
 
 class Question(TypedDict):
@@ -32,7 +40,7 @@ class Question(TypedDict):
 
     `path` names it: the call's id; for a subagent's, the ids of the calls above it and its own, with slashes.
     `pictured` are the arguments that the diff shows completely: the page shows every other one as well.
-    `subagent` is the type of the subagent that makes it, or None for the agent itself.
+    `subagent` is the type of the subagent that makes it, or None for the agent itself. `choice`: a question.
     """
 
     path: str
@@ -42,6 +50,7 @@ class Question(TypedDict):
     diff: str | None
     pictured: list[str]
     subagent: str | None
+    choice: Choice | None
 
 
 class Approval(TypedDict):
@@ -74,9 +83,10 @@ async def approval_of(
 
 def _questions(requests: DeferredToolRequests) -> Iterator[Question]:
     """Return the questions without their diffs."""
-    for call in requests.approvals:
+    for call in (*requests.approvals, *requests.calls):
         facts = {"args": call.args_as_dict()} | requests.metadata.get(call.tool_call_id, {})
-        yield from _below([facts | {"path": call.tool_call_id, "tool": call.tool_name}], None)
+        if call in requests.approvals or "question" in facts:
+            yield from _below([facts | {"path": call.tool_call_id, "tool": call.tool_name}], None)
 
 
 def _below(calls: Iterable[Mapping[str, Any]], subagent: str | None) -> Iterator[Question]:
@@ -92,6 +102,7 @@ def _below(calls: Iterable[Mapping[str, Any]], subagent: str | None) -> Iterator
                 "diff": None,
                 "pictured": [],
                 "subagent": subagent,
+                "choice": call.get("question"),
             }
 
 
@@ -101,16 +112,21 @@ def answers(requests: DeferredToolRequests, verdicts: Mapping[str, Verdict]) -> 
     Raises:
         Stale: a question is not answered, or an answer has no question.
     """
-    if set(verdicts) != {question["path"] for question in _questions(requests)}:
+    asked = {question["path"]: question["choice"] is not None for question in _questions(requests)}
+    if {path: "answer" in verdict for path, verdict in verdicts.items()} != asked:
         raise Stale("answer each call that is waiting, and only those")
-    decisions = {
-        path: True if verdict.get("approve") else ToolDenied(_refusal(verdict.get("reason", "")))
-        for path, verdict in verdicts.items()
-    }
+    decisions = {path: _decision(verdict) for path, verdict in verdicts.items()}
     results = decide(requests, decisions)
     # External calls: no one executes them here, and the run must not wait for them.
-    results.calls.update({call.tool_call_id: "Nobody here executes this tool." for call in requests.calls})
+    for call in requests.calls:
+        results.calls.setdefault(call.tool_call_id, "Nobody here executes this tool.")
     return results
+
+
+def _decision(verdict: Verdict) -> bool | str | ToolDenied:
+    if "answer" in verdict:
+        return verdict["answer"]
+    return True if verdict.get("approve") else ToolDenied(_refusal(verdict.get("reason", "")))
 
 
 def _refusal(reason: str) -> str:

@@ -33,6 +33,7 @@ HELP = """I am a script that stands in for a model: set `DEEP_MODEL` to talk to 
 - `read notes.txt`
 - `list`
 - `run ls -l` (where commands are offered)
+- `ask Which color?: red, blue`
 - `helper: edit notes.txt: some -> any` (a subagent does it)
 - `say anything at all`"""
 
@@ -59,6 +60,10 @@ def run(command: str) -> list[Call]:
     return [("execute", {"command": command})]
 
 
+def ask(question: str, options: str) -> list[Call]:
+    return [("ask_user", {"question": question, "options": [option.strip() for option in options.split(",")]})]
+
+
 def delegate(text: str) -> list[Call]:
     return [("task", {"description": text, "subagent_type": "general-purpose"})]
 
@@ -70,6 +75,7 @@ COMMANDS: list[tuple[str, Callable[..., list[Call]]]] = [
     (r"read (\S+)", read),
     (r"list", lambda: [("ls", {"path": "."})]),
     (r"run (.+)", run),
+    (r"ask (.+?): (.+)", ask),
     (r"helper: (.+)", delegate),
 ]
 

@@ -208,6 +208,37 @@ function questionNode(question, verdicts, done) {
   return card;
 }
 
+/** A question of the model: its options as buttons, and a line for other words. */
+function choiceNode(question, verdicts, done) {
+  const who = question.subagent ? `The subagent ${oneLine(question.subagent)} asks` : "The agent asks";
+  const own = element("input", "reason");
+  own.placeholder = "Your own words";
+  own.setAttribute("aria-label", "Answer in your own words");
+  own.maxLength = 2000;
+  const say = (answer, chosen) => {
+    if (!answer) return;
+    verdicts[question.path] = { answer };
+    for (const node of card.querySelectorAll("button, input")) node.disabled = true;
+    chosen.classList.add("chosen");
+    done();
+  };
+  const options = question.choice.options.map((option) => {
+    const button = element("button", "option", option);
+    button.onclick = () => say(option, button);
+    return button;
+  });
+  const send = element("button", "own", "Answer");
+  send.onclick = () => say(own.value.trim(), send);
+  own.onkeydown = (event) => {
+    if (event.key === "Enter") send.click();
+    event.stopPropagation();
+  };
+  const card = element("div", "card choice", element("p", "ask", who), element("p", "text", question.choice.text),
+    element("div", "answer", ...options), element("div", "answer", own, send));
+  card.tabIndex = -1;
+  return card;
+}
+
 // Milliseconds: until then a key is taken for the rest of a sentence, and goes to where sentences are written.
 const ARMED_AFTER = 800;
 
@@ -217,7 +248,7 @@ function showApproval(approval) {
   $("approval").replaceChildren();
   if (!approval) return;
   const verdicts = {};
-  const cards = approval.questions.map((question) => questionNode(question, verdicts, () => {
+  const cards = approval.questions.map((question) => (question.choice ? choiceNode : questionNode)(question, verdicts, () => {
     const open = cards.find((card) => !card.querySelector("button").disabled);
     if (open) open.focus();
     else if (!send({ type: "decide", approval: approval.id, verdicts })) showApproval(approval);

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deep_core import Kernel
 from deep_core.plugin_api import read_agent_config
 
+from .asking import offers_questions
 from .collector import resume
 from .errors import no_model
 from .failure import Failure
@@ -44,6 +45,7 @@ def make_agent(
     backend: str | WorkspaceBackend | None = None,
     *,
     is_stored: bool = False,
+    has_person: bool = False,
 ) -> AgentSetup:
     """Create the agent of all plugins.
 
@@ -52,6 +54,7 @@ def make_agent(
         model: a model, or its id; None reads the configuration.
         backend: a name or an instance; None reads the configuration, then takes `local`.
         is_stored: whether its sessions are stored.
+        has_person: whether a person answers questions of the model.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -67,7 +70,9 @@ def make_agent(
         problem = no_model()
         raise Failure(problem.message, problem.exit_code)
     place = backend if backend is not None else settings.runtime_policy.profile or BACKEND
-    agent = kernel.create_agent(model_id, backend=place, capabilities=_capabilities() if is_stored else ())
+    capabilities = _capabilities() if is_stored else ()
+    more: dict[str, Any] = {"config": offers_questions(kernel)} if has_person else {}
+    agent = kernel.create_agent(model_id, backend=place, capabilities=capabilities, **more)
     if isinstance(agent.model, str):
         # No plugin knows this model. Resolve it now, so that a missing key is the first error.
         agent.model = infer_model(agent.model)

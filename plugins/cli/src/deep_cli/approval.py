@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from .asking import NO_ANSWER, Choice, Said
 from .report import DecidedBy, Decision
 from .screen import label
 
@@ -33,9 +34,9 @@ class Refusal:
     reason: str
 
 
-Answer: TypeAlias = "Literal['yes', 'no', 'always', 'closed'] | Refusal"
-"""`always`: approve this tool for the rest of the task. `closed`: the input ended."""
-FIELDS = frozenset({"id", "path", "tool", "plugin", "args", "reason"})
+Answer: TypeAlias = "Literal['yes', 'no', 'always', 'closed'] | Refusal | Said"
+"""`always`: approve this tool for the rest of the task. `closed`: the input ended. `Said`: the answer to a `choice`."""
+FIELDS = frozenset({"id", "path", "tool", "plugin", "args", "reason", "question"})
 """Metadata keys that a `Question` has as fields."""
 DIFF_CHARS = 400_000
 """Maximum characters of both versions; above it the question shows the arguments instead of a diff."""
@@ -58,6 +59,7 @@ class Question:
         pictured: names of arguments that the diff shows completely; the question shows every other one as well.
         child: the type of the subagent that makes the call, outermost first (`reviewer > explorer`); "" for the
             agent itself.
+        choice: what the model asks the user, if the call is such a question; its answer is `Said`.
     """
 
     call_id: str
@@ -69,13 +71,14 @@ class Question:
     diff: str | None = None
     pictured: frozenset[str] = frozenset()
     child: str = ""
+    choice: Choice | None = None
 
 
 Ask: TypeAlias = Callable[[Question], Answer]
 
 
 async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | None) -> list[Question]:
-    """List the calls to decide, with diffs for calls that write files.
+    """List the calls to decide, with diffs for calls that write files, and the questions of the model.
 
     A `task` call that waits for its subagent is not a question: each call of the subagent is one.
 
@@ -84,7 +87,8 @@ async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | 
         backend: the session's backend, which reads the files as they are now.
     """
     out: list[Question] = []
-    for call in requests.approvals:
+    asked = [call for call in requests.calls if Choice.of(requests.metadata.get(call.tool_call_id, {}))]
+    for call in (*requests.approvals, *asked):
         # If a hook changed the arguments, the kernel puts those that would run under `args`.
         waiting = {"args": _args(call), **requests.metadata.get(call.tool_call_id, {})}
         waiting.update(path=call.tool_call_id, tool=call.tool_name)
@@ -102,6 +106,7 @@ async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | 
                     diff=diff,
                     pictured=pictured,
                     child=child,
+                    choice=Choice.of(facts),
                 )
             )
     return out
@@ -212,7 +217,7 @@ class Approver:
         self.decisions: list[Decision] = []
 
     def decide(self, requests: DeferredToolRequests, waiting: list[Question]) -> DeferredToolResults:
-        """Answer every call that waits. External calls get an error: no one here executes them.
+        """Answer every call that waits. Other external calls get an error: no one here executes them.
 
         Args:
             requests: the output of the run.
@@ -222,14 +227,22 @@ class Approver:
 
         own: dict[str, Any] = {}
         below: dict[str, Any] = {}
+        calls: dict[str, Any] = {}
         for question in waiting:
+            if question.choice is not None:
+                answer = self._ask(question) if self._ask is not None else "closed"
+                (below if question.child else calls)[question.call_id] = (
+                    answer.text if isinstance(answer, Said) else NO_ANSWER
+                )
+                continue
             approved, by, reason = self._decide(question)
             call_id = question.call_id.rpartition("/")[2]
             self._record(Decision(question.tool, question.plugin, question.args, approved, by, call_id))
             decisions = below if question.child else own
             decisions[question.call_id] = True if approved else ToolDenied(_denial_message(by, reason))
-        calls: dict[str, Any] = {}
         for call in requests.calls:
+            if call.tool_call_id in calls:
+                continue
             self._record(Decision(call.tool_name, "app", _args(call), False, "unanswered"))
             calls[call.tool_call_id] = "Not executed: no client executes this tool. Continue without it."
         results = requests.build_results(approvals=own, calls=calls)

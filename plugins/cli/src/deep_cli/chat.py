@@ -298,7 +298,8 @@ class Chat:
         Raises:
             Exception: it is unknown, or its key or package is missing; the chat keeps its model.
         """
-        self._use(make_agent(self._kernel, model, self._setup.backend, is_stored=True))
+        has_person = self._screen.ask is not None
+        self._use(make_agent(self._kernel, model, self._setup.backend, is_stored=True, has_person=has_person))
         self._runs.use(self._setup.agent)
 
     def begin_anew(self) -> None:

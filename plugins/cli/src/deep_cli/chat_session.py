@@ -80,7 +80,8 @@ def run_chat(
     ):
         options = cli_options(kernel.config)
         attachments = with_files("", files, options.attach_chars) if files else ""
-        setup = make_agent(kernel, model or stored.model, backend or stored.backend, is_stored=True)
+        model, backend = model or stored.model, backend or stored.backend
+        setup = make_agent(kernel, model, backend, is_stored=True, has_person=terminal)
         chat = Chat(
             kernel,
             progress,

@@ -85,9 +85,11 @@ def run_task(
         progress = CliProgress(listener)
         with Kernel(plugins=[progress, *plugins], config=config) as kernel:
             options = cli_options(kernel.config)
-            setup = make_agent(kernel, model, backend, is_stored=session is not None)
+            mode = approve or options.approve
+            has_person = ask is not None and mode == "ask"
+            setup = make_agent(kernel, model, backend, is_stored=session is not None, has_person=has_person)
             prompt = None if task is None else with_files(task, paths, options.attach_chars)
-            approver = Approver(approve or options.approve, ask, listener.decided)
+            approver = Approver(mode, ask, listener.decided)
             job = _Job(kernel, setup.agent, progress, listener, approver, setup.model, setup.backend, session, store)
             listener.begin(task or f"continue {session}", job.model, job.backend, Path.cwd())
             report = job.run(prompt, max_requests or options.max_requests)

@@ -14,6 +14,7 @@ from deep_core import ApprovalEvent, CompactionEvent, RequestEvent, RunEvent, To
 from deep_core.plugin_api import visible
 
 from .approval import Answer, Ask, Question, Refusal
+from .asking import read_choice
 from .failure import INTERRUPTED, Failure
 from .interrupts import defer_interrupts
 from .output import Lines, Part, say_text
@@ -190,6 +191,12 @@ class TerminalReporter(Reporter):
     """The scope of the answer `always`, as the question shows it."""
 
     def _question(self, question: Question) -> Answer:
+        if question.choice is not None:
+            self._quiet()
+            forget_typed(self._in)
+            about = f"{question.plugin}{_of_child(question)}"
+            said = read_choice(question.choice, about, show=self._line, out=self._out, replies=self._in)
+            return "closed" if said is None else said
         body = _body(question)
         with defer_interrupts():
             self._show_question(question, body)

@@ -17,6 +17,7 @@ from deep_core import ConfigError, Kernel, MissingExtra
 
 from .errors import AgentError, SessionNotFound
 from .fold import Fold, Run, fold
+from .runner import pending_calls
 from .store import SessionInfo, SessionStore
 from .stores.open import default_store, open_store
 
@@ -91,7 +92,7 @@ def show(session_id: str, owner: str | None, store: str | None, as_json: bool) -
 
     state = _with_store(store, owner, look)
     messages = state.messages()
-    waiting = [] if state.run is None or state.run.requests is None else state.run.requests.approvals
+    waiting = pending_calls(state)
     lines = [*_transcript(messages)]
     if as_json:
         calls = [{"id": call.tool_call_id, "tool": call.tool_name, "args": call.args_as_dict()} for call in waiting]
@@ -102,7 +103,8 @@ def show(session_id: str, owner: str | None, store: str | None, as_json: bool) -
     for role, text in lines:
         say("\n", (role, "bold"), f"\n{text}")
     for call in waiting:
-        say(f"\nwaits for approval: {_line(call.tool_name)} {_line(call.args_as_json_str())}")
+        kind = "approval" if state.run and state.run.requests and call in state.run.requests.approvals else "an answer"
+        say(f"\nwaits for {kind}: {_line(call.tool_name)} {_line(call.args_as_json_str())}")
 
 
 @sessions.command("resume")

@@ -19,7 +19,7 @@ __all__ = ["DEFAULT", "sections_of", "types_of"]
 DEFAULT = SubAgentConfig.model_construct(
     name=GENERAL_PURPOSE,
     description="Any task of several steps.",
-    instructions="You work on one task for another agent, on your own: no one answers questions.",
+    instructions="You work on one task for another agent, on your own: it answers no questions.",
 )
 NAMED = 120
 """Maximum characters of a prepared agent's description in the section."""

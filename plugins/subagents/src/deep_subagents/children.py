@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from deep_core import DeepAgentDeps, SessionState
 from deep_core.plugin_api import PolicyCapability
 
-from .approvals import answers, waiting_metadata
+from .approvals import answers, questions_of, waiting_metadata
 from .budget import RequestBudget
 from .options import SubagentsOptions
 from .paused_child import PausedChild, calling_run
@@ -110,9 +110,9 @@ class Child:
     ) -> str:
         while isinstance(result.output, DeferredToolRequests):
             requests = result.output
-            if requests.approvals:
+            if requests.approvals or questions_of(requests):
                 self._pause(ctx, deps, description, result, requests)
-            # Only external calls wait: answer that they are impossible, and continue.
+            # Only other external calls wait: answer that they are impossible, and continue.
             result = await self._run(
                 ctx,
                 deps,

@@ -14,7 +14,7 @@ __all__ = ["PausedChild", "calling_run", "paused_key"]
 
 @dataclass
 class PausedChild:
-    """A subagent that waits for an approval.
+    """A subagent that waits for an approval, or for an answer of the user.
 
     Attributes:
         subagent_type: its type.
