@@ -116,30 +116,32 @@ class Tracer:
             with self._changing:
                 self._traces = tuple(other for other in self._traces if other is not trace)
 
-    def step(self, plugin: str, kind: str, name: str, otel: Any = None) -> AbstractContextManager[None]:
+    def step(self, plugin: str, kind: str, name: str, run: Any = None) -> AbstractContextManager[None]:
         """Return the context manager for one plugin's code. Without a trace it costs one call.
 
         Args:
             plugin: the plugin whose code runs.
             kind: see `Traced`.
             name: of the hook, tool, and so on.
-            otel: the run's OpenTelemetry tracer, `ctx.tracer`.
+            run: the `RunContext` of the run that it belongs to, whose OpenTelemetry tracer then has a span of it.
         """
         # By name, because the kernel does not import OpenTelemetry: Pydantic AI gives this one to runs without it.
-        watched = otel is not None and type(otel).__name__ != "NoOpTracer"
+        watched = run is not None and type(run.tracer).__name__ != "NoOpTracer"
         if not self._traces and not watched:
             return _OFF
-        return _Step(self._traces, Traced(plugin, kind, name), otel if watched else None)
+        return _Step(self._traces, Traced(plugin, kind, name), run if watched else None)
 
 
 class _Step(AbstractContextManager[None]):
-    def __init__(self, traces: tuple[Trace, ...], step: Traced, otel: Any) -> None:
+    def __init__(self, traces: tuple[Trace, ...], step: Traced, run: Any) -> None:
         self._traces = traces
         self._step = step
         self._span: AbstractContextManager[Any] | None = None
-        if otel is not None:
+        if run is not None:
             about = {"deep.plugin": step.plugin, "deep.kind": step.kind, "deep.name": step.name}
-            self._span = otel.start_as_current_span(f"{step.plugin}: {step.kind} {step.name}", attributes=about)
+            # As on Pydantic AI's own spans.
+            about |= {"gen_ai.agent.call.id": run.run_id or "", "gen_ai.conversation.id": run.conversation_id or ""}
+            self._span = run.tracer.start_as_current_span(f"{step.plugin}: {step.kind} {step.name}", attributes=about)
 
     def __enter__(self) -> None:
         outer = _open.get()

@@ -23,6 +23,8 @@ from tests.environments import REPOSITORY
 from tests.postgresql import cluster
 from tests.stubs import Call, OpenAIStub, Script
 
+HTTP = httpx.Client(timeout=120)
+"""A busy machine takes longer than httpx's five seconds."""
 ACME, GLOBEX = ({"Authorization": f"Bearer {secret}"} for secret in ("secret1", "secret2"))
 
 
@@ -89,7 +91,7 @@ def service(store: str, publisher: Publisher, stub: OpenAIStub, home: Path) -> I
         while True:
             assert process.poll() is None, "the service ended"
             try:
-                httpx.get(f"{address}/docs")
+                HTTP.get(f"{address}/docs")
                 break
             except httpx.TransportError:
                 time.sleep(0.05)
@@ -103,7 +105,7 @@ def watch(address: str, name: str, until: str, after: int = 0) -> list[dict[str,
     """The events after this number, up to the first of this kind."""
     found: list[dict[str, Any]] = []
     headers = {**ACME, "Last-Event-ID": str(after)}
-    with httpx.stream("GET", f"{address}/sessions/{name}/events", headers=headers, timeout=60) as stream:
+    with HTTP.stream("GET", f"{address}/sessions/{name}/events", headers=headers) as stream:
         for line in stream.iter_lines():
             if line.startswith("data: "):
                 found.append(json.loads(line.removeprefix("data: ")))
@@ -126,33 +128,33 @@ def test_the_service_keeps_tenants_apart_survives_a_kill_and_publishes_once(stor
     with Publisher() as publisher, OpenAIStub(script) as stub:
         with service(store, publisher, stub, tmp_path) as (address, process):
             own = f"{address}/sessions/news"
-            assert httpx.get(f"{own}/approvals").status_code == 401
-            sent = httpx.post(f"{own}/messages", headers=ACME, json={"text": "Publish the news."})
+            assert HTTP.get(f"{own}/approvals").status_code == 401
+            sent = HTTP.post(f"{own}/messages", headers=ACME, json={"text": "Publish the news."})
             assert sent.status_code == 202
             first = watch(address, "news", "approvals_asked")
-            assert httpx.get(f"{own}/approvals", headers=GLOBEX).status_code == 404
-            assert httpx.get(f"{own}/events", headers=GLOBEX).status_code == 404
-            assert httpx.delete(own, headers=GLOBEX).status_code == 404
-            assert httpx.post(f"{own}/messages", headers=ACME, json={"text": "And?"}).status_code == 409
+            assert HTTP.get(f"{own}/approvals", headers=GLOBEX).status_code == 404
+            assert HTTP.get(f"{own}/events", headers=GLOBEX).status_code == 404
+            assert HTTP.delete(own, headers=GLOBEX).status_code == 404
+            assert HTTP.post(f"{own}/messages", headers=ACME, json={"text": "And?"}).status_code == 409
             process.kill()  # while the call waits
             process.wait()
         with service(store, publisher, stub, tmp_path) as (address, process):
             own = f"{address}/sessions/news"
-            (waiting,) = httpx.get(f"{own}/approvals", headers=ACME).json()
+            (waiting,) = HTTP.get(f"{own}/approvals", headers=ACME).json()
             assert (waiting["tool"], waiting["args"]) == ("publish", {"page": "news"})
             answer = f"{own}/approvals/{waiting['id']}"
-            assert httpx.post(answer, headers=ACME, json={"approve": True}).status_code == 202
-            assert httpx.post(answer, headers=ACME, json={"approve": True}).status_code == 409
+            assert HTTP.post(answer, headers=ACME, json={"approve": True}).status_code == 202
+            assert HTTP.post(answer, headers=ACME, json={"approve": True}).status_code == 409
             assert publisher.called.wait(60)
             process.send_signal(signal.SIGKILL)  # in the middle of the call
             process.wait()
         with service(store, publisher, stub, tmp_path) as (address, process):
             own = f"{address}/sessions/news"
-            assert httpx.post(f"{own}/resume", headers=ACME).status_code == 202
+            assert HTTP.post(f"{own}/resume", headers=ACME).status_code == 202
             rest = watch(address, "news", "run_ended", after=first[-1]["n"])
             assert [event["n"] for event in [*first, *rest]] == sorted({event["n"] for event in [*first, *rest]})
             assert [event["text"] for event in rest if event["kind"] == "message_added"] == ["It is published."]
-            assert httpx.delete(own, headers=ACME).status_code == 204
-            assert httpx.get(f"{own}/approvals", headers=ACME).status_code == 404
+            assert HTTP.delete(own, headers=ACME).status_code == 204
+            assert HTTP.get(f"{own}/approvals", headers=ACME).status_code == 404
     assert publisher.keys[0] == publisher.keys[1]
     assert [*publisher.pages.values()] == ["news"]

@@ -110,17 +110,23 @@ def test_what_raises_and_what_never_ran_can_be_told_apart() -> None:
     assert ("weather", "tool", "forecast") not in outcomes(trace.steps)
 
 
-def test_spans_of_opentelemetry_carry_the_plugins_name() -> None:
+def test_spans_of_opentelemetry_carry_the_plugins_name_and_the_ids_of_run_and_session() -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     kernel = kernel_of(weather())
     agent = kernel.create_agent(scripted(Call("forecast", {"city": "Oslo"})))
     agent.instrument = InstrumentationSettings(tracer_provider=provider)
-    run(agent, deps=create_default_deps(kernel=kernel))
+    run(agent, deps=create_default_deps(kernel=kernel), run_id="run-1", conversation_id="session-1")
     spans = {span.name: span for span in exporter.get_finished_spans()}
     ours = spans["weather: tool forecast"]
-    assert dict(ours.attributes or {}) == {"deep.plugin": "weather", "deep.kind": "tool", "deep.name": "forecast"}
+    assert dict(ours.attributes or {}) == {
+        "deep.plugin": "weather",
+        "deep.kind": "tool",
+        "deep.name": "forecast",
+        "gen_ai.agent.call.id": "run-1",
+        "gen_ai.conversation.id": "session-1",
+    }
     parent = {span.context.span_id: span.name for span in spans.values() if span.context}
     assert ours.parent is not None
     assert "forecast" in parent[ours.parent.span_id]

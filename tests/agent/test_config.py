@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import deep_sessions
 import pytest
+from pydantic import BaseModel
 from pydantic_ai.capabilities import HandleDeferredToolCalls
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
@@ -14,6 +16,7 @@ from pydantic_ai.models.test import TestModel
 
 from deep_core import AgentConfig, ConfigError
 from deep_core.agent.config import HONORED_BY
+from tests.environments import REPOSITORY
 from tests.plugins.test_config import WEATHER
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, plugin, run, scripted
 from tests.stubs import Call, ScriptedModel
@@ -206,26 +209,92 @@ def test_approvers_names_a_plugin_that_may_approve() -> None:
         configured({**asking, "approvers": ["clrk"]}, clerk())
 
 
-def test_every_field_that_is_accepted_is_named_here() -> None:
-    """A new field needs a test of its effect above, and a place in this list."""
-    fields = {
-        f"{name}.{inner}" if hasattr(field.annotation, "model_fields") else name
-        for name, field in AgentConfig.model_fields.items()
-        for inner in getattr(field.annotation, "model_fields", {"": None})
-    }
-    assert fields == {
-        *("schema_version", "identity.name", "identity.description", "prompt.system"),
-        *("model.provider", "model.model", "model.temperature", "model.max_tokens", "model.timeout_ms"),
-        *("tools_policy.enabled", "tools_policy.allow_list", "tools_policy.require_approval_by_default"),
-        *("runtime_policy.profile", "tool_filter", "interrupt_on", "approvers", "innermost", "native_tools"),
-        *("prompt.variables", "model.tool_choice"),
-        # In plugins/sessions/tests:
-        *("prompt.append_time_hint", "prompt.append_runtime_hint", "prompt.allow_override", "model.retry"),
-        *("context.max_input_tokens", "context.max_history_messages", "context.enable_compaction"),
-        *("loop.max_iterations", "loop.max_tool_rounds", "loop.max_run_duration_ms"),
-        *("tools_policy.max_parallel", "tools_policy.max_calls_per_run"),
-        *("runtime_policy.sandbox_mode", "runtime_policy.working_directory"),
-        *("session.auto_create", "session.persist_delta"),
-        *("observability.enable_trace", "observability.enable_metrics", "observability.log_level"),
-        *("limits.run", "limits.session", "limits.owner", "limits.day"),
-    }
+SESSIONS = "plugins/sessions/tests"
+EFFECTS = {
+    "tests/agent/test_config.py": {
+        "identity_names_the_agent": ["identity.name", "identity.description"],
+        "prompt_is_the_base_prompt": ["prompt.system"],
+        "prompt_variables_are_put_into_the_base_prompt": ["prompt.variables"],
+        "model_names_the_model_and_its_settings": [
+            *("model.provider", "model.model", "model.temperature", "model.max_tokens", "model.timeout_ms"),
+        ],
+        "model_tool_choice_forces_the_first_request_only": ["model.tool_choice"],
+        "tools_policy_tool_filter_and_interrupt_on": [
+            *("tools_policy.enabled", "tools_policy.allow_list", "tools_policy.require_approval_by_default"),
+            *("tool_filter", "interrupt_on"),
+        ],
+        "approvers_names_a_plugin_that_may_approve": ["approvers"],
+    },
+    "tests/agent/policy/test_vetting.py": {"a_named_plugins_capability_is_innermost_and_works": ["innermost"]},
+    "tests/agent/policy/test_gates_native_tools.py": {
+        "a_native_tool_that_nobody_named_is_refused_and_one_that_was_named_is_sent": ["native_tools"],
+    },
+    "plugins/backends/tests/test_modes.py": {
+        "runtime_policy_sandbox_mode_read_only_denies_writes": [
+            *("runtime_policy.profile", "runtime_policy.sandbox_mode"),
+        ],
+        "runtime_policy_working_directory_is_where_the_workspace_works": ["runtime_policy.working_directory"],
+    },
+    "plugins/summarization/tests/test_limiting.py": {
+        "context_max_history_messages_bounds_a_request_and_not_the_store": ["context.max_history_messages"],
+        "context_enable_compaction_off_makes_a_long_history_an_error": ["context.enable_compaction"],
+        "context_enable_compaction_on_summarizes_at_max_input_tokens": ["context.max_input_tokens"],
+    },
+    f"{SESSIONS}/test_deep_agent.py": {
+        "K7_a_configuration_of_a_later_version_is_refused": ["schema_version"],
+        "O4_K8_a_configuration_may_forbid_overrides": ["prompt.allow_override"],
+        "session_auto_create_off_refuses_an_unknown_id": ["session.auto_create"],
+    },
+    f"{SESSIONS}/test_hints.py": {
+        "prompt_append_time_hint_is_the_date_and_no_clock": ["prompt.append_time_hint"],
+        "prompt_append_runtime_hint_is_the_same_for_a_session": ["prompt.append_runtime_hint"],
+    },
+    f"{SESSIONS}/test_retries.py": {
+        "model_retry_ends_after_its_attempts_and_at_other_errors": ["model.retry.max_attempts"],
+        "model_retry_waits": ["model.retry.backoff_ms"],
+    },
+    f"{SESSIONS}/test_parallel.py": {
+        "tools_policy_max_parallel_bounds_the_calls_and_keeps_their_order": ["tools_policy.max_parallel"],
+    },
+    f"{SESSIONS}/test_loop_limits.py": {
+        "tools_policy_max_calls_per_run_refuses_the_batch_that_would_pass_it": ["tools_policy.max_calls_per_run"],
+        "loop_max_iterations_refuses_the_next_model_request": ["loop.max_iterations"],
+        "loop_max_tool_rounds_stops_the_run_before_the_next_round": ["loop.max_tool_rounds"],
+        "loop_max_run_duration_ms_ends_a_run_that_loops": ["loop.max_run_duration_ms"],
+    },
+    f"{SESSIONS}/test_deltas.py": {
+        "O3_persist_delta_stores_the_pieces_in_few_batches": ["session.persist_delta"],
+    },
+    f"{SESSIONS}/test_instrumentation.py": {
+        "observability_reports_what_is_enabled": ["observability.enable_trace", "observability.enable_metrics"],
+    },
+    f"{SESSIONS}/test_step_config.py": {
+        "observability_log_level_is_of_this_agents_logger_alone": ["observability.log_level"],
+    },
+    f"{SESSIONS}/test_budgets.py": {
+        "limits_run_requests": ["limits.run.requests"],
+        "limits_run_tokens_and_usd": ["limits.run.tokens", "limits.run.usd"],
+        "limits_session_counts_all_its_runs_in_any_process": ["limits.session.*"],
+        "limits_owner_and_day_count_all_sessions_of_the_owner": ["limits.owner.*", "limits.day.*"],
+    },
+}
+"""File -> test -> the fields of `[agent]` whose effect it shows."""
+
+
+def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        inner: Any = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from fields_of(inner, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def test_every_field_that_is_accepted_has_a_test_of_its_effect() -> None:
+    shown = [field for tests in EFFECTS.values() for fields in tests.values() for field in fields]
+    accepted = {*fields_of(AgentConfig)}
+    assert {field for field in accepted if field not in shown and f"{field.rpartition('.')[0]}.*" not in shown} == set()
+    assert {field for field in shown if not field.endswith("*")} <= accepted
+    for file, tests in EFFECTS.items():
+        source = (REPOSITORY / file).read_text("utf-8")
+        assert [name for name in tests if f"def test_{name}(" not in source] == [], file

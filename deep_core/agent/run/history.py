@@ -215,7 +215,7 @@ class History:
         if rule.fn is None or not offered.issuperset(rule.needs):
             return ""
         try:
-            with self.tracer.step(section.plugin, "section", rule.name, ctx.tracer):
+            with self.tracer.step(section.plugin, "section", rule.name, ctx):
                 returned: Any = rule.fn(ctx)
                 text: Any = await returned if inspect.isawaitable(returned) else returned
             if text is not None and not isinstance(text, str):

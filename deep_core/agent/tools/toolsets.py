@@ -155,7 +155,7 @@ class PluginToolset(WrapperToolset[Any]):
         if self._entered and not self._entered[-1]:
             return {}
         try:
-            with self.tracer.step(self.plugin, "toolset", self.wrapped.id or self.wrapped.label, ctx.tracer):
+            with self.tracer.step(self.plugin, "toolset", self.wrapped.id or self.wrapped.label, ctx):
                 return await (toolset or self.wrapped).get_tools(ctx)
         except BaseException as error:
             reraise_control(error)
@@ -239,7 +239,7 @@ class PluginToolset(WrapperToolset[Any]):
         if ctx.tool_call_approved and not (admission and admission.approved):
             own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # forged: no person approved it
         try:
-            with self.tracer.step(self.plugin, "tool", name, ctx.tracer):
+            with self.tracer.step(self.plugin, "tool", name, ctx):
                 return await self.wrapped.call_tool(original, tool_args, own, inner)
         except BaseException as error:
             if isinstance(error, Exception) or self.plugin == "app":

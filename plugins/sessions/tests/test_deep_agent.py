@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import pickle
+import re
 import threading
 from contextlib import suppress
 from typing import Any
@@ -21,11 +22,13 @@ from deep_sessions import (
     MemoryStore,
     Message,
     MissingDependencyError,
+    NoopObserver,
     NothingToResume,
     RunResult,
     RuntimeUnavailable,
     SessionBusy,
     SessionNotFound,
+    Sessions,
     SqliteStore,
     ToolContext,
     ToolDefinition,
@@ -33,8 +36,12 @@ from deep_sessions import (
     ToolRegistry,
     UsageError,
     config_digest,
+    errors,
 )
 from deep_sessions.entries import read_entry
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import ValidationError
 from pydantic_ai import Tool
 from pydantic_ai.messages import ModelRequest
@@ -43,6 +50,7 @@ from pydantic_ai.workspaces import UnavailableWorkspace
 
 from deep_core import AgentConfig, ConfigError, Kernel, PromptSection
 from plugins.sessions.tests.scripted import Scripted, call, create, kernel, look, put, results
+from tests.environments import REPOSITORY
 from tests.plugins_by_hand import plugin
 
 pytestmark = pytest.mark.anyio
@@ -95,9 +103,11 @@ def test_G5_the_tools_belong_to_the_agent() -> None:
         AgentDeps(tools=[put])  # type: ignore[call-arg]
 
 
-def test_G6_the_registry_only_holds_tools() -> None:
+async def test_G6_the_registry_only_holds_tools() -> None:
     registry = ToolRegistry([ToolDefinition("use", "Use it.", {"type": "object"}, lambda ctx: "", requires_agent=True)])
     held = vars(registry["use"])
+    await create(Scripted("end"), tool_registry=registry, runtime="memory")
+    assert vars(registry["use"]) == held
     assert not any(name in held for name in ("agent", "runtime"))
 
 
@@ -117,7 +127,7 @@ async def test_G7_a_tool_gets_the_runtime_and_the_agent_only_if_it_declares_them
     assert (seen[0].runtime is not None, seen[0].agent is agent) == (declared, declared)
 
 
-async def test_G8_policy_is_read_from_the_configuration() -> None:
+async def test_G8_F1_policy_is_read_from_the_configuration() -> None:
     """The same services with another configuration: the tool is gone, and the services are the same objects."""
     said = Scripted("end")
     deps = AgentDeps(model=said.model, kernel=kernel())
@@ -129,7 +139,7 @@ async def test_G8_policy_is_read_from_the_configuration() -> None:
     assert said.offered(1) == {"look"}
 
 
-async def test_G9_the_base_prompt_is_the_configurations() -> None:
+async def test_G9_F5_the_base_prompt_is_the_configurations() -> None:
     said = Scripted("end")
     agent = await create(said, config={"prompt": {"system": "You tidy notes."}})
     await agent.run("go")
@@ -145,6 +155,7 @@ async def test_G11_the_configuration_is_frozen_to_its_depth() -> None:
     agent.get_config().interrupt_on["put"] = False  # type: ignore[index]
     assert config_digest(agent.get_config()) == before
     assert (await agent.run("go")).status == "awaiting_human"
+    assert agent.get_state().status == "awaiting_human"
 
 
 def test_G12_equal_configurations_have_one_digest() -> None:
@@ -165,7 +176,7 @@ async def test_G12_every_run_records_the_digest() -> None:
 # -- services ----------------------------------------------------------------------------------------------------------
 
 
-async def test_H1_all_missing_services_are_named_at_once() -> None:
+async def test_H1_step_1_all_missing_services_are_named_at_once() -> None:
     with pytest.raises(MissingDependencyError, match=r"no model and no session_store.*model=…, session_store=…"):
         await DeepAgent.create(deps=AgentDeps(session_store=None))
 
@@ -183,12 +194,20 @@ async def test_H1_a_missing_service_builds_nothing() -> None:
     assert made == []
 
 
-async def test_H2_H3_H8_a_model_is_enough() -> None:
+async def test_H2_H3_H8_step_2_a_model_is_enough() -> None:
     agent = await DeepAgent.create(deps=AgentDeps(model="test", kernel=kernel()))
-    result = await agent.run("go")
-    assert result.status == "completed"
-    assert result.session_id
-    assert result.run_id
+    result, other = await agent.run("go"), await agent.run("go")
+    assert (result.status, other.status) == ("completed", "completed")
+    assert len({result.session_id, other.session_id, result.run_id, other.run_id}) == 4
+    assert isinstance(agent.deps.observer, NoopObserver)
+    assert isinstance(agent.store, MemoryStore)
+    assert agent.get_tools() == []
+
+
+def test_K3_nothing_else_assembles_messages_or_joins_deltas() -> None:
+    for name in ("message_assembler_factory", "delta_aggregation", "context_manager", "tool_executor"):
+        with pytest.raises(TypeError, match=name):
+            AgentDeps(model="test", **{name: object()})  # type: ignore[arg-type]
 
 
 def uses_files() -> ToolDefinition:
@@ -230,12 +249,15 @@ async def test_H5_the_services_of_an_agent_are_not_replaceable() -> None:
 
 
 async def test_H6_defaults_are_fresh_for_each_agent() -> None:
-    one, other = AgentDeps(model="test"), AgentDeps(model="test")
-    assert one.observer is not other.observer
-    first = await create(Scripted("end"), put)
-    second = await create(Scripted("end"), look)
+    given = AgentDeps(model="test", kernel=kernel())
+    before = dict(vars(given))
+    first = await DeepAgent.create(deps=given, tools=[put])
+    second = await DeepAgent.create(deps=given, tools=[look])
     assert {tool.name for tool in first.get_tools()} == {"put"}
     assert {tool.name for tool in second.get_tools()} == {"look"}
+    assert first.store is not second.store
+    assert AgentDeps().observer is not AgentDeps().observer
+    assert vars(given) == before
 
 
 async def test_H7_an_observer_that_raises_changes_no_run_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -255,7 +277,7 @@ async def test_H7_an_observer_that_raises_changes_no_run_and_is_logged_once(capl
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
-def test_T1_a_tool_is_defined_without_a_model_or_an_agent() -> None:
+def test_T1_K2_a_tool_is_defined_without_a_model_or_an_agent() -> None:
     definition = ToolDefinition("use", "Use it.", {"type": "object"}, put, tags=("read",), timeout=3.0)
     assert definition.name == "use"
 
@@ -265,7 +287,7 @@ def test_T2_a_model_sees_the_schema_only() -> None:
     assert vars(definition.spec) == {"name": "use", "description": "Use it.", "parameters": {"type": "object"}}
 
 
-async def test_T3_K4_a_shared_registry_is_never_changed() -> None:
+async def test_T3_K4_step_7_a_shared_registry_is_never_changed() -> None:
     shared = ToolRegistry([look])
     first = await create(Scripted("end"), put, tool_registry=shared)
     first.register_tools([Tool(put, name="more")])
@@ -289,7 +311,7 @@ async def test_T4_a_run_that_allows_an_unknown_tool_is_refused() -> None:
     said = Scripted("end")
     agent = await create(said, put)
     with pytest.raises(ToolNotFound, match=r"'putt'.*put"):
-        await agent.run("go", allowed_tools=["putt"])
+        await agent.run("go", allowed_tools=["put", "putt"])
     assert said.requests == []
 
 
@@ -304,7 +326,7 @@ async def test_T4_a_run_that_allows_an_unknown_tool_is_refused() -> None:
         ([], None, set()),
     ],
 )
-async def test_T5_what_is_offered_is_what_all_lists_have(listed: Any, allowed: Any, offered: set[str]) -> None:
+async def test_T5_F6_what_is_offered_is_what_all_lists_have(listed: Any, allowed: Any, offered: set[str]) -> None:
     said = Scripted("end")
     config = {} if listed is None else {"tools_policy": {"allow_list": listed}}
     agent = await create(said, put, look, config=config)
@@ -360,7 +382,7 @@ async def test_T9_two_tools_with_one_name_are_refused_and_none_is_registered() -
 # -- the agent ---------------------------------------------------------------------------------------------------------
 
 
-def test_J1_K1_create_is_the_only_constructor() -> None:
+def test_J1_K1_F2_create_is_the_only_constructor() -> None:
     with pytest.raises(TypeError, match=r"await DeepAgent\.create"):
         DeepAgent()
 
@@ -432,10 +454,11 @@ async def test_J5_abort_stops_a_run_and_keeps_its_history() -> None:
     assert result.error is not None
     assert result.error.code == "run_aborted"
     assert [entry.kind for entry in await store.entries("s")] == [*before, "run_ended"]
+    assert agent.get_state().status == "aborted"
     agent.abort("r")
 
 
-async def test_J6_the_state_follows_the_run_and_is_a_copy() -> None:
+async def test_J6_step_10_the_state_follows_the_run_and_is_a_copy() -> None:
     seen: list[str] = []
 
     async def watch() -> str:
@@ -525,18 +548,39 @@ async def test_J11_close_closes_a_store_that_the_agent_opened(tmp_path: Any) -> 
         await store.info("s")
 
 
-async def test_J12_J13_an_id_is_made_or_used_and_stands_on_every_entry() -> None:
-    numbers = iter(range(100))
-    store = MemoryStore()
-    agent = await create(Scripted("end"), session_store=store, id_generator=lambda: f"id-{next(numbers)}")
+async def test_J12_J13_F4_an_id_is_made_or_used_and_stands_on_every_entry_event_message_and_span(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numbers, spans, tracers = iter(range(100)), InMemorySpanExporter(), TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    monkeypatch.setattr("pydantic_ai.models.instrumented.get_tracer_provider", lambda: tracers)
+    agent = await create(
+        Scripted([call("put")], "end"),
+        put,
+        id_generator=lambda: f"id-{next(numbers)}",
+        config={"observability": {"enable_trace": True}},
+    )
     made = await agent.run("go")
     assert (made.session_id, made.run_id) == ("id-0", "id-1")
-    given = await agent.run("go", session_id="s", run_id="run-42")
-    assert given.run_id == "run-42"
-    assert {entry.run_id for entry in await store.entries("s")} == {"run-42"}
+    spans.clear()
+    async with Sessions(agent) as sessions:
+        assert await sessions.send("s", "go", run_id="run-42") == "run-42"
+        result = await sessions.wait("s")
+        assert result is not None
+        events = [event async for event in sessions.stream("s", follow=False)]
+        messages = await sessions.history("s")
+    kinds = {event.kind for event in events}
+    assert {"run_started", "tool_started", "tool_ended", "message_added", "run_ended"} <= kinds
+    assert {result.run_id, *(event.run_id for event in events)} == {"run-42"}
+    assert {entry.run_id for entry in await agent.store.entries("s")} == {"run-42"}
+    assert {message.run_id for message in messages} == {"run-42"}
+    found = [dict(span.attributes or {}) for span in spans.get_finished_spans()]
+    assert len(found) > 3
+    assert {span.get("gen_ai.agent.call.id") for span in found} == {"run-42"}
+    assert {span.get("gen_ai.conversation.id") for span in found} == {"s"}
 
 
-def test_J14_no_turn_or_message_ids_in_the_public_api() -> None:
+def test_J14_F3_no_turn_or_message_ids_in_the_public_api() -> None:
     methods = [value for name, value in vars(DeepAgent).items() if not name.startswith("_") and callable(value)]
     named = {name for method in methods for name in inspect.signature(method).parameters}
     assert not {name for name in named if "turn" in name or "message_id" in name}
@@ -580,6 +624,15 @@ async def test_J16_what_fails_a_run_has_a_code(answers: Any, how: Any, code: str
     assert result.error is not None
     assert result.error.code == code, result.error
     assert result.error.cause is not None
+    assert agent.get_state().status == "failed"
+
+
+def test_J16_every_error_is_documented_with_its_code() -> None:
+    page = (REPOSITORY / "docs/sessions.md").read_text("utf-8").split("\n## Errors\n")[1].split("\n## ")[0]
+    told = set(re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page, re.M))
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, AgentError)]
+    assert told == {(kind.code, kind.__name__) for kind in kinds}
+    assert len({kind.code for kind in kinds}) == len(kinds)
 
 
 # -- create ------------------------------------------------------------------------------------------------------------
@@ -614,6 +667,34 @@ async def test_step_8_a_failure_leaves_nothing_open(tmp_path: Any) -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(30)
         assert not thread.is_alive()
+
+
+async def test_steps_1_to_10_what_is_wrong_is_told_in_this_order_and_nothing_is_left_behind(tmp_path: Any) -> None:
+    """Each thing that is wrong hides those after it. Only the last `create` makes something."""
+    file = tmp_path / "runs.db"
+    services = Kernel(plugins=[deep_sessions], discover=False)
+    wrong = [
+        ("config", {"loop": {"max_steps": 1}}, ConfigError, r"agent\.loop\.max_steps"),
+        ("session_store", None, MissingDependencyError, "no session_store"),
+        ("config", {"model": "openai:gpt-5"}, UsageError, "names the model"),
+        ("tools", [put, put, uses_files()], UsageError, "two tools 'put'"),
+        ("tools", [put, uses_files()], RuntimeUnavailable, "'use' needs a workspace"),
+    ]
+    right: dict[str, Any] = {"config": None, "session_store": f"sqlite:///{file}", "tools": [put]}
+    while wrong:
+        given = {**right, **{name: value for name, value, _, _ in reversed(wrong)}}
+        _, _, error, told = wrong.pop(0)
+        deps = AgentDeps(model=Scripted("end").model, session_store=given["session_store"], kernel=services)
+        with pytest.raises(error, match=told):
+            await DeepAgent.create(config=given["config"], deps=deps, tools=given["tools"])
+        assert [*tmp_path.iterdir()] == []
+    deps = AgentDeps(model=Scripted("end").model, session_store=right["session_store"], kernel=services)
+    agent = await DeepAgent.create(deps=deps, tools=right["tools"])
+    assert agent.get_state().status == "idle"
+    assert [*tmp_path.iterdir()] == [], "no session is loaded"
+    assert (await agent.run("go")).status == "completed"
+    assert file.exists()
+    await agent.close()
 
 
 async def test_step_9_defaults_are_filled() -> None:

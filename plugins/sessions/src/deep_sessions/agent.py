@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import copy
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -492,9 +493,12 @@ class DeepAgent:
     def get_tools(self) -> list[ToolSummary]:
         """Return the tools that the model is offered."""
         if self._tools is None:
+            from .instrumentation import untraced
+
             agent = self._runner.agent
-            texts = {tool.name: tool.description or "" for tool in _offered(agent, self._kernel)}
-            shown = explain(agent).tools
+            with untraced():  # a stand-in model is asked
+                texts = {tool.name: tool.description or "" for tool in _offered(agent, self._kernel)}
+                shown = explain(agent).tools
             self._tools = [ToolSummary(t.name, texts.get(t.name, ""), t.tags, t.plugin, t.approval) for t in shown]
         return [*self._tools]
 
@@ -585,8 +589,9 @@ def _offered(agent: Agent[Any, Any], kernel: PluginKernel) -> list[OfferedTool]:
             agent.run("", model=FunctionModel(answer), deps=create_default_deps(kernel=kernel), output_type=str)
         )
 
+    context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(ask).result()
+        thread.submit(context.run, ask).result()
     return seen
 
 
