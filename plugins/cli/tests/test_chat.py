@@ -117,7 +117,7 @@ def test_tool_calls_are_one_line_each_and_requests_are_not_shown(chat: Any) -> N
         terminal.expect("It says hello.")
     assert terminal.screen.count("✓ read_file a.txt  [filesystem,") == 1
     assert terminal.screen.count("✓ glob *.txt  [filesystem,") == 1
-    assert "tokens in" not in terminal.screen
+    assert "→ request" not in terminal.screen
 
 
 def test_into_a_file_go_the_answers_alone_and_the_prompt_stays_on_the_screen(deep: Any) -> None:

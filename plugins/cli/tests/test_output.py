@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import logging
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import click
 import pytest
-from deep_cli import TerminalReporter
+from deep_cli import TerminalReporter, terminal
 from deep_cli.approval import Question
 from deep_cli.changes import FileChange
 from deep_cli.chat_screen import ChatScreen
@@ -24,7 +25,7 @@ from deep_cli.listing import as_json, as_table
 from deep_cli.main import deep
 from deep_cli.output import Lines, ask, confirm, say, say_json, say_text
 from deep_cli.plugin_warnings import show_warnings
-from deep_cli.report import Decision, RunReport
+from deep_cli.report import Decision, RunReport, Step
 from deep_cli.settings import Value
 from deep_cli.terminal import CallScreen
 
@@ -34,7 +35,6 @@ from deep_core import (
     ConfigError,
     PluginRecord,
     PluginWarning,
-    ToolEvent,
 )
 from deep_core.plugin_api import visible
 from deep_core.plugins.dispatch import Incidents
@@ -84,6 +84,11 @@ def call(text: str, **more: Any) -> dict[str, Any]:
     return {"tool": text, "plugin": text, "call_id": text, **more}
 
 
+def step(text: str, **more: Any) -> Step:
+    about = {"tool": text, "plugin": text, "outcome": "success", "milliseconds": 1.0, "task": (text,)}
+    return Step(**{**about, **more})
+
+
 def report(text: str) -> RunReport:
     return RunReport(
         status="done",
@@ -115,14 +120,52 @@ def begin(text: str) -> object:
 
 @place
 def tool_failed(text: str) -> object:
-    failed = event(ToolEvent, **call(text, args={"path": text}, outcome="failed", error=text))
-    return reported(text, lambda screen: screen.event(failed), CallScreen)
+    failed = step(text, args={"path": text}, outcome="failed", error=text)
+    return reported(text, lambda screen: screen.ended(failed), CallScreen)
 
 
 @place
 def tool_done(text: str) -> object:
-    done = event(ToolEvent, **call(text, args={text: text}, outcome="success"))
-    return reported(text, lambda screen: screen.event(done))
+    return reported(text, lambda screen: screen.ended(step(text, args={text: text})))
+
+
+@place
+def command_done(text: str) -> object:
+    done = step(text, args={"command": "x"}, result=f"Exit code 3\n{text}\n{text}")
+    return reported(text, lambda screen: screen.ended(done))
+
+
+@place
+def file_changed(text: str) -> object:
+    return reported(text, lambda screen: screen.ended(step(text, args={}, diff=f"---\n+++\n+{text}\n")))
+
+
+@place
+def plan(text: str) -> object:
+    todos = [{"content": text, "status": text}, {"content": text, "status": "completed"}]
+    return reported(text, lambda screen: screen.ended(step(text, args={"todos": todos})))
+
+
+@place
+def task(text: str) -> object:
+    args = {"description": text, "subagent_type": text}
+    return reported(text, lambda screen: screen.started(step("task", args=args)))
+
+
+@place
+def interrupted(text: str) -> object:
+    return terminal.interruption([FileChange(text, "added")], text)
+
+
+@place
+def prose(text: str) -> object:
+    stream = Terminal()
+    screen = TerminalReporter(stream, stream=stream, replies=Terminal())
+    screen.text(f"# {text}\n\n- {text}\n\n| a |\n|---|\n| {text} |\n\n```python\n{text}\n```\n\n[{text}](x)\n\n")
+    screen.text(f"&#27;[2K{text}")
+    screen.end(report(text))
+    # Without the console's own codes for styles and the cursor.
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
 
 
 @place
@@ -179,8 +222,8 @@ def lines(text: str) -> object:
     out = Lines(stream)
     out.line(text, (text, "bold"))
     out.table([text], [[text]])
-    out.show_status(text)
-    out.stop_status()
+    out.show_foot(text, lambda: text)
+    out.hide_foot()
     return "".join(line for line in stream.getvalue().replace("\x1b[", "").splitlines() if "\\x" in line)
 
 
@@ -319,7 +362,7 @@ PRINTS = {
     "writelines",
     "showwarning",
 }
-IMPORTS = ("rich.console", "rich.text", "rich.table", "rich.markdown", "rich")
+IMPORTS = ("rich.console", "rich.text", "rich.table", "rich.markdown", "rich.live", "rich")
 ALLOWED: Mapping[str, set[str]] = {
     "output.py": PRINTS,
     "__main__.py": {"print"},  # `as_table`, `as_json` and the version, without click

@@ -35,14 +35,15 @@ def test_a_task_is_done_on_the_current_folder_and_the_answer_is_all_of_stdout(de
 
 def test_progress_names_each_call_its_plugin_and_who_approved_and_ends_with_a_summary(deep: Any) -> None:
     with OpenAIStub(WORK) as stub:
-        err = deep("run", "Fix a.txt", *MODEL, "--approve", "allow", env=stub.env).err
+        err = deep("run", "Fix a.txt", *MODEL, "--approve", "allow", "-v", env=stub.env).err
     lines = err.splitlines()
     assert any("read_file a.txt" in line and "[filesystem," in line for line in lines)
     assert any("approved: execute $ printf made > b.txt" in line and "by setting: allow" in line for line in lines)
     assert sum("→ request" in line for line in lines) == 3
     assert any(line.startswith("Files") and "changed  a.txt" in line for line in lines)
     assert any("added    b.txt" in line for line in lines)
-    assert any(line.startswith("Tokens") for line in lines)
+    assert any(line.startswith("Done after 3 tool calls and 3 requests") and "tokens in" in line for line in lines)
+    assert any(line.startswith("Session") and "deep chat --resume" in line for line in lines)
     assert any(line.startswith("Prompt") and "filesystem" in line for line in lines)
 
 
@@ -85,7 +86,7 @@ def test_the_json_report_is_the_whole_of_stdout(deep: Any) -> None:
         ("read_file", "filesystem", "success"),
         ("edit_file", "filesystem", "success"),
     ]
-    known = {key: report[key] for key in report if key not in ("tokens", "prompt", "steps")}
+    known = {key: report[key] for key in report if key not in ("tokens", "prompt", "steps", "session")}
     assert known == {
         "schema": 1,
         "status": "refused",
@@ -198,6 +199,44 @@ def test_ctrl_c_in_a_run_ends_it_with_one_line(deep: Any) -> None:
     assert out == ""
     assert err.splitlines()[-1].startswith("deep: interrupted")
     assert "Traceback" not in err
+
+
+def test_ctrl_c_names_the_files_that_were_changed_and_how_to_continue(deep: Any) -> None:
+    import threading
+
+    asked, go = threading.Event(), threading.Event()
+
+    def slow(view: RequestView) -> str:
+        asked.set()
+        go.wait(60)
+        return "too late"
+
+    with OpenAIStub(Script(Call("write_file", {"path": "new.txt", "content": "x"}), slow)) as stub:
+        process = deep.start("run", "Go", *MODEL, env=stub.env)
+        assert asked.wait(60)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        go.set()
+    assert "these files stay as they are now: added new.txt; continue with: deep chat --resume" in err.splitlines()[-1]
+
+
+def test_quiet_shows_the_answer_and_what_failed(deep: Any) -> None:
+    script = Script([Call("ls", {}), Call("execute", {"command": "exit 3"})], "fine")
+    with OpenAIStub(script) as stub:
+        done = deep("run", "Go", *MODEL, "--quiet", "--approve", "allow", env=stub.env).ok()
+    assert done.out == "fine\n"
+    (line,) = done.err.splitlines()
+    assert line.startswith("  ✗ execute $ exit 3  exit code 3")
+
+
+def test_what_is_piped_goes_with_the_task_or_is_the_task(deep: Any) -> None:
+    with OpenAIStub(Script("one", "two")) as stub:
+        assert deep.piped("+a line\n", "run", "review this", *MODEL, env=stub.env).ok().out == "one\n"
+        assert deep.piped("the task\n", "run", *MODEL, env=stub.env).ok().out == "two\n"
+        assert deep.piped("", "run", *MODEL, env=stub.env).code == 2
+        assert deep.piped("gr\udcfc\n", "run", "x", *MODEL, env=stub.env).code == 2
+    asked = [request["messages"][-1]["content"] for request in stub.requests]
+    assert asked == ['review this\n\n<file name="stdin">\n+a line\n\n</file>', "the task"]
 
 
 # -- what may be typed -------------------------------------------------------------------------------------------------

@@ -60,11 +60,24 @@ def test_a_second_run_continues_the_session(deep: Any) -> None:
     ]
 
 
-def test_without_a_session_nothing_is_stored(deep: Any) -> None:
-    with OpenAIStub(Script("Noted.")) as stub:
-        report = json.loads(deep("run", "Hello", *MODEL, "--output", "json", env=stub.env).ok().out)
-    assert "session" not in report
-    assert not [*deep.environment.home.rglob("sessions.db")]
+def test_a_conversation_is_kept_under_an_id_that_deep_chat_resumes(deep: Any) -> None:
+    with OpenAIStub(Script("Noted.", "You said hello.")) as stub:
+        done = deep("run", "Hello", *MODEL, env=stub.env).ok()
+        way = done.err.rpartition("deep chat --resume ")[2].split()[0]
+        resumed = deep.piped("what did I say?\n", "chat", "--resume", way, env=stub.env)
+    assert (resumed.code, resumed.out) == (0, "You said hello.\n")
+    assert [m["content"] for m in stub.requests[-1]["messages"] if m["role"] == "user"] == ["Hello", "what did I say?"]
+
+
+def test_a_store_that_nobody_asked_for_may_fail_and_the_task_is_done(deep: Any) -> None:
+    place = deep.environment.home / ".local" / "share"
+    place.mkdir(parents=True)
+    (place / "deep").write_text("a file where the folder should be")
+    with OpenAIStub(Script("fine")) as stub:
+        done = deep("run", "Hello", *MODEL, env=stub.env)
+    assert (done.code, done.out) == (0, "fine\n")
+    assert "this conversation is not stored: " in done.err
+    assert "--resume" not in done.err
 
 
 @pytest.mark.parametrize(("on_unknown", "effects"), [("fail", "x"), ("retry", "xx")])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ToolCallPart
     from pydantic_ai.workspaces import WorkspaceBackend
 
-__all__ = ["Answer", "ApprovalMode", "Approver", "Ask", "Question", "Refusal", "questions"]
+__all__ = ["Answer", "ApprovalMode", "Approver", "Ask", "Question", "Refusal", "picture", "questions"]
 
 ApprovalMode: TypeAlias = Literal["ask", "allow", "deny"]
 
@@ -94,7 +94,7 @@ async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | 
         waiting.update(path=call.tool_call_id, tool=call.tool_name)
         for child, facts in _list_calls(waiting):
             about = {key: value for key, value in facts.items() if key not in FIELDS}
-            diff, pictured = await _picture(facts["args"], backend)
+            diff, pictured = await picture(facts["args"], backend)
             out.append(
                 Question(
                     call_id=facts["path"],
@@ -126,7 +126,7 @@ def _args(call: ToolCallPart) -> Mapping[str, Any]:
     return call.args_as_dict()
 
 
-async def _picture(args: Mapping[str, Any], backend: WorkspaceBackend | None) -> tuple[str | None, frozenset[str]]:
+async def picture(args: Mapping[str, Any], backend: WorkspaceBackend | None) -> tuple[str | None, frozenset[str]]:
     """Compute what a call would change from the shape of its arguments, for any plugin's file tool.
 
     Returns:

@@ -12,13 +12,14 @@ from .failure import USAGE, Failure
 __all__ = ["with_files"]
 
 
-def with_files(task: str, files: Sequence[Path], most: int) -> str:
+def with_files(task: str, files: Sequence[Path], most: int, given: str = "") -> str:
     """Append each file's text to the task, in an element that the text cannot close.
 
     Args:
         task: the user's task.
         files: UTF-8 text files, each read whole.
         most: maximum characters of all files together.
+        given: what was piped to the command, attached as a file named `stdin`.
 
     Raises:
         Failure: a file does not exist, is not UTF-8 text, or they are too large.
@@ -36,6 +37,14 @@ def with_files(task: str, files: Sequence[Path], most: int) -> str:
                 USAGE,
             )
         parts.append(_wrap(path.name, text))
+    if given:
+        if len(given) > left:
+            raise Failure(
+                f"stdin: what is attached has more than {most:,} characters; put it into a file in the folder and name "
+                "it in the task, or raise [plugins.cli] options.attach_chars",
+                USAGE,
+            )
+        parts.append(_wrap("stdin", given))
     return "\n\n".join(parts)
 
 

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from deep_sessions import AgentError, DecisionsPending, SessionBusy, SessionStore
 from pydantic_ai import CancellationToken
-from pydantic_ai.messages import (
-    ModelRequest,
-    ModelResponse,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    UserPromptPart,
-)
+from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.usage import RunUsage, UsageLimits
 
 from deep_core import Kernel, create_default_deps
@@ -25,16 +16,16 @@ from deep_core import Kernel, create_default_deps
 from .agent import AgentSetup, make_agent
 from .approval import Answer, ApprovalMode, Approver, Question, questions
 from .chat_screen import ChatScreen
-from .chat_sessions import ChatRuns, StoredChat, answers, new_id, short_id
+from .chat_sessions import ChatRuns, StoredChat, answers
 from .errors import explain_error
 from .failure import show_traceback
 from .interrupts import ChatLoop, Interrupts
+from .names import new_id, short_id
 from .progress import CliProgress
 from .screen import one_line
 
 if TYPE_CHECKING:
     from deep_sessions import Outcome
-    from pydantic_ai import RunContext
     from pydantic_ai.workspaces import WorkspaceBackend
 
 __all__ = ["Chat", "Left"]
@@ -164,24 +155,11 @@ class Chat:
         # From before the loop runs until after it: raised in between, Ctrl-C would leave the run in the loop and the
         # next turn would continue it. Handled in the loop, because a signal handler may interrupt anything.
         with interrupts.cancelling(lambda: self._loop.soon(cancel)):
-            outcome = self._loop.run(step(token=token, usage_limits=self._limits, on_events=self._show))
+            outcome = self._loop.run(step(token=token, usage_limits=self._limits, on_events=self._progress.stream))
         self.stored.messages = outcome.messages
         if interrupts.count and outcome.status == "awaiting":
             raise KeyboardInterrupt  # too late to cancel this run, in time for what it asks
         return outcome
-
-    async def _show(self, ctx: RunContext[Any], events: AsyncIterable[object]) -> None:
-        async for event in events:
-            match event:
-                case (
-                    PartStartEvent(part=TextPart(content=text))
-                    | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
-                ):
-                    self._screen.text(text)
-                case PartStartEvent(part=ThinkingPart()):
-                    self._screen.thinking()
-                case _:
-                    pass
 
     def _ask(self, question: Question) -> Answer:
         ask = self._screen.ask

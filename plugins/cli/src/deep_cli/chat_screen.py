@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TextIO
-
-from deep_core import RequestEvent, RunEvent
+from typing import Any, TextIO
 
 from .approval import Answer, Question
 from .output import Part, say_text
@@ -20,38 +18,26 @@ class ChatScreen(TerminalReporter):
 
     always_for = "in this chat"
 
-    def __init__(
-        self, answer: TextIO | None = None, *, stream: TextIO | None = None, replies: TextIO | None = None
-    ) -> None:
-        super().__init__(stream=stream, replies=replies)
-        self._text_out = answer or sys.stdout
+    def __init__(self, answer: TextIO | None = None, **how: Any) -> None:
+        super().__init__(answer or sys.stdout, **how)
+        self._plain = answer or sys.stdout
         self._open = False
-        """Whether the answer's last line is unfinished."""
-        self._last = ""
-        """What was shown last: `text`, `line` or "" for nothing."""
+        """Whether the last line of an answer that is not rendered is unfinished."""
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def waiting(self) -> None:
         """A message is being sent."""
-        self._last = ""
+        self.view.restart()
         self._wait("waiting for the model")
 
     def text(self, piece: str) -> None:
-        """A piece of the answer."""
-        if not piece:
-            return
-        self._quiet()
-        if self._last == "line":
-            self._gap()
-        self._last = "text"
-        say_text(piece, self._text_out, end="")
-        self._open = not piece.endswith("\n")
-
-    def thinking(self) -> None:
-        """The model thinks; the text is not shown."""
-        self._end_text()
-        self._wait("the model is thinking")
+        """A piece of the answer: rendered on a terminal, else as it is."""
+        if self.streams:
+            super().text(piece)
+        elif piece:
+            say_text(piece, self._plain, end="")
+            self._open = not piece.endswith("\n")
 
     def stopping(self) -> None:
         """The user typed Ctrl-C; the run is ending."""
@@ -60,9 +46,9 @@ class ChatScreen(TerminalReporter):
 
     def turn_over(self) -> None:
         """The turn ended."""
+        self._end_prose()
         self._quiet()
         self._end_text()
-        self._last = ""
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 
@@ -72,15 +58,11 @@ class ChatScreen(TerminalReporter):
         if hint:
             self._line((hint, "dim"))
 
-    def event(self, event: RunEvent) -> None:
-        """Show one line for an event; requests are counted, not shown."""
-        if not isinstance(event, RequestEvent):
-            super().event(event)
-
     def problem(self, text: str, hint: str = "") -> None:
         """Show what went wrong and what to type."""
+        self._end_prose()
         self._quiet()
-        self._line((f"  {self._marks['bad']} ", "red"), text)
+        self._line((f"  {self._marks.bad} ", "red"), text)
         if hint:
             self._line((f"    {hint}", "dim"))
 
@@ -96,25 +78,15 @@ class ChatScreen(TerminalReporter):
                 self._line((f"  {who}  {one_line(text, max(20, self._out.width - 10))}", "dim"))
 
     def _question(self, question: Question) -> Answer:
+        self._end_prose()
         self._end_text()
         return super()._question(question)
 
     def _line(self, *parts: Part) -> None:
         self._end_text()
-        if self._last == "text":
-            self._gap()
-        self._last = "line"
         super()._line(*parts)
-
-    def _wait(self, text: str) -> None:
-        self._end_text()
-        super()._wait(text)
-
-    def _gap(self) -> None:
-        if self._out.is_terminal:
-            self._out.line()
 
     def _end_text(self) -> None:
         if self._open:
             self._open = False
-            say_text("", self._text_out)
+            say_text("", self._plain)

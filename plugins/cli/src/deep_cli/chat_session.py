@@ -19,9 +19,10 @@ from .chat import Chat, Left
 from .chat_commands import is_command, obey
 from .chat_input import prompt_messages, read_lines
 from .chat_screen import ChatScreen
-from .chat_sessions import StoredChat, chats_folder, find_chat, new_id, project
+from .chat_sessions import StoredChat, find_chat
 from .failure import FAILED, INTERRUPTED, REFUSED
 from .interrupts import ChatLoop
+from .names import chats_folder, new_id, project
 from .options import cli_options
 from .progress import CliProgress
 from .screen import is_text, one_line, redirect_prints

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
@@ -34,6 +30,7 @@ from deep_core import Kernel
 from deep_core.plugin_api import visible
 
 from .failure import FAILED, USAGE, Failure
+from .names import DIGITS, WHOLE, chats_folder, new_id, project, short_id
 
 if TYPE_CHECKING:
     from deep_sessions import Outcome
@@ -41,40 +38,12 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import DeferredToolResults
     from pydantic_ai.workspaces import WorkspaceBackend
 
-__all__ = ["NEWEST", "ChatRuns", "StoredChat", "answers", "chats_folder", "find_chat", "new_id", "project", "short_id"]
+__all__ = ["NEWEST", "ChatRuns", "StoredChat", "answers", "find_chat"]
 
 NEWEST = "newest"
 """`--resume` without an id."""
 PAGE = 500
 IMPORT = "deep sessions import-chats"
-_DIGITS = re.compile(r"[0-9a-f]{8}")
-_WHOLE = re.compile(r".+-[0-9a-f]{12}\.[0-9a-f]{8}")
-
-
-# -- ids ---------------------------------------------------------------------------------------------------------------
-
-
-def chats_folder() -> Path:
-    """Return the folder of the lines that were typed, and of chats from before there were sessions."""
-    from platformdirs import user_data_path
-
-    return user_data_path("deep") / "chats"
-
-
-def project(folder: str) -> str:
-    """Return the name of a folder's chats: its own name, and a hash that keeps folders of one name apart."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", Path(folder).name)[:40]
-    return f"{name}-{hashlib.sha256(folder.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
-
-
-def new_id(folder: str, digits: str = "") -> str:
-    """Return the id of a chat in the store. Its digits are what people type; without them, they are random."""
-    return f"{project(folder)}.{digits or secrets.token_hex(4)}"
-
-
-def short_id(session_id: str) -> str:
-    """Return the digits of a chat's id."""
-    return session_id.rpartition(".")[2]
 
 
 # -- what is stored ----------------------------------------------------------------------------------------------------
@@ -148,7 +117,7 @@ def _stored_chat(state: Fold, folder: str) -> StoredChat:
 async def _newest(store: SessionStore, folder: str) -> str:
     own = f"{project(folder)}."
     async for session_id in _ids(store):
-        if session_id.startswith(own) and _WHOLE.fullmatch(session_id):
+        if session_id.startswith(own) and WHOLE.fullmatch(session_id):
             return session_id
     if any((chats_folder() / project(folder)).glob("*.json")):
         raise Failure(f"--resume: the chats of {folder} are in files of an earlier deep-cli; type: {IMPORT}", USAGE)
@@ -156,15 +125,15 @@ async def _newest(store: SessionStore, folder: str) -> str:
 
 
 async def _named(store: SessionStore, resume: str, folder: str) -> str:
-    digits = short_id(resume) if _WHOLE.fullmatch(resume) else resume
-    if not _DIGITS.fullmatch(digits):
+    digits = short_id(resume) if WHOLE.fullmatch(resume) else resume
+    if not DIGITS.fullmatch(digits):
         raise Failure(f"--resume {resume}: an id is eight digits and letters a to f, as deep chat printed it", USAGE)
     own = new_id(folder, digits)
     if resume in (digits, own):
         with suppress(SessionNotFound):
             return (await store.info(own)).id
     async for session_id in _ids(store):
-        if _WHOLE.fullmatch(session_id) and resume in (session_id, short_id(session_id)):
+        if WHOLE.fullmatch(session_id) and resume in (session_id, short_id(session_id)):
             run = (await load_session(store, session_id)).run
             place = run.labels.get("folder") if run is not None else None
             where = f"{place}: cd there, then deep chat --resume {digits}" if place else "another folder"

@@ -18,6 +18,7 @@ __all__ = [
     "json_option",
     "model_of",
     "plugin_option",
+    "quiet_option",
     "store_option",
     "verbose",
     "verbose_option",
@@ -51,9 +52,14 @@ def _note_model(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 def verbose_option(command: F) -> F:
-    """Add `--verbose`: tracebacks instead of one line."""
+    """Add `--verbose`: each request, long outputs, and tracebacks instead of one line."""
     return click.option(
-        "-v", "--verbose", is_flag=True, expose_value=False, callback=_note, help="Show the traceback of an error."
+        "-v",
+        "--verbose",
+        is_flag=True,
+        expose_value=False,
+        callback=_note,
+        help="Show more: each request, long outputs, tracebacks.",
     )(command)
 
 
@@ -128,6 +134,11 @@ def approve_option(command: F) -> F:
         type=click.Choice(["ask", "allow", "deny"]),
         help="How to decide calls that need approval. Default: ask; without a terminal, deny.",
     )(command)
+
+
+def quiet_option(command: F) -> F:
+    """Add `--quiet`."""
+    return click.option("-q", "--quiet", is_flag=True, help="Show only the answer, questions and what failed.")(command)
 
 
 def json_option(command: F) -> F:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -143,7 +144,7 @@ def _visible_errors() -> Generator[None]:
 def deep(ctx: click.Context) -> None:
     """Deep agents on Pydantic AI; every feature is a plugin.
 
-    `deep demo` shows a task without a key; `deep run "TASK"` runs yours.
+    `deep` alone chats about the current folder; `deep demo` shows a task without a key; `deep run "TASK"` runs yours.
     """
     if os.environ.get("NO_COLOR"):
         ctx.color = False
@@ -152,9 +153,14 @@ def deep(ctx: click.Context) -> None:
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 usage or configuration, 3 an approval was denied.
 
+    Without a word it is `deep chat` on a terminal, and the help elsewhere.
+
     Args:
         args: the words after `deep`; None means `sys.argv`.
     """
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
     open_streams()
-    deep.main(args=None if args is None else list(args), prog_name="deep")
+    words = sys.argv[1:] if args is None else list(args)
+    if not words and sys.stdin.isatty() and sys.stderr.isatty():
+        words = ["chat"]
+    deep.main(args=words, prog_name="deep")

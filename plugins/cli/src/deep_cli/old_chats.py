@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from deep_core import Kernel, SessionState
 
-from .chat_sessions import chats_folder
+from .names import chats_folder
 
 __all__ = ["OldChat", "OldChatDocument", "read_old_chats"]
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import IO, TYPE_CHECKING, Any, TextIO, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from io import StringIO
+from typing import IO, TYPE_CHECKING, Any, Protocol, TextIO, TypeAlias
 
 from deep_core.plugin_api import visible
 
 if TYPE_CHECKING:
-    from rich.status import Status
+    from rich.console import Console, ConsoleOptions
+    from rich.live import Live
+    from rich.segment import Segment
     from rich.text import Text
 
-__all__ = ["Lines", "Part", "as_json", "ask", "confirm", "say", "say_json", "say_text"]
+__all__ = ["Foot", "Lines", "Part", "as_json", "ask", "confirm", "say", "say_json", "say_text"]
 
 Part: TypeAlias = "str | tuple[str, str]"
 """A text, or a text and its style: `bold`, `dim` or a color."""
+FOOT = 12
+"""Most lines of an unfinished text below the printed ones."""
 
 
 def say(*parts: Part, err: bool = False, end: str = "\n", file: IO[Any] | None = None) -> None:
@@ -88,19 +93,37 @@ def ask(question: str, *, default: str, parse: Callable[[str], Any] | None = Non
     return click.prompt(visible(question), default=visible(default), value_proc=parse, type=choice)
 
 
+class Foot(Protocol):
+    """What is below the printed lines and changes: the end of an unfinished text, and the status."""
+
+    def show(self, tail: Sequence[str], status: Callable[[], str]) -> None:
+        """Show it, instead of what was shown before.
+
+        Args:
+            tail: the last lines of the unfinished text, with the terminal's codes for styles.
+            status: returns the status line as it is now.
+        """
+        ...
+
+    def hide(self) -> None:
+        """Show nothing."""
+        ...
+
+
 class Lines:
-    """Lines for people on one stream, with styles, a status line and tables. Never markup: texts may have brackets.
+    """Lines for people on one stream, with styles, Markdown, a foot and tables. Never markup: texts may have brackets.
 
     Args:
         stream: a terminal or a file; None for stdout.
         wrap: whether to break lines at the width.
+        foot: shows what changes; None for the lines below the printed ones.
     """
 
-    def __init__(self, stream: TextIO | None = None, *, wrap: bool = False) -> None:
+    def __init__(self, stream: TextIO | None = None, *, wrap: bool = False, foot: Foot | None = None) -> None:
         from rich.console import Console
 
         self._console = Console(file=stream, highlight=False, soft_wrap=not wrap, emoji=False)
-        self._status: Status | None = None
+        self._foot = foot
         self.is_terminal = self._console.is_terminal
         self.encoding = self._console.encoding
 
@@ -109,23 +132,45 @@ class Lines:
         """The terminal's width now."""
         return self._console.width
 
-    def line(self, *parts: Part, end: str = "\n") -> None:
-        """Print a line."""
-        self._console.print(_text(*parts), end=end)
+    def line(self, *parts: Part, end: str = "\n", wrap: bool = False) -> None:
+        """Print a line.
 
-    def show_status(self, text: str) -> None:
-        """Show the status line, or change its text."""
-        if self._status is None:
-            self._status = self._console.status(_text(text))
-            self._status.start()
-        else:
-            self._status.update(_text(text))
+        Args:
+            parts: the text.
+            end: what ends it.
+            wrap: on a terminal, break it between words. Without, it is exact, and the terminal breaks it.
+        """
+        soft = False if wrap and self.is_terminal else None
+        self._console.print(_text(*parts), end=end, soft_wrap=soft)
 
-    def stop_status(self) -> None:
-        """Remove the status line, if there is one."""
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+    def markdown(self, text: str) -> None:
+        """Print Markdown."""
+        self._console.print(_Prose(text), soft_wrap=False)
+
+    def show_foot(self, tail: str, status: Callable[[], str]) -> None:
+        """Show the end of an unfinished Markdown text, and a status line; both are replaced by the next."""
+        lines = list[str]()
+        if tail:
+            most = max(1, min(FOOT, self._console.height - 6))
+            lines = self._as_ansi(_Prose(tail))[-most:]
+        if self._foot is None:
+            self._foot = _LiveFoot(self._console)
+        self._foot.show(lines, lambda: visible(status()))
+
+    def _as_ansi(self, text: _Prose) -> list[str]:
+        from rich.console import Console
+
+        system: Any = self._console.color_system
+        page = StringIO()
+        shadow = Console(file=page, force_terminal=True, color_system=system, width=self.width, emoji=False)
+        shadow.no_color = self._console.no_color
+        shadow.print(text)
+        return page.getvalue().rstrip("\n").split("\n")
+
+    def hide_foot(self) -> None:
+        """Remove the foot, if there is one."""
+        if self._foot is not None:
+            self._foot.hide()
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: str = "") -> None:
         """Print a table.
@@ -144,6 +189,60 @@ class Lines:
         for row in rows:
             table.add_row(*map(_text, row))
         self._console.print(table)
+
+
+class _Prose:
+    """Markdown, made visible once it is rendered: `&#27;` in a text is no control character before."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        from rich.markdown import Markdown
+        from rich.segment import Segment
+
+        # No hyperlinks: a link would hide its address.
+        shown = Markdown(visible(self._text), code_theme="ansi_dark", hyperlinks=False)
+        for text, style, control in console.render(shown, options):
+            if control is None:
+                yield Segment(visible(text), style)
+
+
+class _LiveFoot:
+    """A foot below what one console prints."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live: Live | None = None
+        self._tail: Sequence[str] = ()
+        self._status: Callable[[], str] = str
+
+    def show(self, tail: Sequence[str], status: Callable[[], str]) -> None:
+        self._tail, self._status = tail, status
+        if self._live is None:
+            from rich.live import Live
+
+            self._live = Live(
+                get_renderable=self._render,
+                console=self._console,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+                refresh_per_second=8,
+            )
+            self._live.start()
+
+    def hide(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _render(self) -> Text:
+        from rich.text import Text
+
+        lines = [Text.from_ansi(line) for line in self._tail]
+        lines.append(Text(visible(self._status()), "dim"))
+        return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
 
 
 def _text(*parts: Part) -> Text:

@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import AsyncIterable, Generator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deep_core import ApprovalEvent, RequestEvent, ToolEvent, hookimpl
+from deep_core import ApprovalEvent, RequestEvent, hookimpl
 
 from .report import Step
 from .reporter import Reporter
 
 if TYPE_CHECKING:
-    from pydantic_ai import Agent
+    from pydantic_ai import Agent, RunContext
+    from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.workspaces import WorkspaceBackend
 
     from deep_core import AgentContext, DeepAgentDeps, RunEvent
 
-__all__ = ["CliProgress"]
+__all__ = ["CliProgress", "Spent"]
+
+
+@dataclass
+class Spent:
+    """What the requests used so far, as the provider counted.
+
+    Attributes:
+        requests: their number, of subagents too.
+        input_tokens: of all requests.
+        output_tokens: the same.
+        cost: in US dollars; None while no price of a model is known.
+        context: tokens of the agent's last request and its answer.
+        window: tokens that fit into the model's window; None if unknown.
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    context: int = 0
+    window: int | None = None
 
 
 class CliProgress:
@@ -31,9 +54,7 @@ class CliProgress:
         self._reporter = reporter
         self._muted = False
         self._context: AgentContext | None = None
-        self.requests = 0
-        self.input_tokens = 0
-        self.output_tokens = 0
+        self.spent = Spent()
         self.steps: list[Step] = []
         self.denied_ids: set[str] = set()
         """Ids of the calls that policy or the user denied."""
@@ -46,6 +67,13 @@ class CliProgress:
             yield
         finally:
             self._muted = False
+
+    @hookimpl
+    def deep_capabilities(self, context: AgentContext) -> list[AbstractCapability[Any]]:
+        """Watch the calls and responses of each agent, subagents included."""
+        from .watch import WatchCapability
+
+        return [WatchCapability(self)]
 
     @hookimpl
     def deep_agent_created(self, agent: Agent[Any, Any], context: AgentContext) -> None:
@@ -63,13 +91,59 @@ class CliProgress:
         if self._muted:
             return
         if isinstance(event, RequestEvent):
-            self.requests += 1
-            self.input_tokens += event.input_tokens
-            self.output_tokens += event.output_tokens
-        elif isinstance(event, ToolEvent) and event.outcome != "started":
-            self.steps.append(
-                Step(event.tool, event.plugin, event.args, event.outcome, event.milliseconds, event.error, event.depth)
-            )
+            self.spent.requests += 1
+            self.spent.input_tokens += event.input_tokens
+            self.spent.output_tokens += event.output_tokens
+            self._reporter.spent(self.spent)
         elif isinstance(event, ApprovalEvent) and event.decision == "denied":
             self.denied_ids.add(event.call_id)
         self._reporter.event(event)
+
+    # -- what the capability sees --------------------------------------------------------------------------------------
+
+    def responded(self, cost: float | None, context: int | None, window: int | None) -> None:
+        """Count the price of a response, and the tokens of the agent's own conversation."""
+        if cost is not None and not self._muted:
+            self.spent.cost = (self.spent.cost or 0.0) + cost
+        if context is not None and not self._muted:
+            self.spent.context, self.spent.window = context, window
+
+    def started(self, step: Step) -> None:
+        """Report that a call starts."""
+        self._reporter.started(step)
+
+    def waits(self, step: Step) -> None:
+        """Report that a call waits for approval."""
+        self._reporter.waits(step)
+
+    def ended(self, step: Step) -> None:
+        """Keep a call that ran, and report it."""
+        if step.outcome != "interrupted":
+            self.steps.append(step)
+        self._reporter.ended(step)
+
+    async def stream(self, ctx: RunContext[Any], events: AsyncIterable[object]) -> None:
+        """Report the agent's text and thinking as they come: an event stream handler."""
+        from pydantic_ai.messages import (
+            PartDeltaEvent,
+            PartStartEvent,
+            TextPart,
+            TextPartDelta,
+            ThinkingPart,
+            ThinkingPartDelta,
+        )
+
+        async for event in events:
+            match event:
+                case (
+                    PartStartEvent(part=TextPart(content=str(text)))
+                    | PartDeltaEvent(delta=TextPartDelta(content_delta=str(text)))
+                ):
+                    self._reporter.text(text)
+                case (
+                    PartStartEvent(part=ThinkingPart(content=str(text)))
+                    | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text)))
+                ):
+                    self._reporter.thinking(text)
+                case _:
+                    pass

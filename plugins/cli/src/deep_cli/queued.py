@@ -18,7 +18,14 @@ __all__ = ["enqueue"]
 
 
 def enqueue(
-    task: str, files: Sequence[Path], session: str | None, store: str | None, config: Path | None, *, as_json: bool
+    task: str,
+    files: Sequence[Path],
+    session: str | None,
+    store: str | None,
+    config: Path | None,
+    *,
+    given: str = "",
+    as_json: bool,
 ) -> None:
     """Leave a task in a session, enqueue it, and print the session's name.
 
@@ -28,6 +35,7 @@ def enqueue(
         session: its name; None makes one.
         store: the URL of the sessions; None means the user's own.
         config: a configuration file.
+        given: what was piped to the command.
         as_json: print an object.
 
     Raises:
@@ -39,9 +47,9 @@ def enqueue(
         from deep_durable import enqueue
     except ImportError as error:
         raise Failure("--queue needs workers: pip install deep-durable", USAGE) from error
-    if files:
+    if files or given:
         with Kernel(config=config) as kernel:
-            task = with_files(task, files, cli_options(kernel.config).attach_chars)
+            task = with_files(task, files, cli_options(kernel.config).attach_chars, given)
     name = session or uuid.uuid4().hex
     try:
         asyncio.run(enqueue(store or default_store(), name, task))

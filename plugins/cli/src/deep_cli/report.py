@@ -26,19 +26,28 @@ class Step:
         tool: the name that the model uses.
         plugin: the tool's plugin; `app` for a tool of no plugin.
         args: the validated arguments.
-        outcome: `success`, `failed` (the model got an error) or `retried` (the model was asked to retry).
+        outcome: `started`, `success`, `failed` (the model got an error), `retried` (the model was asked to retry) or
+            `interrupted` (the user stopped it).
         milliseconds: how long it took.
         error: the error, None on success.
         depth: 0 in the agent, 1 in a subagent, and so on.
+        call_id: the call's id.
+        task: the descriptions of the tasks of the subagents that led to the call, outermost first.
+        result: the text that the model gets, "" unless it succeeded.
+        diff: what it changed in a file; None if it changed none, or more than a person reads.
     """
 
     tool: str
     plugin: str
     args: Mapping[str, Any]
-    outcome: Literal["success", "failed", "retried"]
+    outcome: Literal["started", "success", "failed", "retried", "interrupted"]
     milliseconds: float
     error: str | None = None
     depth: int = 0
+    call_id: str = ""
+    task: tuple[str, ...] = ()
+    result: str = ""
+    diff: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The step in `--output json`, without the arguments, which may be whole files."""

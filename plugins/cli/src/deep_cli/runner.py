@@ -10,21 +10,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deep_core import Kernel
+from deep_core.plugin_api import visible
 
-from .agent import make_agent
+from .agent import AgentSetup, make_agent
 from .approval import ApprovalMode, Approver, Ask, questions
 from .attach import with_files
 from .changes import FileChange, Snapshot, compare, snapshot
 from .errors import explain_error
+from .names import new_id
 from .options import cli_options
 from .progress import CliProgress
 from .report import PromptCost, RunReport
 from .reporter import Reporter
+from .screen import one_line
 from .stored import StoredSession
 from .waiting import waking
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
+    from pydantic_ai.agent import EventStreamHandler
     from pydantic_ai.models import Model
     from pydantic_ai.usage import UsageLimits
     from pydantic_ai.workspaces import WorkspaceBackend
@@ -40,6 +44,7 @@ def run_task(
     model: str | Model | None = None,
     backend: str | WorkspaceBackend | None = None,
     files: Sequence[Path] = (),
+    given: str = "",
     approve: ApprovalMode | None = None,
     ask: Ask | None = None,
     plugins: Sequence[object] = (),
@@ -49,6 +54,7 @@ def run_task(
     reporter: Reporter | None = None,
     session: str | None = None,
     store: str | None = None,
+    keep: bool = False,
 ) -> RunReport:
     """Let an agent of all installed plugins do one task, and report the result.
 
@@ -60,6 +66,7 @@ def run_task(
         model: a model, or its id; None reads the configuration.
         backend: a name or an instance; None reads the configuration, then takes `local`.
         files: UTF-8 text files to attach to the task.
+        given: a text to attach to the task, such as what was piped to the command.
         approve: how to decide calls that need approval: `ask`, `allow` or `deny`; None reads
             `[plugins.cli] options` (`ask` by default).
         ask: asks the user, for `ask`; without it such calls are denied.
@@ -68,8 +75,10 @@ def run_task(
         folder: where to work; None means the current directory. The process changes to it during the task.
         max_requests: maximum requests; None reads `[plugins.cli] options` (200 by default).
         reporter: receives progress.
-        session: the stored session to continue or begin; None stores nothing.
+        session: the stored session to continue or begin; None stores nothing, unless `keep`.
         store: the URL of its store; None means the user's own.
+        keep: store the conversation under a new id of this folder, which `deep chat --resume` takes too. If the store
+            fails, the task runs all the same, and `reporter` gets a note.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -87,10 +96,13 @@ def run_task(
             options = cli_options(kernel.config)
             mode = approve or options.approve
             has_person = ask is not None and mode == "ask"
-            setup = make_agent(kernel, model, backend, is_stored=session is not None, has_person=has_person)
-            prompt = None if task is None else with_files(task, paths, options.attach_chars)
+            is_stored = session is not None or keep
+            setup = make_agent(kernel, model, backend, is_stored=is_stored, has_person=has_person)
+            prompt = None if task is None else with_files(task, paths, options.attach_chars, given)
             approver = Approver(mode, ask, listener.decided)
-            job = _Job(kernel, setup.agent, progress, listener, approver, setup.model, setup.backend, session, store)
+            keep = keep and session is None
+            session = new_id(os.path.realpath(Path.cwd())) if keep else session
+            job = _Job(kernel, setup, progress, listener, approver, session, store, keep=keep)
             listener.begin(task or f"continue {session}", job.model, job.backend, Path.cwd())
             report = job.run(prompt, max_requests or options.max_requests)
             listener.end(report)
@@ -103,24 +115,25 @@ class _Job:
     def __init__(
         self,
         kernel: Kernel,
-        agent: Agent[Any, Any],
+        setup: AgentSetup,
         progress: CliProgress,
         reporter: Reporter,
         approver: Approver,
-        model: str,
-        backend: str,
         session: str | None,
         store: str | None,
+        *,
+        keep: bool,
     ) -> None:
         self.session = session
         self.store = store
+        self.keep = keep
         self.kernel = kernel
-        self.agent = agent
+        self.agent = setup.agent
         self.progress = progress
         self.reporter = reporter
         self.approver = approver
-        self.model = model
-        self.backend = backend
+        self.model = setup.model
+        self.backend = setup.backend
 
     def run(self, prompt: str | None, max_requests: int) -> RunReport:
         from pydantic_ai.usage import UsageLimits
@@ -136,12 +149,17 @@ class _Job:
         with asyncio.Runner() as loop, waking(loop.get_loop()):
             try:
                 limits = UsageLimits(request_limit=max_requests)
-                if self.session is not None:
-                    output = self._run_stored(self.session, loop, prompt, deps, limits)
+                stored = self._open(loop, limits)
+                if stored is not None:
+                    output = self._run_stored(stored, loop, prompt, deps)
                 elif prompt is not None:
-                    output = str(converse(loop, self.agent, prompt, deps, self.approver, limits))
+                    stream = self.progress.stream if self.reporter.streams else None
+                    output = str(converse(loop, self.agent, prompt, deps, self.approver, limits, stream))
             except Exception as error:  # noqa: BLE001 - the report holds the error that ended the run
                 failure = error
+            except KeyboardInterrupt:
+                self.reporter.interrupted(self._files(folder, before, root)[0], self.session)
+                raise
             if deps.backend is not None:
                 root = loop.run(_working_dir(deps.backend))
         files, files_by = self._files(folder, before, root)
@@ -153,9 +171,9 @@ class _Job:
             exception=failure,
             model=self.model,
             backend=self.backend,
-            requests=self.progress.requests,
-            input_tokens=self.progress.input_tokens,
-            output_tokens=self.progress.output_tokens,
+            requests=self.progress.spent.requests,
+            input_tokens=self.progress.spent.input_tokens,
+            output_tokens=self.progress.spent.output_tokens,
             steps=tuple(self.progress.steps),
             decisions=tuple(self.approver.decisions),
             files=files,
@@ -164,23 +182,35 @@ class _Job:
             session=self.session,
         )
 
-    def _run_stored(
-        self,
-        session: str,
-        loop: asyncio.Runner,
-        prompt: str | None,
-        deps: DeepAgentDeps[Any],
-        limits: UsageLimits,
-    ) -> str:
-        from deep_sessions import default_store, open_store
+    def _open(self, loop: asyncio.Runner, limits: UsageLimits) -> StoredSession | None:
+        """Open the session's store. One that nobody asked for may fail: the task runs without it."""
+        if self.session is None:
+            return None
+        from deep_sessions import AgentError, SessionNotFound, default_store, open_store
 
         store = open_store(self.store or default_store(), kernel=self.kernel)
-        stored = StoredSession(session, store, self.kernel, self.agent, loop, self.approver, limits)
+        if self.keep:
+            try:
+                with contextlib.suppress(SessionNotFound):
+                    loop.run(store.info(self.session))
+            except AgentError as error:
+                self.reporter.note(f"this conversation is not stored: {one_line(error.message, None)}")
+                self.session = None
+                loop.run(store.aclose())
+                return None
+        stream = self.progress.stream if self.reporter.streams else None
+        labels = {"model": self.model, "backend": self.backend, "folder": visible(os.path.realpath(Path.cwd()))}
+        how: dict[str, Any] = {"usage_limits": limits, "on_events": stream}
+        return StoredSession(self.session, store, self.kernel, self.agent, loop, self.approver, how, labels)
+
+    def _run_stored(
+        self, stored: StoredSession, loop: asyncio.Runner, prompt: str | None, deps: DeepAgentDeps[Any]
+    ) -> str:
         try:
             return stored.converse(prompt)
         finally:
             deps.backend = stored.backend
-            loop.run(store.aclose())
+            loop.run(stored.close())
 
     def _files(self, folder: Path, before: Snapshot | None, root: str | None) -> tuple[tuple[FileChange, ...], Any]:
         """List the changes: compare the folder if the tools worked in it, else read the calls."""
@@ -214,6 +244,7 @@ def converse(
     deps: DeepAgentDeps[Any],
     approver: Approver,
     limits: UsageLimits,
+    stream: EventStreamHandler[Any] | None = None,
 ) -> Any:
     """Run the agent, again with the answers while calls wait for them; return its output.
 
@@ -221,7 +252,7 @@ def converse(
     """
     from pydantic_ai import DeferredToolRequests
 
-    result = loop.run(agent.run(prompt, deps=deps, usage_limits=limits))
+    result = loop.run(agent.run(prompt, deps=deps, usage_limits=limits, event_stream_handler=stream))
     while isinstance(result.output, DeferredToolRequests):
         waiting = loop.run(questions(result.output, deps.backend))
         answers = approver.decide(result.output, waiting)
@@ -232,6 +263,7 @@ def converse(
                 deps=deps,
                 usage=result.usage,
                 usage_limits=limits,
+                event_stream_handler=stream,
             )
         )
     return result.output

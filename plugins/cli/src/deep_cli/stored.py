@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .approval import Approver, questions
@@ -12,7 +12,6 @@ from .approval import Approver, questions
 if TYPE_CHECKING:
     from deep_sessions import Outcome, SessionStore
     from pydantic_ai import Agent
-    from pydantic_ai.usage import UsageLimits
     from pydantic_ai.workspaces import WorkspaceBackend
 
     from deep_core import Kernel
@@ -30,7 +29,8 @@ class StoredSession:
         agent: made with `session_capabilities()`.
         loop: runs everything.
         approver: decides the calls that wait.
-        limits: of each attempt.
+        how: further arguments of each attempt.
+        labels: kept with the run: `deep chat --resume` reads its model and backend there.
     """
 
     def __init__(
@@ -41,7 +41,8 @@ class StoredSession:
         agent: Agent[Any, Any],
         loop: asyncio.Runner,
         approver: Approver,
-        limits: UsageLimits,
+        how: Mapping[str, Any],
+        labels: Mapping[str, str],
     ) -> None:
         from deep_sessions import Runner
 
@@ -49,7 +50,9 @@ class StoredSession:
         self._runner = Runner(agent, store, kernel=kernel)
         self._loop = loop
         self._approver = approver
-        self._how: dict[str, Any] = {"usage_limits": limits}
+        self._how = how
+        self._labels = labels
+        self._store = store
 
     def converse(self, prompt: str | None) -> str:
         """Run the agent, again with the answers while calls wait for them; return its final text.
@@ -85,7 +88,7 @@ class StoredSession:
         return "\n\n".join(texts)
 
     def _run(self, prompt: str) -> Coroutine[Any, Any, Outcome]:
-        return self._runner.run(self.name, prompt, run_id=uuid.uuid4().hex, **self._how)
+        return self._runner.run(self.name, prompt, run_id=uuid.uuid4().hex, labels=self._labels, **self._how)
 
     def _has_message(self) -> bool:
         return self._loop.run(self._runner.next_message(self.name)) is not None
@@ -101,6 +104,10 @@ class StoredSession:
         if outcome.error is not None:
             raise outcome.error
         return outcome.text or ""
+
+    async def close(self) -> None:
+        """Close the store."""
+        await self._store.aclose()
 
     @property
     def backend(self) -> WorkspaceBackend | None:

@@ -7,21 +7,29 @@ import os
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias
 
-from deep_core import ApprovalEvent, CompactionEvent, RequestEvent, RunEvent, ToolEvent
+from deep_core import ApprovalEvent, CompactionEvent, RequestEvent, RunEvent
 from deep_core.plugin_api import visible
 
 from .approval import Answer, Ask, Question, Refusal
 from .asking import read_choice
 from .failure import INTERRUPTED, Failure
 from .interrupts import defer_interrupts
-from .output import Lines, Part, say_text
-from .report import Decision, RunReport
+from .names import short_id
+from .output import Foot, Lines, Part, say_text
+from .prose import Prose
+from .report import Decision, RunReport, Step
 from .reporter import Reporter
-from .screen import label, middle, one_line, redact
+from .screen import label, middle, one_line
+from .view import DIFF_STYLES, Marks, View, exit_code, plural, target
 from .waiting import interruptible
+
+if TYPE_CHECKING:
+    from .changes import FileChange
+    from .progress import Spent
 
 __all__ = ["CallScreen", "TerminalReporter"]
 
@@ -29,11 +37,8 @@ LINES = 60
 """Lines of a question that it shows first, a third of them the last ones; `v` shows all."""
 WIDTH = 1_000
 """Characters of a line that a question shows first."""
-DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 Line: TypeAlias = tuple[str, str]
 """A line of a question, and its style."""
-TARGETS = ("command", "pattern", "path", "file_path", "url", "name", "description", "query")
-"""Arguments that identify a call, best first."""
 ANSWERS: Mapping[str, Answer] = {"y": "yes", "yes": "yes", "n": "no", "no": "no", "a": "always", "always": "always"}
 BY = {
     "you": "by you",
@@ -51,87 +56,114 @@ class TerminalReporter(Reporter):
         answer: the stream for the agent's answer, before the summary; None for none.
         stream: the stream for the rest; None means stderr, so that stdout has the answer alone.
         replies: the stream with answers to questions; None means stdin.
+        verbose: show each request and more of each output.
+        quiet: show only the answer, questions and what failed.
+        foot: shows what changes below the printed lines; None for the lines themselves.
     """
 
     def __init__(
-        self, answer: TextIO | None = None, *, stream: TextIO | None = None, replies: TextIO | None = None
+        self,
+        answer: TextIO | None = None,
+        *,
+        stream: TextIO | None = None,
+        replies: TextIO | None = None,
+        verbose: bool = False,
+        quiet: bool = False,
+        foot: Foot | None = None,
     ) -> None:
         self._answer = answer
-        self._out = Lines(stream or sys.stderr)
+        self._out = Lines(stream or sys.stderr, foot=foot)
         self._in = interruptible(replies or sys.stdin)
         self._denied: set[str] = set()
         """Calls whose denial was shown as a decision; the run's event would repeat it."""
         # A terminal with another encoding shows letters instead of question marks.
-        fine = (self._out.encoding or "").lower().startswith("utf")
-        self._marks = (
-            {"ok": "✓", "bad": "✗", "again": "↻", "ask": "?", "send": "→", "cut": "≡"}
-            if fine
-            else {"ok": "+", "bad": "x", "again": "~", "ask": "?", "send": ">", "cut": "="}
-        )
+        self._marks = Marks.of(self._out.encoding)
+        self.view = View(self._marks, verbose=verbose, quiet=quiet)
+        self._prose = Prose()
+        self._doing = ""
+        self._last: Literal["", "line", "prose"] = ""
+        """What was printed last: an empty line keeps the answer apart from the rest."""
+        self._has_text = False
+        """Whether the last thing that the model said was shown as it came."""
+        self.streams = answer is not None and answer.isatty() and self._out.is_terminal
+        self._left: tuple[tuple[FileChange, ...], str | None] | None = None
 
     # -- events --------------------------------------------------------------------------------------------------------
 
     def begin(self, task: str, model: str, backend: str, folder: Path) -> None:
         """Show task, model, backend and folder."""
-        self._line(
-            ("deep ", "bold"),
-            one_line(task, 120),
-            (f"\n     model {label(model)}, backend {label(backend)}, in {label(str(folder))}", "dim"),
-        )
+        self.view.restart()
+        if not self.view.quiet:
+            self._line(
+                ("deep ", "bold"),
+                one_line(task, 120),
+                (f"\n     model {label(model)}, backend {label(backend)}, in {label(str(folder))}", "dim"),
+            )
         self._wait("waiting for the model")
 
     def event(self, event: RunEvent) -> None:
-        """Show one line for an event."""
+        """Show a request, a denial or a compaction. `started` and `ended` show calls."""
         pad = "  " * (event.depth + 1)
         if isinstance(event, RequestEvent):
-            self._line(
-                f"{pad}{self._marks['send']} ",
-                "request",
-                (f"  {event.input_tokens:,} tokens in, {event.output_tokens:,} out", "dim"),
-            )
-            self._wait("working")
-        elif isinstance(event, ToolEvent):
-            self._tool(event, pad)
+            if self.view.verbose:
+                used = f"  {event.input_tokens:,} tokens in, {event.output_tokens:,} out"
+                self._line(f"{pad}{self._marks.send} ", "request", (used, "dim"))
         elif isinstance(event, ApprovalEvent) and event.decision == "denied" and event.call_id not in self._denied:
             self._line(
-                (f"{pad}{self._marks['bad']} {label(event.tool)} ", "red"),
+                (f"{pad}{self._marks.bad} {label(event.tool)} ", "red"),
                 "denied by policy",
                 (f"  {one_line(event.reason, 200)} [{label(event.plugin)}]", "dim"),
             )
-        elif isinstance(event, CompactionEvent):
+        elif isinstance(event, CompactionEvent) and not self.view.quiet:
             self._line(
-                f"{pad}{self._marks['cut']} ",
+                f"{pad}{self._marks.cut} ",
                 f"history {event.messages_before} messages, now {event.messages_after}",
                 (f"  [{label(event.plugin)}]", "dim"),
             )
 
-    def _tool(self, event: ToolEvent, pad: str) -> None:
-        about = target(event.args)
-        if event.outcome == "started":
-            self._wait(f"{event.tool} {about}".strip())
-            return
-        mark, style = {
-            "success": (self._marks["ok"], "green"),
-            "failed": (self._marks["bad"], "red"),
-            "retried": (self._marks["again"], "yellow"),
-        }[event.outcome]
-        detail = f"  {one_line(redact(event.error), 160)}" if event.error else ""
-        self._line(
-            (f"{pad}{mark} ", style),
-            (label(event.tool), "bold"),
-            f" {about}" if about else "",
-            (detail, style),
-            (f"  [{label(event.plugin)}, {event.milliseconds:.0f} ms]", "dim"),
-        )
+    def spent(self, spent: Spent) -> None:
+        """Keep it for the status line."""
+        self.view.spent = spent
+
+    def text(self, piece: str) -> None:
+        """Show a piece of the answer: blocks that are finished are printed, the rest is in the foot."""
+        self._has_text = True
+        for block in self._prose.feed(piece):
+            self._show_prose(block)
+        self._wait("answering")
+
+    def thinking(self, piece: str) -> None:
+        """Say that the model thinks; with `verbose`, show its thoughts."""
+        self._wait("thinking")
+
+    def started(self, step: Step) -> None:
+        """Show a call that starts in the status line, a task as a line."""
+        self._end_prose()
+        for line in self.view.started(step):
+            self._line(*line)
+        self._wait(self._doing)
+
+    def waits(self, step: Step) -> None:
+        """Forget a call that waits for approval."""
+        self.view.waits(step)
+
+    def ended(self, step: Step) -> None:
+        """Show a call with its mark, and what it did."""
+        self._end_prose()
+        for line in self.view.ended(step):
+            self._line(*line)
         self._wait("waiting for the model")
 
     def decided(self, decision: Decision) -> None:
         """Show the decision about a call that needs approval."""
-        mark, style, word = (
-            (self._marks["ok"], "green", "approved") if decision.approved else (self._marks["bad"], "red", "denied")
-        )
         if not decision.approved:
             self._denied.add(decision.call_id)
+        elif self.view.quiet:
+            return
+        # What was approved may still fail: the tick comes with its result.
+        mark, style, word = (
+            (self._marks.said, "dim", "approved") if decision.approved else (self._marks.bad, "red", "denied")
+        )
         about = target(decision.args)
         self._line(
             (f"  {mark} {word}: ", style),
@@ -144,11 +176,21 @@ class TerminalReporter(Reporter):
         """Show one dim line."""
         self._line((text, "dim"))
 
+    def interrupted(self, files: tuple[FileChange, ...], session: str | None) -> None:
+        """Keep what the last line says: `open` prints it."""
+        self._left = (files, session)
+
     def end(self, report: RunReport) -> None:
         """Show the answer, then the costs."""
+        self._end_prose()
         self._quiet()
-        if self._answer is not None and report.output:
-            say_text(report.output, self._answer)
+        if self._answer is not None and report.output and not self._has_text:
+            if self.streams:
+                self._show_prose(report.output)
+            else:
+                say_text(report.output, self._answer)
+        if self.view.quiet:
+            return
         words = {
             "done": ("Done", "bold green"),
             "failed": ("Failed", "bold red"),
@@ -156,10 +198,9 @@ class TerminalReporter(Reporter):
         }
         word, style = words[report.status]
         steps, requests = len(report.steps), report.requests
-        self._line(
-            (word, style),
-            f" after {steps} {_plural('tool call', steps)} and {requests} {_plural('request', requests)}.",
-        )
+        calls = f"{steps} {plural('tool call', steps)} and {requests} {plural('request', requests)}"
+        costs = self.view.join("", self.view.duration, *self.view.costs())
+        self._line((word, style), f" after {calls}", (costs, "dim"))
         if report.files:
             for number, change in enumerate(report.files[:40]):
                 self._line(("Files    " if number == 0 else " " * 9, "dim"), f"{change.change:8} {label(change.path)}")
@@ -167,18 +208,28 @@ class TerminalReporter(Reporter):
                 self._line(" " * 9, f"and {len(report.files) - 40} more")
         else:
             self._line(("Files    ", "dim"), "none changed")
-        self._line(
-            ("Tokens   ", "dim"),
-            f"{report.input_tokens:,} in, {report.output_tokens:,} out",
-            (" (all requests, as the provider counted)", "dim"),
-        )
-        if report.prompt is not None:
+        if report.session is not None:
+            self._line(("Session  ", "dim"), continue_with(report.session))
+        if report.prompt is not None and self.view.verbose:
             parts = ", ".join(f"{plugin} {count:,}" for plugin, count in report.prompt.by_plugin.items() if count)
             self._line(
                 ("Prompt   ", "dim"),
                 f"{report.prompt.tokens:,} tokens a request",
                 (f" (estimate; {parts}; `deep explain` has more)" if parts else " (estimate)", "dim"),
             )
+
+    # -- the answer ----------------------------------------------------------------------------------------------------
+
+    def _show_prose(self, block: str) -> None:
+        if self._last:
+            self._out.line()
+        self._last = "prose"
+        self._out.markdown(block)
+
+    def _end_prose(self) -> None:
+        """Print what is not finished of the text: something else follows."""
+        for block in self._prose.end():
+            self._show_prose(block)
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -206,7 +257,7 @@ class TerminalReporter(Reporter):
         self._quiet()
         forget_typed(self._in)
         self._line(
-            (f"  {self._marks['ask']} ", "yellow"),
+            (f"  {self._marks.ask} ", "yellow"),
             (label(question.tool), "bold"),
             " wants to run",
             (f"  [{label(question.plugin)}{_of_child(question)}]", "dim"),
@@ -218,7 +269,7 @@ class TerminalReporter(Reporter):
         last = LINES // 3
         self._block([(middle(line, WIDTH, ": v shows them"), style) for line, style in body[: LINES - last]])
         if hidden > 0:
-            self._line((f"    … {hidden} {_plural('line', hidden)} hidden: v shows them", "yellow"))
+            self._line((f"    … {hidden} {plural('line', hidden)} hidden: v shows them", "yellow"))
         rest = body[max(LINES - last, len(body) - last) :]
         self._block([(middle(line, WIDTH, ": v shows them"), style) for line, style in rest])
 
@@ -247,19 +298,28 @@ class TerminalReporter(Reporter):
 
     def _block(self, lines: Iterable[Line]) -> None:
         for line, style in lines:
-            self._line((f"    {line}", style))
+            self._exact((f"    {line}", style))
 
     # -- the screen ----------------------------------------------------------------------------------------------------
 
     def _line(self, *parts: Part) -> None:
+        if self._last == "prose" and self._out.is_terminal:
+            self._out.line()
+        self._last, self._has_text = "line", False
+        self._out.line(*parts, wrap=True)
+
+    def _exact(self, *parts: Part) -> None:
+        """Print a line of a question: nothing is left out, not even a space at its end."""
+        self._last = "line"
         self._out.line(*parts)
 
-    def _wait(self, text: str) -> None:
+    def _wait(self, doing: str) -> None:
+        self._doing = doing
         if self._out.is_terminal:
-            self._out.show_status(one_line(text, max(20, self._out.width - 8)))
+            self._out.show_foot(self._prose.rest, lambda: self.view.status(self._doing))
 
     def _quiet(self) -> None:
-        self._out.stop_status()
+        self._out.hide_foot()
 
     @contextmanager
     def open(self) -> Generator[TerminalReporter]:
@@ -271,10 +331,26 @@ class TerminalReporter(Reporter):
         try:
             yield self
         except KeyboardInterrupt:
-            text = "interrupted; changes by tools remain, the conversation is not stored"
-            raise Failure(text, INTERRUPTED) from None
+            self._quiet()
+            raise Failure(interruption(*(self._left or ((), None))), INTERRUPTED) from None
         finally:
             self._quiet()
+
+
+def interruption(files: Sequence[FileChange], session: str | None) -> str:
+    """Return what Ctrl-C left behind: the files that were changed, and how to continue."""
+    names = [f"{change.change} {label(change.path)}" for change in files[:20]]
+    if len(files) > 20:
+        names.append(f"and {len(files) - 20} more")
+    changed = f"these files stay as they are now: {', '.join(names)}" if names else "no file was changed"
+    way = f"; continue with: {continue_with(session)}" if session else "; the conversation is not stored"
+    return f"interrupted; {changed}{way}"
+
+
+def continue_with(session: str) -> str:
+    """Return the command that continues a stored conversation."""
+    digits = short_id(session)
+    return f"deep chat --resume {digits}" if digits else f"deep run --session {label(session)}"
 
 
 class CallScreen(TerminalReporter):
@@ -286,8 +362,11 @@ class CallScreen(TerminalReporter):
         """Show one line for the tool."""
         if not isinstance(event, RequestEvent):
             super().event(event)
-        if isinstance(event, ToolEvent) and event.outcome != "started":
-            self._quiet()  # end the wait
+
+    def ended(self, step: Step) -> None:
+        """Show the call; its result is the output."""
+        super().ended(replace(step, result=step.result if exit_code(step) else ""))
+        self._quiet()  # end the wait
 
 
 def answer_of(line: str) -> Answer | None:
@@ -317,22 +396,6 @@ def _of_child(question: Question) -> str:
     return f", subagent {label(question.child)}" if question.child else ""
 
 
-def target(args: Mapping[str, Any]) -> str:
-    """What a call is about, in a few words: its path, its command."""
-    for key in TARGETS:
-        if isinstance(args.get(key), str):
-            text = middle(" ".join(visible(redact(args[key])).split()), 80)
-            return f"$ {text}" if key == "command" else text
-    return one_line(", ".join(f"{key}={_short(value)}" for key, value in args.items()), 60)
-
-
-def _short(value: object) -> str:
-    if isinstance(value, list | tuple | dict):
-        count = len(cast("list[Any]", value))
-        return f"{count} {_plural('item', count)}"
-    return repr(value)
-
-
 def _body(question: Question) -> list[Line]:
     """The whole call, line by line: every argument that the diff does not show, then the diff."""
     lines: list[Line] = []
@@ -351,7 +414,3 @@ def _value(value: object) -> str:
     if isinstance(value, list | dict):
         return json.dumps(value, indent=2, ensure_ascii=False, default=repr)
     return value if isinstance(value, str) else repr(value)
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
 from deep_cli.finish import finish
-from deep_cli.flags import agent_options, config_option, store_option, verbose_option
+from deep_cli.flags import agent_options, config_option, quiet_option, store_option, verbose, verbose_option
 from deep_cli.screen import is_text, redirect_prints
 
 __all__ = ["run"]
@@ -27,6 +28,7 @@ __all__ = ["run"]
 @click.option("--queue", is_flag=True, help="Leave TASK to a worker (deep worker), and print the session's name.")
 @store_option
 @config_option
+@quiet_option
 @verbose_option
 @click.pass_context
 def run(
@@ -43,45 +45,60 @@ def run(
     queue: bool,
     store: str | None,
     config: Path | None,
+    quiet: bool = False,
 ) -> None:
     """Let the agent do TASK on the current folder.
 
-    With --session and without TASK, continue a run that was interrupted, or whose calls wait for approval.
+    What is piped to stdin goes with the task, as data; without TASK it is the task. With --session and neither,
+    continue a run that was interrupted, or whose calls wait for approval.
 
-    Progress goes to stderr, the answer to stdout. Exit code: 0 done, 1 failed, 2 usage or configuration, 3 an
-    approval was denied or unanswered.
+    Progress goes to stderr, the answer to stdout. The conversation is stored: `deep chat --resume ID` continues it.
+    Exit code: 0 done, 1 failed, 2 usage or configuration, 3 an approval was denied or unanswered.
     """
-    if session is None and store is not None and not queue:
-        raise click.UsageError("--store needs --session NAME, or --queue.")
-    if not (task or "").strip() and (session is None or task is not None or queue):
-        raise click.UsageError("TASK is empty: say what to do.")
     if not is_text(task or ""):
         raise click.UsageError("TASK has bytes that are not UTF-8: set the terminal to UTF-8.")
+    if session is None and store is not None and not queue:
+        raise click.UsageError("--store needs --session NAME, or --queue.")
+    if task is not None and not task.strip():
+        raise click.UsageError("TASK is empty: say what to do.")
+    from deep_cli.piped import piped
+
+    # `deep run --session NAME` in a script continues the session: its stdin is the script's own.
+    given = "" if task is None and session is not None else piped(sys.stdin)
+    if task is None:
+        task, given = given.strip() or None, ""
+    if task is None and (session is None or queue):
+        raise click.UsageError("TASK is empty: say what to do.")
     if queue:
         if model or backend or approve or max_requests or plugin_files:
             raise click.UsageError("--queue leaves model, backend, plugins, approvals and limits to deep worker.")
         from deep_cli.queued import enqueue
 
-        enqueue(task or "", files, session, store, config, as_json=output == "json")
+        enqueue(task or "", files, session, store, config, given=given, as_json=output == "json")
         return
     from deep_cli.plugin_files import load_plugin_files
     from deep_cli.runner import run_task
     from deep_cli.terminal import TerminalReporter
 
-    with redirect_prints() as stdout, TerminalReporter(None if output == "json" else stdout).open() as screen:
-        plugins: Any = load_plugin_files(plugin_files)
-        report = run_task(
-            task,
-            model=model,
-            backend=backend,
-            files=files,
-            approve=approve,
-            ask=screen.ask,
-            plugins=plugins,
-            config=config,
-            max_requests=max_requests,
-            reporter=screen,
-            session=session,
-            store=store,
-        )
+    with redirect_prints() as stdout:
+        answer = None if output == "json" else stdout
+        screen = TerminalReporter(answer, verbose=verbose(ctx), quiet=quiet)
+        with screen.open():
+            plugins: Any = load_plugin_files(plugin_files)
+            report = run_task(
+                task,
+                model=model,
+                backend=backend,
+                files=files,
+                given=given,
+                approve=approve,
+                ask=screen.ask,
+                plugins=plugins,
+                config=config,
+                max_requests=max_requests,
+                reporter=screen,
+                session=session,
+                store=store,
+                keep=session is None,
+            )
     finish(ctx, report, as_json=output == "json")
