@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
     from .runner import Outcome, Runner
     from .service import Sessions
+    from .slash import ChatCommand, chat_commands
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
     from .stores.open import default_store, open_conversations, open_store
@@ -63,6 +64,7 @@ __all__ = [
     "AgentDeps",
     "AgentError",
     "AgentState",
+    "ChatCommand",
     "Commit",
     "DecisionsPending",
     "DeepAgent",
@@ -111,6 +113,7 @@ __all__ = [
     "ToolSpec",
     "ToolSummary",
     "UsageError",
+    "chat_commands",
     "config_digest",
     "create",
     "default_store",
@@ -170,6 +173,7 @@ __getattr__, __dir__ = lazy_exports(
         "manage": ["create", "delete", "export", "fork", "load_session", "retain", "rewind", "title_of"],
         "runner": ["Outcome", "Runner"],
         "service": ["Sessions"],
+        "slash": ["ChatCommand", "chat_commands"],
         "store": [
             "Commit",
             "Entry",
@@ -218,7 +222,7 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
 
 @hookimpl
 def deep_hookspecs() -> list[ModuleType]:
-    """Add the hooks through which other plugins add stores, and erase what they keep of a session."""
+    """Add the hooks through which other plugins add stores and chat commands, and erase what they keep of a session."""
     from . import hookspecs
 
     return [hookspecs]

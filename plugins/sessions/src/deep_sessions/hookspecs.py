@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from deep_core import hookspec
@@ -10,9 +10,10 @@ from deep_core import hookspec
 if TYPE_CHECKING:
     from deep_core import PluginContext
 
+    from .slash import ChatCommand
     from .store import SessionStore
 
-__all__ = ["deep_session_deleted", "deep_session_stores"]
+__all__ = ["deep_chat_commands", "deep_session_deleted", "deep_session_stores"]
 
 
 @hookspec(policy="collect", item="collections.abc:Callable", mapping=True)
@@ -57,4 +58,27 @@ def deep_session_deleted(session_id: str, context: PluginContext) -> None:
         @hookimpl(of="sessions")
         def deep_session_deleted(session_id, context):
             shutil.rmtree(context.session_dir(session_id))
+    """
+
+
+@hookspec(policy="collect", item="deep_sessions:ChatCommand")
+def deep_chat_commands(context: PluginContext) -> Sequence[ChatCommand]:  # pyright: ignore[reportReturnType]
+    """Add commands to chats: messages that a person sends by name.
+
+    Called:
+        Each time an interface lists the commands.
+
+    Result:
+        For `/weather:report Oslo`, `deep chat` sends what the command's `render("Oslo")` returns, as the person's
+        message. Two plugins with one name are an error that names both. A plugin that raises, or returns a wrong type,
+        is left out.
+
+    Example:
+        from deep_core import hookimpl
+
+        @hookimpl(of="sessions")
+        def deep_chat_commands(context):
+            from deep_sessions import ChatCommand
+
+            return [ChatCommand("weather:report", "Write a report of the weather.", "Report the weather of {}.".format)]
     """
