@@ -68,14 +68,17 @@ async def test_documents_and_pictures_reach_the_model(root: Path) -> None:
     picture = written.picture("JPEG", (30, 20))
     for name, (data, _) in KNOWN.items():
         (root / name).write_bytes(data)
+    (root / "long.pdf").write_bytes(written.pdf(["x"] * 3))
     (root / "photo.jpg").write_bytes(picture)
     every = [Call("read_file", {"path": name}) for name in (*KNOWN, "photo.jpg")]
+    every.insert(0, Call("read_file", {"path": "long.pdf", "offset": 1, "limit": 1}))
     for stub, model, calls in ((OpenAIStub, openai_model, every), (AnthropicStub, anthropic_model, every[-1:])):
         with stub(Script(calls, "done")) as served:
             agent = Agent(model(served), toolsets=[create_filesystem_toolset(include_execute=False)])  # type: ignore[arg-type]
             await agent.run("go", deps=DeepAgentDeps(), workspace=local_backend(root))
             sent = json.dumps(served.requests[-1]["messages"], ensure_ascii=False)
-        for call in calls[:-1]:
+            assert (json.dumps("--- page 2 of 3 ---\nx\n[next offset=2]")[1:-1] in sent) == (calls is every)
+        for call in calls[1:-1]:
             for text in KNOWN[call.args["path"]][1]:  # type: ignore[index]
                 assert json.dumps(text)[1:-1] in sent
         assert base64.b64encode(picture).decode() in sent
@@ -97,11 +100,10 @@ def test_pages_lead_on_and_together_are_the_document() -> None:
     seen, offset = "", 0
     while True:
         head, _ = in_this_process(data, offset=offset, chars=700)
-        body, _, note = head["text"].partition("\n[next offset=")
-        seen += body
-        if not note:
+        seen += head["text"]
+        if not head["note"]:
             break
-        offset = int(note.rstrip("]"))
+        offset = int(head["note"].removeprefix("next offset="))
     assert [seen.count(f"page{number} ") for number in range(12)] == [1] * 12
     assert in_this_process(data, offset=12)[0]["error"] == "has only 12 pages: offset=12 is past its end"
 
@@ -111,11 +113,10 @@ def test_a_long_sheet_is_read_on_inside() -> None:
     seen, start = "", 0
     while True:
         head, _ = in_this_process(data, limit=1, start=start, chars=20_000)
-        text = head["text"].removeprefix("--- sheet 1 of 2 ---\n")
-        seen += text.rpartition("\n[")[0]
-        if "byte=" not in text:
+        seen += head["text"].removeprefix("--- sheet 1 of 2 ---\n")
+        if "byte=" not in head["note"]:
             break
-        start = int(text.rpartition("byte=")[2].rstrip("]"))
+        start = int(head["note"].rpartition("byte=")[2])
     assert [f"\tWidget {number}\t" in seen for number in (0, 1500, 2999)] == [True] * 3
     assert seen.count("Widget 1500\t") == 1
 

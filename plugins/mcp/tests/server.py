@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import os
 import sys
 import time
@@ -57,6 +58,12 @@ def make_server(state: Path, tools: int) -> Server[Any]:
             os._exit(3)
         if params.name == "hang":
             await asyncio.sleep(3600)
+        if params.name == "look" and (path := state / text).is_file():
+            data = base64.b64encode(path.read_bytes()).decode()
+            if path.suffix == ".png":
+                return types.CallToolResult(content=[types.ImageContent(data=data, mime_type="image/png")])
+            blob = types.BlobResourceContents(uri=f"file:///{text}", blob=data, mime_type="application/octet-stream")
+            return types.CallToolResult(content=[types.EmbeddedResource(resource=blob)])
         if params.name == "fail":
             return types.CallToolResult(content=[types.TextContent(text=f"cannot {text}")], is_error=True)
         if params.name == "echo" and text.startswith("env:"):

@@ -74,7 +74,7 @@ class _Text:
         following = self.offset + len(out)
         if not note and following < count:
             note = f"next offset={following}"
-        return {"what": what, "text": "\n".join([*out, *([f"[{note}]"] if note else [])])}
+        return {"what": what, "text": "\n".join(out), "note": note}
 
 
 def _first(pieces: Iterable[str], chars: int) -> str:

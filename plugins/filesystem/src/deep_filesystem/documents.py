@@ -41,7 +41,15 @@ _LIMITER: RunVar[CapacityLimiter] = RunVar("deep_filesystem.documents")
 
 
 class DocumentError(ValueError):
-    """A document cannot be read; the message continues a sentence that begins with its name, and says what to do."""
+    """A document cannot be read; the message continues a sentence that begins with its name, and says what to do.
+
+    Attributes:
+        missing: its reader is not installed; the file may be good.
+    """
+
+    def __init__(self, message: str, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
 
 
 @dataclass(frozen=True)
@@ -67,13 +75,15 @@ class Document:
 
     Attributes:
         what: what it is, for the model: `PDF document, 12 pages`.
-        text: the text with its marks of pages, and where it continues; of a picture nothing.
+        text: the text with its marks of pages; of a picture nothing.
+        note: where the text continues: `next offset=8`; empty at the end.
         picture: the picture to send, maybe scaled down.
         media_type: of `picture`.
     """
 
     what: str
     text: str = ""
+    note: str = ""
     picture: bytes | None = None
     media_type: str = ""
 
@@ -129,7 +139,9 @@ async def read_document(
             f"is {name}, which cannot be read. Ask for a copy without a password, as docx, xlsx, pptx or PDF"
         )
     if not importlib.util.find_spec(_MODULES[kind]):
-        raise DocumentError(f"is {name} of {len(data):,} bytes. To read such files, install the extra: {EXTRA}")
+        raise DocumentError(
+            f"is {name} of {len(data):,} bytes. To read such files, install the extra: {EXTRA}", missing=True
+        )
     request = {
         "kind": kind,
         # Absolute, so that the process finds what this one would, and nothing in its working directory.
@@ -147,10 +159,12 @@ async def read_document(
     if "error" in head:
         raise DocumentError(f"is {name} that cannot be read: it {head['error']}.")
     if "missing" in head:
-        raise DocumentError(f"is {name}, and a package is missing ({head['missing']}). Install the extra: {EXTRA}")
+        raise DocumentError(
+            f"is {name}, and a package is missing ({head['missing']}). Install the extra: {EXTRA}", missing=True
+        )
     if kind == "picture":
         return Document(head["what"], picture=body, media_type=head["media_type"])
-    return Document(head["what"], head["text"])
+    return Document(head["what"], head["text"], head["note"])
 
 
 async def _ask(

@@ -86,7 +86,7 @@ async def _document(
     document = await read_document(data, limits, offset=offset, limit=limit, start=start)
     title = f"[{place.shown}: {document.what}]"
     if document.picture is None:
-        return f"{title}\n{document.text}"
+        return "\n".join([title, document.text, *([f"[{document.note}]"] if document.note else [])])
     if not takes_pictures():
         return f"{title}\nThis model takes no pictures. Use a command that describes it, or ask the user what it shows."
     return [title, BinaryContent(document.picture, media_type=document.media_type)]

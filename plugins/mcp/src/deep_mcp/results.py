@@ -1,4 +1,4 @@
-"""Bound what a server answers."""
+"""Bound what a server answers, and make files of it such as a model takes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,36 @@ from typing import Any, cast
 from pydantic_ai.messages import BinaryContent
 from pydantic_core import to_json
 
-__all__ = ["bound_result"]
+__all__ = ["bound_result", "read_files"]
 
 MEDIA_BYTES = 5_000_000
+DOCUMENT_BYTES = 32 * 1024 * 1024
+"""Larger files are not read."""
+
+
+async def read_files(result: Any, chars: int) -> Any:
+    """Replace documents by at most `chars` characters of their text, and check pictures, as `read_file` does.
+
+    Without deep-filesystem and its extra `documents`, pictures stay, and of a document there is what to install.
+    """
+    if isinstance(result, list):
+        return [await read_files(part, chars) for part in cast("list[Any]", result)]
+    if not isinstance(result, BinaryContent) or len(result.data) > DOCUMENT_BYTES:
+        return result
+    try:
+        from deep_filesystem import DocumentError, DocumentLimits, document_kind, read_document
+    except ImportError:
+        return result
+    if document_kind(result.data) is None:
+        return result
+    try:
+        document = await read_document(result.data, DocumentLimits(chars=chars))
+    except DocumentError as error:
+        return result if error.missing and result.is_image else f"[left out: this file {error}]"
+    if document.picture is not None:
+        return BinaryContent(document.picture, media_type=document.media_type)
+    rest = ["[the rest is left out]"] if document.note else []
+    return "\n".join([f"[{document.what}]", document.text, *rest])
 
 
 def bound_result(result: Any, chars: int) -> Any:

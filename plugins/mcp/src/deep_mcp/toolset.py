@@ -17,7 +17,7 @@ from .connection import Connection, ServerFailed
 from .hub import Hub
 from .listing import ListedTool
 from .resources import RESOURCE_TOOLS, list_resources, read_resource
-from .results import bound_result
+from .results import bound_result, read_files
 from .sanitize import clean_name
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class McpToolset(AbstractToolset[Any]):
         try:
             if name in (definition.name for definition in RESOURCE_TOOLS):
                 run = list_resources if name == RESOURCE_TOOLS[0].name else read_resource
-                return bound_result(await run(self.hub, tool_args), self._options.result_chars)
+                return await self._shown(await run(self.hub, tool_args))
             offered = self._offered().get(name)
             if offered is None:
                 raise ToolFailed(f"no MCP server offers {name} any more; nothing was called")
@@ -84,7 +84,11 @@ class McpToolset(AbstractToolset[Any]):
             )
         except ServerFailed as error:
             raise ToolFailed(str(error)) from error
-        return bound_result(result, self._options.result_chars)
+        return await self._shown(result)
+
+    async def _shown(self, result: Any) -> Any:
+        chars = self._options.result_chars
+        return bound_result(await read_files(result, chars), chars)
 
     def _offered(self) -> dict[str, _Offered]:
         connections = self.hub.connections
