@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import anyio
 import deep_backends
 import deep_filesystem
 import deep_uploads
+import docx
 import pytest
 from deep_backends import local_backend, memory_backend
 from deep_uploads import (
@@ -118,6 +120,18 @@ async def test_the_agents_file_tools_read_an_upload_at_its_path(root: Path) -> N
         result = await agent.run("read it", deps=deps)
         read = [p for m in result.all_messages() for p in m.parts if isinstance(p, ToolReturnPart)]
         assert "line one" in str(read[0].content)
+
+
+async def test_the_agent_reads_an_uploaded_document_by_the_path_of_older_prompts() -> None:
+    document, out = docx.Document(), io.BytesIO()
+    document.add_paragraph("Tide at noon")
+    document.save(out)
+    with Kernel(plugins=[deep_uploads, deep_backends, deep_filesystem], discover=False, strict=True) as kernel:
+        script = Script(Call("read_file", {"path": "/uploads/tides.docx"}), lambda view: view.results[-1].text)
+        agent = kernel.create_agent(function_model(script), backend="memory")
+        files = [("tides.docx", out.getvalue())]
+        told = await run_with_files(agent, "When?", create_default_deps(), files)
+    assert told == "[uploads/tides.docx: Word document]\nTide at noon"
 
 
 async def test_all_files_or_none(make_agent: Maker, kernel: Kernel) -> None:

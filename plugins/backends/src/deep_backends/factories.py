@@ -48,6 +48,7 @@ def local_backend(
     hide_environment: bool = True,
     max_read_bytes: int = MAX_READ_BYTES,
     max_output_bytes: int = MAX_OUTPUT_BYTES,
+    virtual_root: bool = False,
 ) -> LocalBackend:
     """A directory of this machine: files confined to it, commands with a scrubbed environment.
 
@@ -62,6 +63,7 @@ def local_backend(
         hide_environment=hide_environment,
         max_read_bytes=max_read_bytes,
         max_output_bytes=max_output_bytes,
+        virtual_root=virtual_root,
     )
 
 
@@ -75,6 +77,7 @@ def sandbox_backend(
     hide_environment: bool = True,
     max_read_bytes: int = MAX_READ_BYTES,
     max_output_bytes: int = MAX_OUTPUT_BYTES,
+    virtual_root: bool = False,
 ) -> SandboxBackend:
     """A directory of this machine: files and commands confined to it, by bubblewrap. Linux only.
 
@@ -94,6 +97,7 @@ def sandbox_backend(
         hide_environment=hide_environment,
         max_read_bytes=max_read_bytes,
         max_output_bytes=max_output_bytes,
+        virtual_root=virtual_root,
     )
 
 
@@ -202,6 +206,7 @@ def local_by_name(context: AgentContext) -> WorkspaceBackend:
         hide_environment=options.hide_environment,
         max_read_bytes=options.max_read_bytes,
         max_output_bytes=options.max_output_bytes,
+        virtual_root=options.virtual_root,
     )
     return with_mode(context, backend)
 
@@ -218,6 +223,7 @@ def sandbox_by_name(context: AgentContext) -> WorkspaceBackend:
         hide_environment=options.hide_environment,
         max_read_bytes=options.max_read_bytes,
         max_output_bytes=options.max_output_bytes,
+        virtual_root=options.virtual_root,
     )
     return with_mode(context, backend)
 

@@ -81,6 +81,8 @@ class LocalBackend(
             commands, on Linux and unless they run as the superuser. No debugger can attach to it then.
         max_read_bytes: Maximum bytes of a file for `read_bytes`; larger ones are read by range.
         max_output_bytes: Maximum bytes of output of a command, at most 10 MiB.
+        virtual_root: Whether an absolute path outside the root names a file below it: `/src/main.py` is
+            `src/main.py`. Commands see the real paths.
 
     Raises:
         NotImplementedError: The platform is not POSIX.
@@ -96,6 +98,7 @@ class LocalBackend(
         hide_environment: bool = True,
         max_read_bytes: int = MAX_READ_BYTES,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
+        virtual_root: bool = False,
     ) -> None:
         if os.name != "posix":
             raise NotImplementedError(
@@ -120,6 +123,7 @@ class LocalBackend(
         self._hide_environment = hide_environment
         self._max_read_bytes = max_read_bytes
         self._max_output_bytes = max_output_bytes
+        self._virtual_root = virtual_root
         self._commands = LocalWorkspaceBackend(self._given)
         self._bounds: ProtectedPaths | None = None
 
@@ -146,8 +150,16 @@ class LocalBackend(
             self._bounds = ProtectedPaths(root, self._protected)
         return self._bounds
 
+    def _named(self, path: str) -> str:
+        """Return the path that `path` names: with a virtual root, what is outside is below the root."""
+        root = self._confined().root
+        if not self._virtual_root or not path.startswith("/") or "\0" in path or below(path, root) is not None:
+            return path
+        # Another spelling of the root, such as `/var` on macOS, is inside.
+        return path if below(os.path.realpath(path), root) is not None else f"{root}/{path.lstrip('/')}"
+
     def _stage(self, path: str, *, create_parents: bool = True) -> Staged:
-        bounds = self._confined()
+        bounds, path = self._confined(), self._named(path)
         return Staged(bounds.root, path, guard=bounds.guard(path), create_parents=create_parents)
 
     async def working_dir(self) -> str:
@@ -167,6 +179,7 @@ class LocalBackend(
 
     def _open_file(self, path: str) -> tuple[int, int]:
         """Open a regular file; return its descriptor and its size in bytes."""
+        path = self._named(path)
         with Walk(self._confined().root, path) as walk:
             while True:
                 if not walk.name:
@@ -222,7 +235,7 @@ class LocalBackend(
             os.close(fd)
 
     def _entry(self, path: str, name: str) -> FileEntry:
-        with Walk(self._confined().root, path) as walk:
+        with Walk(self._confined().root, self._named(path)) as walk:
             found = walk.stat()
         is_dir = stat.S_ISDIR(found.st_mode)
         return FileEntry(
@@ -251,6 +264,7 @@ class LocalBackend(
 
     async def list_dir(self, path: str) -> Sequence[FileEntry]:
         """List a directory, sorted by name; a link that is broken or leads outside is a file without size."""
+        path = self._named(path)
         with Walk(self._confined().root, path) as walk:
             walk.enter()
             real = walk.real
@@ -294,7 +308,7 @@ class LocalBackend(
             raise ValueError(f"a path cannot hold a NUL byte: {path!r}")
         if not path.startswith("/"):
             raise ValueError(f"the path must be absolute, got {path!r}")
-        real = os.path.realpath(path)  # noqa: ASYNC240 - cheap
+        real = os.path.realpath(self._named(path))  # noqa: ASYNC240 - cheap
         if below(real, root) is None and below(root, real) is None:
             raise ConfinementError.outside(path, root)
         return real
@@ -377,7 +391,7 @@ class LocalBackend(
         Raises:
             FileExistsError: It is a file.
         """
-        bounds = self._confined()
+        bounds, path = self._confined(), self._named(path)
         with Walk(bounds.root, path, guard=bounds.guard(path), create=True) as walk:
             name = walk.name
             try:
@@ -394,7 +408,7 @@ class LocalBackend(
         Raises:
             ValueError: The path is the root (or, as `ConfinementError`, above it).
         """
-        bounds = self._confined()
+        bounds, path = self._confined(), self._named(path)
         guard = bounds.guard(path)
         with Walk(bounds.root, path, guard=guard) as walk:
             if not walk.name:

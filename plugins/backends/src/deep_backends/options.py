@@ -36,6 +36,9 @@ class BackendsOptions(PluginOptions):
     max_output_bytes: Annotated[int, Field(ge=1, le=MAX_OUTPUT_BYTES, json_schema_extra=_LOWER)] = MAX_OUTPUT_BYTES
     """Maximum bytes of output of one command in `local`."""
 
+    virtual_root: bool = False
+    """Whether an absolute path outside the root of `local` or `sandbox` names a file below it, for file operations."""
+
     hide_environment: Annotated[bool, Field(json_schema_extra={"project": "on"})] = True
     """Whether commands of `local` and `sandbox` cannot read the environment and memory of this process (Linux)."""
 

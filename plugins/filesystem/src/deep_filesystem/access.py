@@ -97,8 +97,27 @@ async def locate(workspace: Workspace, path: str) -> Place:
     absolute = await workspace.resolve(plain, base=root)
     if plain != path and not await workspace.exists(absolute):
         absolute = await workspace.resolve(path, base=root)  # its name has a backslash
+    elif plain.startswith("/") and not absolute.startswith(root.rstrip("/") + "/"):
+        absolute = await _inside(workspace, absolute, root)
     real = await workspace.realpath(absolute)
     return Place(shown_path(absolute, root), absolute, real, _lock_key(workspace, real))
+
+
+async def _inside(workspace: Workspace, absolute: str, root: str) -> str:
+    """Return the file below the working directory that an absolute path means, if only that one exists.
+
+    Models write `/uploads/a.csv` for `uploads/a.csv`: they learned it from prompts of other systems.
+    """
+    try:
+        if absolute == root or await workspace.exists(absolute):
+            return absolute
+    except (ValueError, OSError):
+        pass  # it leads outside
+    inside = root.rstrip("/") + absolute
+    try:
+        return inside if await workspace.exists(inside) else absolute
+    except (ValueError, OSError):
+        return absolute
 
 
 def is_of_this_machine(workspace: Workspace) -> bool:
