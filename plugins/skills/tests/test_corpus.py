@@ -105,7 +105,8 @@ CASES = [
     case("trap-null", about("~"), "yn", "3: there is no description"),
     case("trap-null-license", more("license: null\n"), "yy"),
     # odd: loaded, and said
-    case("unknown-field", more("version: 1.0\n"), "ny", "4: unknown field 'version'"),
+    case("unknown-field", more("model: x\n"), "ny", "4: unknown field 'model'"),
+    case("old-fields", more("version: 1.0\nauthor: a\ntags:\n- b\n- c\n"), "ny"),
     case("two-unknown", more("model: x\nhooks: y\n"), "ny", "4: unknown field 'model'", "5: unknown field 'hooks'"),
     case("other-name", called("other"), "ny", "2: name 'other' differs from the folder's, 'sk'", name="other"),
     case("upper-case", called("SK"), "ny", "2: name 'SK' is not lower-case", "2: differs from the folder's", name="SK"),

@@ -166,13 +166,12 @@ async def test_a_request_stays_within_its_budget(
     result = await make_agent(function_model(script)).run("go", deps=create_default_deps())
     (catalog,) = contexts(result.all_messages(), "catalog")
     everything, searched = results(result.all_messages())
-    assert (len(catalog) + len(everything) + 690) / 4 <= TOKENS
+    assert (len(catalog) + len(everything) + 730) / 4 <= TOKENS
     for text in (catalog, everything):
         shown = text.count("\n- ")
         assert shown >= 20
         assert f"{count - shown} more: " in text
-    assert searched.startswith("1 skill:\n")
-    assert f"- {last} (project): Handles audit number {count - 1}." in searched
+    assert searched.splitlines()[1].startswith(f"- {last} (project): Handles audit number {count - 1}.")
 
 
 @pytest.mark.anyio

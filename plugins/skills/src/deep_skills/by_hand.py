@@ -171,7 +171,8 @@ def _limit() -> int:
 
 
 def _meta(skill: Skill) -> SkillMeta:
-    metadata = {"version": skill.get("version", ""), "author": skill.get("author", "")}
+    tags = ", ".join(skill.get("tags", ()))
+    metadata = {"version": skill.get("version", ""), "author": skill.get("author", ""), "tags": tags}
     metadata = {key: value for key, value in metadata.items() if value}
     return SkillMeta(skill["name"], skill["description"], "project", skill.get("path", ""), metadata=metadata)
 

@@ -8,6 +8,7 @@ from deep_core import SkillMeta
 
 from .library import SkillChoice, View
 from .problem import Problem, one_line
+from .ranking import rank_skills
 
 __all__ = ["catalog_text", "list_text", "matching"]
 
@@ -16,6 +17,9 @@ SHORTEST = 60
 LONGEST = 400
 """Maximum characters of a description in a list; `load_skill` shows the rest."""
 NAME_CHARS = 64
+TAG_CHARS = 60
+MOST_MATCHES = 15
+"""Maximum skills that a query shows at once: a list of weak matches helps less than better words."""
 PROBLEM_SHARE = 3
 """At most one third of an answer of `list_skills` is about problems."""
 
@@ -25,15 +29,24 @@ def catalog_text(skills: Sequence[SkillMeta], limit: int) -> str | None:
     if not skills:
         return None
     head = "Skills. Before a task that one of them is for, load it:"
-    return _fit(head, [(_line(meta), meta) for meta in skills], limit, "{} more: find them with list_skills(query)")
+    lines = [(_line(meta), meta) for meta in skills]
+    return _fit(head, lines, limit, len(lines), lambda shown: "find them with list_skills(query)")
 
 
 def _line(meta: SkillMeta, about: str = "") -> str:
     return f"- {one_line(meta.name, NAME_CHARS)}{about}: "
 
 
-def _fit(head: str, skills: Sequence[tuple[str, SkillMeta]], limit: int, more: str) -> str:
-    """Put one line per skill after the head: with descriptions as long as all fit, else as many skills as fit."""
+def _fit(head: str, skills: Sequence[tuple[str, SkillMeta]], limit: int, total: int, how: Callable[[int], str]) -> str:
+    """Put one line per skill after the head: with descriptions as long as all fit, else as many skills as fit.
+
+    Args:
+        head: the first line.
+        skills: the beginning of each line, and its skill.
+        limit: maximum characters.
+        total: the number of skills from here on, of which `skills` may be the first.
+        how: says how to get the others, from the number of those that are shown.
+    """
     room = limit - len(head)
     texts = [one_line(meta.description, LONGEST) for _, meta in skills]
     starts = [start for start, _ in skills]
@@ -41,17 +54,18 @@ def _fit(head: str, skills: Sequence[tuple[str, SkillMeta]], limit: int, more: s
     def size(most: int) -> int:
         return sum(len(start) + 1 + min(len(text), most) for start, text in zip(starts, texts, strict=True))
 
-    if size(LONGEST) <= room:
-        return _join(head, starts, texts, LONGEST)
+    if total > len(texts) or size(SHORTEST) > room:
+        room -= len(how(total)) + len(f"\n{total} more: ")
     if size(SHORTEST) <= room:
-        return _join(head, starts, texts, _longest(size, room))
-    room -= len(more) + 8
-    count = 0
-    while room > 0 and count < len(texts):
-        room -= len(starts[count]) + 1 + min(len(texts[count]), SHORTEST)
-        count += room >= 0
-    tail = more.format(len(texts) - count)
-    return _join(head, starts[:count], texts[:count], SHORTEST) + f"\n{tail}"
+        most = LONGEST if size(LONGEST) <= room else _longest(size, room)
+        shown = len(texts)
+    else:
+        most, shown, left = SHORTEST, 0, room
+        while left > 0 and shown < len(texts):
+            left -= len(starts[shown]) + 1 + min(len(texts[shown]), SHORTEST)
+            shown += left >= 0
+    text = _join(head, starts[:shown], texts[:shown], most)
+    return text if shown == total else f"{text}\n{total - shown} more: {how(shown)}"
 
 
 def _longest(size: Callable[[int], int], room: int) -> int:
@@ -67,40 +81,41 @@ def _join(head: str, starts: Sequence[str], texts: Sequence[str], most: int) -> 
 
 
 def matching(view: View, query: str) -> list[SkillChoice]:
-    """Find the skills with every word of the query in name or description, else those with any.
-
-    A word in the name counts more. An empty query matches all, in the catalog's order.
-    """
-    words = query.casefold().split()
-    if not words:
+    """Find the skills that have a word of the query, the best first. An empty query matches all, in catalog order."""
+    if not query.strip():
         return list(view.skills.values())
-    matches: list[tuple[int, int, str, SkillChoice]] = []
-    for choice in view.skills.values():
-        name, text = choice.meta.name.casefold(), choice.meta.description.casefold()
-        hits = sum(word in name or word in text for word in words)
-        if hits:
-            matches.append((-hits, -sum(word in name for word in words), name, choice))
-    matches.sort(key=lambda entry: entry[:3])
-    full = [entry for entry in matches if entry[0] == -len(words)]
-    return [entry[3] for entry in full or matches]
+    ranked = rank_skills([choice.meta for choice in view.skills.values()], query)
+    return [view.skills[meta.name] for meta in ranked]
 
 
-def list_text(view: View, query: str, limit: int) -> str:
-    """Format the answer of `list_skills` in at most `limit` characters. A list of all skills includes the problems."""
+def list_text(view: View, query: str, limit: int, offset: int = 0) -> str:
+    """Format a page of the answer of `list_skills`, in at most `limit` characters.
+
+    Args:
+        view: the skills.
+        query: words to find; for all skills, the answer includes the problems.
+        limit: maximum characters.
+        offset: skills to skip.
+    """
     matches = matching(view, query)
-    problems = _problem_lines(view.problems, limit // PROBLEM_SHARE) if not query.strip() else []
+    problems = _problem_lines(view.problems, limit // PROBLEM_SHARE) if not query.strip() and not offset else []
     below = "\n".join(["", *problems]) if problems else ""
     if not matches:
         if not view.skills:
             return f"No skills.{below}"
         return f"No skill matches {one_line(query, 80)!r} ({len(view.skills)} skills).{below}"
-    head = f"{len(matches)} skill{'s' * (len(matches) != 1)}:"
-    lines = [(_line(choice.meta, _about(choice)), choice.meta) for choice in matches]
-    return _fit(head, lines, limit - len(below), "{} more: give (other) words as query") + below
+    if offset >= len(matches):
+        return f"There are only {len(matches)}: offset={offset} is beyond the last."
+    head = f"{len(matches)} skill{'s' * (len(matches) != 1)}{', the best first' if query.strip() else ''}:"
+    page = matches[offset:][: MOST_MATCHES if query.strip() else None]
+    lines = [(_line(choice.meta, _about(choice)), choice.meta) for choice in page]
+    left = len(matches) - offset
+    return _fit(head, lines, limit - len(below), left, lambda shown: f"offset={offset + shown}") + below
 
 
 def _about(choice: SkillChoice) -> str:
-    source = one_line(choice.meta.source, 20)
+    tags = one_line(choice.meta.metadata.get("tags", ""), TAG_CHARS)
+    source = one_line(choice.meta.source, 20) + (f"; {tags}" if tags else "")
     if not choice.shadows:
         return f" ({source})"
     others = ", ".join(f"{one_line(meta.source, 20)} {one_line(meta.path, 160)}" for meta in choice.shadows[:2])
@@ -120,4 +135,4 @@ def _problem_lines(problems: Sequence[Problem], limit: int) -> list[str]:
         lines.append(line)
         room -= len(line) + 1
     left = len(ordered) - len(lines)
-    return ["Problems:", *lines, *([f"- and {left} more, in the log"] if left else [])]
+    return ["Problems:", *lines, *([f"- and {left} more: deep skills check"] if left else [])]

@@ -55,6 +55,17 @@ class DirectoryLoader:
 
         return find_skills(self._roots(), self.source, strict=self._strict, index=self._index)
 
+    def check(self, *, strict: bool = False) -> Scan:
+        """Search now, in this thread, and read every file again.
+
+        Args:
+            strict: check as the reference validator does, even if this loader does not.
+        """
+        from .discovery import Scan, find_skills
+
+        found = find_skills(self._roots(), self.source, strict=strict or self._strict, index=SkillIndex())
+        return Scan(found.skills, (*self._trouble(), *found.problems))
+
     def _is_anything_there(self) -> bool:
         return any(os.path.isdir(os.path.expanduser(root.path)) for root in self._roots())
 

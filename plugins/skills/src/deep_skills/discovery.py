@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from deep_core import SkillMeta
 
@@ -22,6 +22,8 @@ MOST_DEPTH = 4
 MOST_FOLDERS = 10_000
 """Maximum folders to search in one directory, so that a search of a home directory ends."""
 SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
+MOST_LOOKED = 200
+"""Maximum folders to look into for skills that are not searched, so that a report about them costs little."""
 FILE_NAMES = ("SKILL.md", "skill.md")
 """The standard's file name; the reference validator accepts the second one too."""
 
@@ -109,6 +111,7 @@ class _Search:
     problems: list[Problem] = field(default_factory=list[Problem])
     new_records: dict[str, tuple[Stamp, Record]] = field(default_factory=dict[str, tuple[Stamp, Record]])
     folder_count: int = 0
+    unsearched: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
     def __post_init__(self) -> None:
         self.top = os.path.realpath(os.path.expanduser(self.root.path))
@@ -146,14 +149,21 @@ class _Search:
         if lower:
             yield from self._place(path, name, FILE_NAMES[1], lower[0])
             return
-        if linked or depth >= (MOST_DEPTH if self.root.recursive else 1):
+        if linked or (not self.root.recursive and depth >= 1):
             return  # do not search below a link: links may form a cycle
+        if depth >= MOST_DEPTH:
+            self._leave_out(f"deeper than {MOST_DEPTH} folders", _skills_below(path))
+            return
         for entry in entries:
             yield from self._entry(entry, depth)
 
     def _entry(self, entry: os.DirEntry[str], depth: int) -> Iterator[_Place]:
         try:
-            if entry.name in SKIPPED or entry.name.startswith(".") or not entry.is_dir():
+            if entry.name in SKIPPED or not entry.is_dir():
+                return
+            if entry.name.startswith("."):
+                # Not deeper: a hidden folder such as `.git` is large, and its content is not skills.
+                self._leave_out("hidden", _skills_below(entry.path, depth=1, top=True))
                 return
         except OSError as error:  # a link to itself
             self._cannot(entry.path, error)
@@ -192,6 +202,10 @@ class _Search:
         if stamp != place.stamp or record is None:
             try:
                 record = read_record(read_head(place.file, strict=self.strict), place.name, strict=self.strict)
+                # In the index too, so that the folders of a skill are looked into only when it changes.
+                if below := _skills_below(place.folder):
+                    remark = (0, _left_out("below this skill", below, place.folder), False)
+                    record = replace(record, remarks=(*record.remarks, remark))
             except TooLong as error:
                 record = Record(remarks=((1, str(error), True),))
             except OSError as error:
@@ -202,12 +216,35 @@ class _Search:
 
     def finish(self) -> None:
         """Store the results for the next search."""
+        for why, files in self.unsearched.items():
+            self.problems.append(Problem(self.top, 0, _left_out(why, files, self.top), True))
         if self.new_records or self.records:
             self.index.keep(self.top, self.new_records, strict=self.strict)
+
+    def _leave_out(self, why: str, files: list[str]) -> None:
+        if files:
+            self.unsearched.setdefault(why, []).extend(files)
 
     def _cannot(self, path: str, error: Exception) -> None:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         self.problems.append(Problem(path, 0, f"cannot be read: {reason}", True))
+
+
+def _skills_below(folder: str, *, depth: int = 3, top: bool = False) -> list[str]:
+    """Find files of skills in the folders below one that is not searched; with `top`, in that folder too."""
+    found: list[str] = []
+    for looked, (path, folders, files) in enumerate(os.walk(folder)):
+        found += [os.path.join(path, name) for name in FILE_NAMES if name in files and (top or path != folder)]
+        level = os.path.relpath(path, folder).count(os.sep) + (path != folder)
+        folders[:] = [] if level >= depth or looked > MOST_LOOKED else sorted({*folders} - SKIPPED)
+    return found
+
+
+def _left_out(why: str, files: list[str], top: str) -> str:
+    skills = "1 skill" if len(files) == 1 else f"{len(files)} skills"
+    return (
+        f"{skills} {why}, not searched: {os.path.relpath(files[0], top)}; move it, or name its folder in `directories`"
+    )
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SkillIndex", "Stamp", "stamp_of"]
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file; other versions are ignored. Increase it when `read_record` changes its results."""
 
 Stamp: TypeAlias = "tuple[int, int, int]"

@@ -48,7 +48,7 @@ class Library:
 
     Args:
         loaders: called each time: while hooks are being called, not all loaders are known yet.
-        logger: logs each problem once; None if another library logs them.
+        logger: logs new problems once, in one line; None if another library logs them.
     """
 
     def __init__(self, loaders: Callable[[], Sequence[SkillLoader]], logger: logging.Logger | None) -> None:
@@ -90,7 +90,15 @@ class Library:
     def _log(self, problems: Sequence[Problem]) -> None:
         if self._logger is None:
             return
-        for problem in problems:
-            if problem not in self._reported:
-                self._reported.add(problem)
-                self._logger.warning("%s%s", problem, " (skipped)" if problem.fatal else "")
+        new = [problem for problem in problems if problem not in self._reported]
+        self._reported.update(new)
+        skipped = sum(problem.fatal for problem in new)
+        if len(new) == 1:
+            self._logger.warning("%s%s", new[0], " (skipped)" if skipped else "")
+        elif new:
+            self._logger.warning(
+                "%d problems of skills, %d of them skipped, such as %s. All: deep skills check",
+                len(new),
+                skipped,
+                max(new, key=lambda problem: problem.fatal),
+            )

@@ -44,7 +44,9 @@ class Operations:
 
     async def list_skills(self, ctx: RunContext[Any], arguments: Mapping[str, Any]) -> str:
         """List or find skills."""
-        return list_text(await self.library.view(ctx), _text(arguments, "query", ""), self.options.list_chars)
+        query = " ".join([_text(arguments, "query", ""), *_words(arguments.get("tags"))])
+        view = await self.library.view(ctx)
+        return list_text(view, query, self.options.list_chars, _number(arguments, "offset", "skills"))
 
     async def load_skill(self, ctx: RunContext[Any], arguments: Mapping[str, Any]) -> str:
         """Load a skill's instructions and put it in use; or say that it already is."""
@@ -82,6 +84,8 @@ class Operations:
         meta = choice.meta
         about = {
             "Version": meta.metadata.get("version"),
+            "Author": meta.metadata.get("author"),
+            "Tags": meta.metadata.get("tags"),
             "Directory": meta.path,
             "Needs": meta.compatibility,
             "Allowed tools": " ".join(meta.allowed_tools),
@@ -161,14 +165,20 @@ def _text(arguments: Mapping[str, Any], key: str, default: str | None = None) ->
     return value
 
 
-def _number(arguments: Mapping[str, Any], key: str) -> int:
+def _words(value: object) -> list[str]:
+    """Words of an argument that is not in the schema: models call `list_skills(tags=[…])` as they know it."""
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [item for item in items if isinstance(item, str)]
+
+
+def _number(arguments: Mapping[str, Any], key: str, what: str = "characters") -> int:
     value = arguments.get(key) or 0
     try:
         number = int(value)
     except (TypeError, ValueError):
-        raise ToolFailed(f"{key} counts characters, such as 30000.") from None
+        raise ToolFailed(f"{key} counts {what}, such as 20.") from None
     if number < 0:
-        raise ToolFailed(f"{key} counts characters from the beginning: it cannot be negative.")
+        raise ToolFailed(f"{key} counts {what} from the beginning: it cannot be negative.")
     return number
 
 

@@ -17,6 +17,8 @@ from .split import split_either, split_strict
 
 __all__ = ["FIELDS", "Record", "body_of", "read_record", "split_tools"]
 
+OLD_FIELDS = ("version", "author", "tags")
+"""Fields that files older than the standard have at the top; the standard has them below metadata."""
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 NAME_CHARS = 64
 DESCRIPTION_CHARS = 1024
@@ -147,7 +149,9 @@ def _lenient(head: bytes, folder: str) -> Record:
     odd = ("duplicate", "merge", "tag")
     remarks += [(note.line, str(note), False) for note in fields.notes if note.kind in odd]
     remarks += [
-        (fields.lines.get(key, first), _unknown(key), False) for key in fields.values if key not in (*FIELDS, "<<")
+        (fields.lines.get(key, first), _unknown(key), False)
+        for key in fields.values
+        if key not in (*FIELDS, *OLD_FIELDS, "<<")
     ]
     description = fields.values.get("description")
     line = fields.lines.get("description", first)
@@ -188,10 +192,21 @@ def _build(fields: Fields, name: str, description: str, remarks: list[Remark]) -
         description=description,
         license=texts["license"],
         compatibility=texts["compatibility"],
-        metadata=_metadata(values.get("metadata"), lines.get("metadata", 0), remarks),
+        metadata=_old_fields(values) | _metadata(values.get("metadata"), lines.get("metadata", 0), remarks),
         allowed_tools=_allowed_tools(values.get("allowed-tools"), lines.get("allowed-tools", 0), remarks),
         remarks=tuple(remarks),
     )
+
+
+def _old_fields(values: Mapping[str, Value]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for key in OLD_FIELDS:
+        value = values.get(key)
+        items = value if isinstance(value, list) else [value]
+        text = ", ".join(item for item in items if isinstance(item, str))
+        if text:
+            out[key] = one_line(text, METADATA_CHARS)
+    return out
 
 
 def _metadata(value: Value, line: int, remarks: list[Remark]) -> dict[str, str]:
@@ -202,6 +217,8 @@ def _metadata(value: Value, line: int, remarks: list[Remark]) -> dict[str, str]:
         return {}
     out: dict[str, str] = {}
     for key, item in list(value.items())[:METADATA_VALUES]:
+        if key == "tags" and isinstance(item, list):
+            item = ", ".join(tag for tag in item if isinstance(tag, str))
         text = item if isinstance(item, str) else "" if item is None else json.dumps(item, ensure_ascii=False)
         out[one_line(key, NAME_CHARS)] = text if len(text) <= METADATA_CHARS else text[: METADATA_CHARS - 1] + "…"
     if len(value) > METADATA_VALUES:

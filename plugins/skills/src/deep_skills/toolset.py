@@ -24,7 +24,7 @@ LIST_DESCRIPTION = "Find skills by words, or list all."
 LOAD_DESCRIPTION = "Read a skill's instructions, before the task it is for."
 READ_DESCRIPTION = "Read a file of a skill."
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
-LIST_SCHEMA: dict[str, Any] = {"type": "object", "properties": {"query": TEXT}}
+LIST_SCHEMA: dict[str, Any] = {"type": "object", "properties": {"query": TEXT, "offset": NUMBER}}
 LOAD_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"skill_name": TEXT, "offset": NUMBER},

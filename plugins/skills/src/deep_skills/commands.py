@@ -1,0 +1,63 @@
+"""`deep skills check`. Only deep-cli imports this, when it was typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from deep_cli import config_option, one_line, say, say_json
+
+from deep_core import Kernel, agent_context
+
+from .by_hand import check_skills
+from .directories import DirectoryLoader
+from .discovery import Scan
+from .problem import Problem
+
+__all__ = ["skills"]
+
+PLUGIN = "skills"
+FAILED = 1
+
+
+@click.group("skills")
+def skills() -> None:
+    """Check the skills of the agent."""
+
+
+@skills.command("check")
+@click.argument("folders", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--strict", is_flag=True, help="Check as the reference validator of the standard does.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", help="Format of stdout. Default: text.")
+@config_option
+def check(folders: tuple[Path, ...], strict: bool, output: str, config: Path | None) -> None:
+    """Report every problem of the agent's skills, or of those in FOLDERS. Exits with 1 if a skill is left out."""
+    if folders:
+        problems = check_skills(folders, strict=strict)
+        count = None
+    else:
+        scans = _scan_all(config, strict=strict)
+        problems = [problem for scan in scans for problem in scan.problems]
+        count = sum(len(scan.skills) for scan in scans)
+    skipped = sum(problem.fatal for problem in problems)
+    if output == "json":
+        say_json({"schema": 1, "skills": count, "problems": [_facts(problem) for problem in problems]})
+    else:
+        for problem in problems:
+            say(f"{one_line(str(problem), None)}{' (skipped)' if problem.fatal else ''}")
+        found = "" if count is None else f"{count} skills, "
+        say(f"{found}problems: {len(problems)}, left out: {skipped}", err=True)
+    if skipped:
+        raise SystemExit(FAILED)
+
+
+def _facts(problem: Problem) -> dict[str, object]:
+    return {"path": problem.path, "line": problem.line, "message": problem.message, "skipped": problem.fatal}
+
+
+def _scan_all(config: Path | None, *, strict: bool) -> list[Scan]:
+    """Search with every plugin's loaders of directories. Those of other kinds need a session."""
+    with Kernel(config=config) as kernel:
+        context = agent_context(kernel.create_agent("test"), PLUGIN)
+        loaders = [contribution.value for contribution in context.collect("deep_skill_loaders")]
+        return [loader.check(strict=strict) for loader in loaders if isinstance(loader, DirectoryLoader)]
