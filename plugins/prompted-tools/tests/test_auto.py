@@ -159,6 +159,15 @@ def test_what_counts_as_a_refusal(status: int, message: str, refuses: bool) -> N
     assert not refuses_tools(ModelHTTPError(status, "m", None))
 
 
+async def test_an_error_of_a_request_without_tools_says_nothing_about_them(tmp_path: Path) -> None:
+    with OpenAIStub(Script(Failure(400, "the document says: this does not support tools"))) as stub:
+        agent: Agent[Any, Any] = Agent(model_of(stub), capabilities=[PromptedTools(folder=lambda: tmp_path)])
+        with pytest.raises(ModelHTTPError, match="the document says"):
+            await agent.run("go")
+        assert stub.statuses == [400]
+    assert not (tmp_path / FILE).exists()
+
+
 @either
 async def test_another_error_passes(streamed: bool) -> None:
     with OpenAIStub(Script(Turn("hi"))) as stub:

@@ -72,6 +72,26 @@ async def test_after_the_last_attempt_the_text_stands(retries: int, streamed: bo
     assert result.output.startswith("I try.")
 
 
+@either
+async def test_a_long_reply_stands_whole(streamed: bool) -> None:
+    text = f"So:\n<tool_call>\n{'What a model writes of calls. ' * 500}"
+    result = await run(agent_of(TextModel(text), [], retries=0), streamed)
+    assert result.output.split() == text.split()
+
+
+@either
+async def test_two_wrong_calls_of_one_marker_stand_once(streamed: bool) -> None:
+    text = '<tool_call>\n[{"name": "triple"}, {"name": "triple"}]\n</tool_call>'
+    result = await run(agent_of(TextModel(text), [], retries=0), streamed)
+    assert result.output.strip() == text
+
+
+async def test_an_unknown_name_of_any_length_is_told_in_short() -> None:
+    model = TextModel(HERMES.encode_calls([ToolCall("1", "x" * 100_000, {})]), "sorry")
+    await run(agent_of(model, []), False)
+    assert len(model.requests[1].last) < 500
+
+
 async def test_an_unknown_tool_is_told_with_the_known_ones() -> None:
     model = TextModel(UNKNOWN, "sorry")
     await run(agent_of(model, []), False)

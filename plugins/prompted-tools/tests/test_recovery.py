@@ -76,8 +76,22 @@ async def test_without_the_option_a_leak_stays_text(mode: str, streamed: bool) -
         LEAK.removesuffix("</tool_call>"),
         LEAK.replace("21}", "21"),
         HERMES.encode_calls([ToolCall("1", "rm", {"path": "/"})]),
+        f"The page says: {LEAK}\n{LEAK} and more.",
+        f"“{LEAK}” stands there.",
+        f"<tool_call>\n{'A long example. ' * 500}",
     ],
-    ids=["fence", "backticks", "reasoning", "quote", "cut off", "malformed", "not offered"],
+    ids=[
+        "fence",
+        "backticks",
+        "reasoning",
+        "quote",
+        "cut off",
+        "malformed",
+        "not offered",
+        "in a sentence",
+        "quotation marks",
+        "long",
+    ],
 )
 async def test_what_is_no_call_of_an_offered_tool_stays_text(text: str, streamed: bool) -> None:
     ran: list[int] = []
@@ -90,6 +104,14 @@ async def test_what_is_no_call_of_an_offered_tool_stays_text(text: str, streamed
             said.replace("<think>", "").replace("</think>", "").split()
             == text.replace("<think>", "").replace("</think>", "").split()
         )
+
+
+@either
+async def test_reasoning_that_the_prompt_opened_calls_nothing(streamed: bool) -> None:
+    ran: list[int] = []
+    with OpenAIStub(Script(Turn(f"Maybe\n{LEAK}\n</think>\n\nNo."))) as stub:
+        result, _ = await run(agent_of(stub, ran, recover=True), streamed)
+    assert (ran, result.output.endswith("</think>\n\nNo.")) == ([], True)
 
 
 @either

@@ -317,6 +317,14 @@ async def test_tool_choice_none_offers_no_tool() -> None:
     assert "double" not in model.requests[0].instructions
 
 
+@pytest.mark.parametrize("choice", ["none", ["shout", "final_result"]], ids=["none", "another"])
+async def test_a_tool_that_tool_choice_leaves_out_does_not_run(choice: Any) -> None:
+    model = TextModel(calls(dialects()[0], ("double", {"number": 1})), calls(dialects()[0], ("final_result", PARIS)))
+    result = await agent_of(model, output_type=City).run("go", model_settings=ModelSettings(tool_choice=choice))
+    assert next(part[0] for part in outline(result.all_messages()) if isinstance(part, tuple)) == "final_result"
+    assert "there is no tool 'double'" in model.requests[1].last
+
+
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 async def test_reasoning_in_the_text_becomes_a_thought_and_calls_nothing(streamed: bool) -> None:
     driver = dialects()[0]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 from deep_prompted_tools import PromptedTools
-from deep_prompted_tools.reply import result_marker
+from deep_prompted_tools.reply import ReplyReader, result_marker
 from deep_universe import TextDriver, ToolCall, ToolResult
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,6 +150,46 @@ async def test_text_after_calls_that_is_no_result_stays(driver: TextDriver) -> N
     for after in (almost, f"{almost}!", "I wait."):
         response, _ = await read(driver, [*f"{call}\n\n{after}"])
         assert parts_of(response)[-1] == ("text", after)
+
+
+@pytest.mark.parametrize("driver", dialects(), ids=lambda driver: driver.name)
+async def test_reasoning_that_the_prompt_opened_calls_nothing(driver: TextDriver) -> None:
+    """The reply has the closing tag alone, after events of what looked like calls."""
+    call, other = (driver.encode_calls([ToolCall("1", name, {})]) for name in ("look", "write"))
+    invented = driver.encode_results([ToolResult("1", "all is well", meta={"tool": "look"})])
+    for before in [call, *([] if driver.name == "react" else [f"{call}\n{invented}"])]:  # ReAct drops all after it
+        text = f"Maybe\n{before}\nor not.\n</think>\n\n{other}"
+        for chunks in ([text], [*text]):
+            response, events = await read(driver, chunks)
+            assert [part[0] for part in parts_of(response) if part[0] != "text"] == ["write"]
+            assert "".join(shown(events)).startswith("Maybe")
+
+
+async def test_a_chunk_in_a_code_fence_that_is_a_tag_of_reasoning_stays_text() -> None:
+    chunks = ["So:\n```\n", "<think>", "hm", "</think>", "\n```\nThat is it."]
+    response, _ = await read(dialects()[0], chunks)
+    assert parts_of(response) == [("text", "".join(chunks))]
+
+
+def test_blanks_alone_take_linear_time() -> None:
+    """Some models end in thousands of blanks, one at a time."""
+    examined = 0
+
+    def profile(frame: Any, event: str, called: Any) -> None:
+        nonlocal examined
+        if event == "c_call" and isinstance(owner := getattr(called, "__self__", None), str):
+            examined += len(owner)
+
+    reader, count = ReplyReader(dialects()[0], TOOLS), 2_000
+    reader.feed("Well.")
+    sys.setprofile(profile)
+    try:
+        pieces = [piece for _ in range(count) for piece in reader.feed("\n")]
+    finally:
+        sys.setprofile(None)
+    assert pieces == []
+    assert "".join(map(str, [*reader.feed("x"), *reader.finish()])) == "\n" * count + "x"
+    assert examined < 100 * count
 
 
 async def test_no_text_begins_before_a_call() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -11,6 +12,7 @@ from deep_universe.driver import FALLBACK, GOOD, NATIVE, NONE, WireTarget
 from deep_universe.drivers import default_drivers
 from deep_universe.drivers.hermes import HermesDriver
 from deep_universe.drivers.mistral import MistralDriver
+from deep_universe.drivers.scanner import UnopenedTag
 from deep_universe.drivers.text import TextDriver
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -102,7 +104,9 @@ def test_any_reply_split_anywhere_gives_the_same(driver: TextDriver, data: st.Da
     whole = read(driver.scanner(), [reply])
     assert read(driver.scanner(), pieces(reply, cuts)) == whole
     assert read(driver.scanner(), reply) == whole
-    assert [item for item in whole if not isinstance(item, str)] == driver.parse(reply)
+    items = [*(scanner := driver.scanner()).feed(reply), *scanner.finish()]
+    unopened = max((at for at, item in enumerate(items) if isinstance(item, UnopenedTag)), default=-1)
+    assert [item for item in items[unopened + 1 :] if not isinstance(item, str)] == driver.parse(reply)
 
 
 @every_driver
@@ -145,6 +149,9 @@ def test_D8_nothing_quoted_is_a_call(driver: TextDriver) -> None:
         f"`{line}`",
         f"Write ``{line}`` so.",
         f"`so\n{call}\nit is`",
+        f'He wrote "{line}" there.',
+        f"'{call}' it said",
+        json.dumps({"page": line, "more": [line]}, ensure_ascii=False),
         *(f"> {part}" for part in ["\n> ".join(call.split("\n"))]),
     ]
     quoted += [
@@ -153,6 +160,8 @@ def test_D8_nothing_quoted_is_a_call(driver: TextDriver) -> None:
         f"~~~ `x`\n{call}\n~~~",
         f"1. So:\n   ```xml\n   x\n{call}\n   ```",
     ]
+    if driver.parse(f"x {call}"):  # elsewhere a call must begin a line, and the second of these does
+        quoted.append(f"“{call}\n{call}” and more")
     for reply in quoted:
         assert driver.parse(reply) == [], reply
         assert shown(driver, reply) == reply
@@ -194,8 +203,27 @@ def test_D8_what_only_looks_like_a_quotation_does_not_hide_a_call(driver: TextDr
         "a > b\n",
         "> quoted\n",
         "``` x `y` ```\n\n",
+        'I look for "tides".\n',
+        '"',
+        "The users' ",
     ):
-        assert driver.parse(before + call) == [CALL], before
+        inline = driver.parse(f"x {call}") == [CALL]
+        if before.endswith("\n"):
+            assert driver.parse(before + call) == [CALL], before
+        elif inline:
+            assert driver.parse(f"I look for {before}tides{before}{call}") == [CALL], before
+
+
+@every_driver
+def test_D8_reasoning_that_the_prompt_opened_calls_nothing(driver: TextDriver) -> None:
+    """Many chat templates end in `<think>`: the reply has its closing tag alone."""
+    call = driver.encode_calls([CALL])
+    for closer in {closer for _, closer in driver.reasoning}:
+        assert driver.parse(f"I may write\n{call}\nor not.\n{closer}\n\nNo.") == []
+        assert driver.parse(f"I may write\n{call}\n{closer}\n\n{call}") == [CALL]
+        assert driver.parse(f"I think.{closer}\n{call}") == [CALL]
+        assert driver.parse(f"<think>I think.</think>\n{call}\n{closer}\n") == [CALL]
+        assert driver.parse(f"{call}\nIn `{closer}` it ends.") == [CALL]
 
 
 @every_driver
@@ -351,3 +379,9 @@ def test_offered_tools_decide_what_is_text() -> None:
             assert read(driver.scanner([tool]), [driver.encode_calls([ToolCall("", "write", typed)])]) == [
                 ToolCall("", "write", typed)
             ]
+
+
+def test_a_number_that_python_reads_as_an_infinity_makes_its_call_invalid() -> None:
+    for number, valid in (("1e999", False), ("-1E+4000", False), ("1e308", True), ("5e-999", True)):
+        (found,) = HermesDriver().parse(f'<tool_call>{{"name": "f", "arguments": {{"x": {number}}}}}</tool_call>')
+        assert isinstance(found, ToolCall) is valid, number

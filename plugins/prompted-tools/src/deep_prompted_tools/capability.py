@@ -160,7 +160,7 @@ class WatchedModel(WrapperModel):
         try:
             response = await self._capability.native(self.wrapped).request(*arguments)
         except ModelHTTPError as error:
-            return await self._after(error).request(*arguments)
+            return await self._after(error, model_request_parameters).request(*arguments)
         self._accepted(model_request_parameters)
         return response
 
@@ -179,22 +179,23 @@ class WatchedModel(WrapperModel):
                 native = self._capability.native(self.wrapped)
                 stream = await stack.enter_async_context(native.request_stream(*arguments))
             except ModelHTTPError as error:
-                stream = await stack.enter_async_context(self._after(error).request_stream(*arguments))
+                again = self._after(error, model_request_parameters)
+                stream = await stack.enter_async_context(again.request_stream(*arguments))
             else:
                 self._accepted(model_request_parameters)
             yield stream
 
-    def _after(self, error: ModelHTTPError) -> Model[Any]:
+    def _after(self, error: ModelHTTPError, parameters: ModelRequestParameters) -> Model[Any]:
         """Return the model to ask after an error. Raises the error if it has another cause."""
         from .learned import refuses_tools
 
-        if not refuses_tools(error):
+        if not _has_tools(parameters) or not refuses_tools(error):
             raise error
         self._capability.remember(self.wrapped, has_tools=False)
         return self._capability.prompted(self.wrapped)
 
     def _accepted(self, parameters: ModelRequestParameters) -> None:
-        if parameters.function_tools or parameters.output_tools:
+        if _has_tools(parameters):
             self._capability.remember(self.wrapped, has_tools=True)
 
 
@@ -221,6 +222,10 @@ def for_agent(context: AgentContext, options: PromptedToolsOptions) -> PromptedT
     if "dialect" in options.model_fields_set:
         _ = capability.dialect  # a wrong name is an error now, not in the middle of a run
     return capability
+
+
+def _has_tools(parameters: ModelRequestParameters) -> bool:
+    return bool(parameters.function_tools or parameters.output_tools)
 
 
 def _claims_tools(model: Model[Any]) -> bool:

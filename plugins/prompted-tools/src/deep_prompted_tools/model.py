@@ -154,8 +154,10 @@ class PromptedModel(WrapperModel):
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> _Turn:
         resolved = self.prepare_request(None, parameters)[1]
-        functions = _chosen(resolved, settings)
-        tools = [*functions, *resolved.output_tools]
+        choice = (settings or {}).get("tool_choice")
+        functions = _chosen(resolved.declared_function_tools, choice)
+        outputs = _outputs(resolved.output_tools, choice)
+        tools = [*functions, *outputs]
         mode = resolved.output_mode
         if mode == "tool":
             mode = "text"
@@ -177,7 +179,7 @@ class PromptedModel(WrapperModel):
             ),
         )
         # A call of a tool that is there but not found yet is Pydantic AI's to answer: it says what to do first.
-        callable_tools = [*resolved.function_tools, *resolved.output_tools] if tools else []
+        callable_tools = [*_chosen(resolved.function_tools, choice), *outputs] if tools else []
         return _Turn(written, _without_tools(settings), sent, callable_tools)
 
 
@@ -187,14 +189,19 @@ def _without_tools(settings: ModelSettings | None) -> ModelSettings | None:
     return cast("ModelSettings", {key: value for key, value in settings.items() if key not in DROPPED})
 
 
-def _chosen(parameters: ModelRequestParameters, settings: ModelSettings | None) -> list[ToolDefinition]:
+def _chosen(tools: list[ToolDefinition], choice: Any) -> list[ToolDefinition]:
     """Return the function tools that the setting `tool_choice` leaves."""
-    tools = parameters.declared_function_tools
-    choice = (settings or {}).get("tool_choice")
     if choice is None or choice in ("auto", "required"):
         return tools
     names = choice.function_tools if isinstance(choice, ToolOrOutput) else [] if choice == "none" else choice
     return [tool for tool in tools if tool.name in names]
+
+
+def _outputs(tools: list[ToolDefinition], choice: Any) -> list[ToolDefinition]:
+    """Return the output tools that the setting `tool_choice` leaves."""
+    if choice == "required":
+        return []
+    return [tool for tool in tools if tool.name in choice] if isinstance(choice, list) else tools
 
 
 def _asked_again(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from deep_universe import InvalidCall, ToolCall
+from deep_universe import InvalidCall, ReasoningTag, ToolCall, UnopenedTag
 from pydantic_ai.messages import ModelResponsePart, TextPart, ThinkingPart, ToolCallPart
 
 from .reply import ReplyReader
@@ -37,7 +37,7 @@ def read_parts(
 
 
 def _read(part: TextPart, reader: ReplyReader, out: list[ModelResponsePart], invalid: list[InvalidCall]) -> None:
-    thinking, texts = False, list[str]()
+    thinking, texts, first = False, list[str](), (len(out), len(invalid))
 
     def end_text() -> None:
         if texts:
@@ -51,7 +51,10 @@ def _read(part: TextPart, reader: ReplyReader, out: list[ModelResponsePart], inv
         elif isinstance(piece, ToolCall):
             end_text()
             out.append(ToolCallPart(piece.name, dict(piece.arguments)))
-        elif piece in THINKING:
+        elif isinstance(piece, UnopenedTag):
+            out[first[0] :] = [each for each in out[first[0] :] if not isinstance(each, ToolCallPart)]
+            del invalid[first[1] :]
+        elif isinstance(piece, ReasoningTag) and piece in THINKING:
             end_text()
             thinking = piece == THINKING[0]
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from deep_universe import InvalidCall, ToolCall
+from deep_universe import InvalidCall, ReasoningTag, ToolCall, UnopenedTag
 from pydantic_ai.messages import (
     ModelResponse,
     ModelResponseStreamEvent,
@@ -26,7 +26,7 @@ from .history import mark_invalid
 from .reply_parts import THINKING
 
 if TYPE_CHECKING:
-    from .reply import Piece, ReplyReader
+    from .reply import MisreadCall, Piece, ReplyReader
 
 __all__ = ["PromptedStream"]
 
@@ -47,14 +47,23 @@ class PromptedStream(StreamedResponse):
     _spent: RequestUsage = field(default_factory=RequestUsage, init=False)
     _calls: int = field(default=0, init=False)
     _last: tuple[str, int, int] | None = field(default=None, init=False)
-    """Where text was shown last: the attempt, and the calls before it."""
+    """Where text was shown last: the attempt, and the texts before it."""
+    _thinking: bool = field(default=False, init=False)
     _invalid: list[InvalidCall] = field(default_factory=list[InvalidCall], init=False)
+    _thoughts: set[str] = field(default_factory=set[str], init=False)
+    """The ids of calls that turned out to be part of the reasoning, after their events."""
+    _read: list[str] = field(default_factory=list[str], init=False)
+    """The ids of calls in the text that is being read."""
+    _before: int = field(default=0, init=False)
+    """How many calls were written wrongly before that text."""
+    _texts: int = field(default=0, init=False)
+    """How many texts ended, each where a call stands."""
 
     async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
         attempt = 0
         while True:
             attempt += 1
-            held: list[str | InvalidCall] = []
+            held: list[str | MisreadCall] = []
             async for event in self._attempt(attempt, held):
                 yield event
             following = None
@@ -67,13 +76,15 @@ class PromptedStream(StreamedResponse):
         alone = bool(self._invalid) and not self._calls
         for piece in held:
             # Beside calls that run, what was wrong is told with their results; alone, it stands as text.
-            text = piece if isinstance(piece, str) else f"{piece.raw}\n" if alone else ""
-            for event in self._show(attempt, text):
+            if not isinstance(piece, str):
+                source = piece.source if alone else ""
+                piece = f"{source}\n" if source and self._last is None else f"\n{source}\n" if source else ""
+            for event in self._show(attempt, piece):
                 yield event
         if alone:
             self._invalid = []
 
-    async def _attempt(self, attempt: int, held: list[str | InvalidCall]) -> AsyncIterator[ModelResponseStreamEvent]:
+    async def _attempt(self, attempt: int, held: list[str | MisreadCall]) -> AsyncIterator[ModelResponseStreamEvent]:
         reading: tuple[int, ReplyReader] | None = None
         async for event in self.inner:
             if not isinstance(event, (PartStartEvent, PartDeltaEvent)):
@@ -89,6 +100,7 @@ class PromptedStream(StreamedResponse):
                 continue
             if reading is None:
                 reading = event.index, self.reader()
+                self._read, self._before = [], len(self._invalid)
             for out in self._take(attempt, reading[1].feed(chunk), held):
                 yield out
         if reading is not None:
@@ -96,18 +108,19 @@ class PromptedStream(StreamedResponse):
                 yield out
 
     def _take(
-        self, attempt: int, pieces: Sequence[Piece], held: list[str | InvalidCall]
+        self, attempt: int, pieces: Sequence[Piece], held: list[str | MisreadCall]
     ) -> list[ModelResponseStreamEvent]:
         """Show what is sure. After the first call written wrongly, text waits: it may be asked for again."""
         out: list[ModelResponseStreamEvent] = []
         for piece in pieces:
             if isinstance(piece, ToolCall):
                 self._calls += 1
-                out.append(
-                    self._parts_manager.handle_tool_call_part(
-                        vendor_part_id=None, tool_name=piece.name, args=dict(piece.arguments)
-                    )
-                )
+                self._texts += 1
+                part = ToolCallPart(piece.name, dict(piece.arguments))
+                self._read.append(part.tool_call_id)
+                out.append(self._parts_manager.handle_part(vendor_part_id=None, part=part))
+            elif isinstance(piece, UnopenedTag):
+                self._disown()
             elif isinstance(piece, InvalidCall):
                 self._invalid.append(piece)
                 held.append(piece)
@@ -117,21 +130,33 @@ class PromptedStream(StreamedResponse):
                 out += self._show(attempt, piece)
         return out
 
+    def _disown(self) -> None:
+        """Leave the calls of this text out of the reply: all of it so far was reasoning."""
+        self._thoughts.update(self._read)
+        self._calls -= len(self._read)
+        self._read = []
+        del self._invalid[self._before :]
+
     def _show(self, attempt: int, text: str) -> list[ModelResponseStreamEvent]:
         if not text:
             return []
         # A part for each attempt and for what stands between two calls.
-        key = ("text", attempt, self._calls)
-        if self._last not in (None, key) and not self._calls:
+        key = ("text", attempt, self._texts)
+        if self._last is not None and self._last[1] != attempt and not self._calls:
             text = f"\n\n{text}"  # below what an earlier attempt showed
         self._last = key
-        return [*self._parts_manager.handle_text_delta(vendor_part_id=key, content=text, thinking_tags=THINKING)]
+        is_tag = isinstance(text, ReasoningTag) and text in THINKING
+        # In a code fence, a chunk may be a tag by chance.
+        tags = THINKING if self._thinking or is_tag else None
+        self._thinking = text == THINKING[0] if is_tag else self._thinking
+        return [*self._parts_manager.handle_text_delta(vendor_part_id=key, content=text, thinking_tags=tags)]
 
     def _pass_on(self, key: object, event: PartStartEvent | PartDeltaEvent) -> list[ModelResponseStreamEvent]:
         parts = self._parts_manager
         if isinstance(event, PartStartEvent):
             if isinstance(event.part, ToolCallPart):
                 self._calls += 1
+                self._texts += 1
             return [parts.handle_part(vendor_part_id=key, part=event.part)]
         delta = event.delta
         if isinstance(delta, ThinkingPartDelta):
@@ -156,7 +181,10 @@ class PromptedStream(StreamedResponse):
     def get(self) -> ModelResponse:
         """Return the reply so far: the model's facts, our parts."""
         self.state = self.inner.state
-        reply = replace(self.inner.get(), parts=self._parts_manager.get_parts(), usage=self.usage)
+        parts = self._parts_manager.get_parts()
+        if self._thoughts:
+            parts = [part for part in parts if getattr(part, "tool_call_id", None) not in self._thoughts]
+        reply = replace(self.inner.get(), parts=parts, usage=self.usage)
         reply = replace(reply, state=super().get().state)
         if self._calls and reply.finish_reason == "stop":
             reply = replace(reply, finish_reason="tool_call")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .contributed import drivers_of
     from .driver import FALLBACK, GOOD, NATIVE, NONE, ToolDriver, WireTarget
     from .drivers import default_drivers
-    from .drivers.scanner import Scanner
+    from .drivers.scanner import ReasoningTag, Scanner, UnopenedTag
     from .drivers.text import TextDriver
     from .errors import (
         CallDenied,
@@ -68,6 +68,7 @@ __all__ = [
     "MissingContextKey",
     "Next",
     "NoDriverError",
+    "ReasoningTag",
     "Scanner",
     "TextDriver",
     "ToolCall",
@@ -82,6 +83,7 @@ __all__ = [
     "Universe",
     "UniverseError",
     "UniverseTool",
+    "UnopenedTag",
     "WaitingCall",
     "WireTarget",
     "agent_tools",
@@ -101,7 +103,7 @@ __getattr__, __dir__ = lazy_exports(
         "contributed": ["drivers_of"],
         "driver": ["FALLBACK", "GOOD", "NATIVE", "NONE", "ToolDriver", "WireTarget"],
         "drivers": ["default_drivers"],
-        "drivers.scanner": ["Scanner"],
+        "drivers.scanner": ["ReasoningTag", "Scanner", "UnopenedTag"],
         "drivers.text": ["TextDriver"],
         "errors": [
             "CallDenied",

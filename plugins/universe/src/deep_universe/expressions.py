@@ -26,6 +26,12 @@ def matching(expression: ToolExpression, tools: Sequence[ToolFacts]) -> set[int]
             return {at for at, tool in enumerate(tools) if name in tool.tags}
         case FromPlugin(name):
             return {at for at, tool in enumerate(tools) if tool.plugin == name}
+        case ToolName(name):
+            return {at for at, tool in enumerate(tools) if name in (tool.name, tool.original)}
+        case Prefix(prefix):
+            return {
+                at for at, tool in enumerate(tools) if tool.name.startswith(prefix) or tool.original.startswith(prefix)
+            }
         case Not(operand):
             return set(range(len(tools))) - matching(operand, tools)
         case And(operands):

@@ -29,6 +29,8 @@ NAME: Final = re.compile(r'"name"\s*:\s*"([A-Za-z0-9_.\-]{1,64})"')
 OWN: Final = re.compile(r"\s*[\[{]")
 TRAILING: Final = 8
 """Closing brackets that are compared with the open ones."""
+HUGE: Final = re.compile(r"\d[eE]\+?\d{3}")
+"""In a number that Python reads as an infinity, if it is too big."""
 HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -46,6 +48,8 @@ def load(text: str) -> object:
         value = json.loads(text, strict=False, parse_constant=refuse)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    if HUGE.search(text):
+        json.dumps(value, allow_nan=False)
     if HALF_PAIR.search(text):
         json.dumps(value, ensure_ascii=False).encode()
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -11,7 +12,18 @@ from typing import Final, Literal
 
 from ..calls import InvalidCall, ToolCall
 
-__all__ = ["RAW_LIMIT", "Body", "Form", "Grammar", "Head", "Item", "Scanner", "partial_pattern"]
+__all__ = [
+    "RAW_LIMIT",
+    "Body",
+    "Form",
+    "Grammar",
+    "Head",
+    "Item",
+    "ReasoningTag",
+    "Scanner",
+    "UnopenedTag",
+    "partial_pattern",
+]
 
 Item = str | ToolCall | InvalidCall
 PIECE: Final = 8192
@@ -22,6 +34,24 @@ CUT: Final = 4
 """So much of an opening marker at the end of a reply is a call that was cut off; less is text."""
 RUN: Final = {"`": re.compile("`*"), "~": re.compile("~*")}
 BLANK: Final = re.compile(r"[ \t\r]*")
+QUOTES: Final = frozenset("\"'“”„‟‘’‚‛«»‹›「『")
+ENDS: Final = frozenset(".,;:!?…)]}%")
+"""After one of these, and after letters and digits, a quotation mark closes."""
+
+
+class ReasoningTag(str):
+    """A tag of reasoning, which a scanner says apart from other text."""
+
+    __slots__ = ()
+
+
+class UnopenedTag(ReasoningTag):
+    """A closing tag without its opening one: many chat templates open the reasoning before the reply begins.
+
+    All text before it was reasoning, and no call before it counts.
+    """
+
+    __slots__ = ()
 
 
 def partial_pattern(leads: Iterable[str]) -> re.Pattern[str]:
@@ -133,7 +163,7 @@ class Grammar:
         self.heads = [(form.opener, form) for form in forms if isinstance(form.opener, Head)]
         self.reasoning = dict(reasoning)
         self.closers = {closer for form in forms for closer in form.closers}
-        leads = sorted({*self.inline, *self.reasoning, *self.closers}, key=len, reverse=True)
+        leads = sorted({*self.inline, *self.reasoning, *self.reasoning.values(), *self.closers}, key=len, reverse=True)
         self.search = re.compile("|".join([*map(re.escape, leads), "[`\n]"]))
         self.tail = partial_pattern(leads)
         self.longest = max(map(len, leads), default=1)
@@ -162,11 +192,15 @@ class _Fence:
 class Scanner:
     """Splits one reply into text and calls while it arrives.
 
-    Markup counts only where it is not quoted: never inside reasoning, a code fence, inline backticks or a line that
-    begins with `>`. A call must be closed: one that the reply's end cuts off is an `InvalidCall`, even if its
-    arguments are complete. Any way of splitting a reply gives the same text and the same calls.
+    Markup counts only where it is not quoted: never inside reasoning, a code fence, inline backticks, a line that
+    begins with `>` or directly after an opening quotation mark. A call must be closed: one that the reply's end cuts
+    off is an `InvalidCall`, even if its arguments are complete. Any way of splitting a reply gives the same text and
+    the same calls.
 
     Attributes:
+        line_start: whether a call counts only at the start of a line, or after another call.
+        sources: for each marker that held calls, what the reply has there, and how many items it became; None unless
+            a caller puts a deque here before the first piece.
         examined: characters examined so far; at most a constant times the length of the reply.
         native: how many times the dialect's own markup was found.
     """
@@ -193,6 +227,16 @@ class Scanner:
         self._blanks: list[str] = []
         self._pending: list[tuple[str, Sequence[ToolCall | InvalidCall] | None, bool]] = []
         """Calls, and text after them, in backticks that were opened in an earlier line and may yet be closed."""
+        self._before = ""
+        """The last two characters said."""
+        self._line_blank = True
+        """Nothing but blanks and calls since the line's start."""
+        self._body_quoted = False
+        self._after_quoted = False
+        """The last call was quoted, and blanks alone followed."""
+        self._reasoned = False
+        self.line_start = False
+        self.sources: deque[tuple[str, int]] | None = None
         self.examined = 0
         self.native = 0
 
@@ -239,8 +283,25 @@ class Scanner:
             self._texts = []
 
     def _consume(self, end: int) -> None:
-        self._say(self._buffer[self._at : end])
-        self._at = end
+        text, self._at = self._buffer[self._at : end], end
+        self._say(text)
+        self._note(text)
+
+    def _note(self, text: str) -> None:
+        """Remember what stands before the next marker."""
+        if not text:
+            return
+        _, newline, line = text.rpartition("\n")
+        self._line_blank = (not line or line.isspace()) and (self._line_blank or bool(newline))
+        self._before = (self._before + text)[-2:]
+        self._after_quoted = self._after_quoted and text.isspace()
+
+    def _in_quotes(self) -> bool:
+        """Whether a marker here is quoted by what stands before it."""
+        if self._after_quoted or (self.line_start and not self._line_blank):
+            return True
+        before, mark = self._before[:-1], self._before[-1:]
+        return mark in QUOTES and not (before.isalnum() or before in ENDS)
 
     def _say(self, text: str) -> None:
         if not text:
@@ -257,9 +318,9 @@ class Scanner:
             self._blanks = []
         self._texts.append(text)
 
-    def _say_apart(self, text: str) -> None:
+    def _say_apart(self, text: ReasoningTag) -> None:
         """Say a tag of reasoning as a string of its own: Pydantic AI recognises it only so."""
-        self._say("")
+        self._before, self._line_blank, self._after_quoted = "", True, False
         if self._pending:
             self._say(text)
             return
@@ -276,6 +337,8 @@ class Scanner:
         self.native += native
         self._flush()
         self._out += items
+        if self.sources is not None and items:
+            self.sources.append((raw, len(items)))
         self._after_call = True
         self._called = self._called or bool(items)
         self._blanks = []
@@ -324,7 +387,7 @@ class Scanner:
         if not final or not tail:
             return False
         cut = tail[0]
-        quoted = self._quoted_line or (self._span and self._span_in_line)
+        quoted = self._quoted_line or (self._span and self._span_in_line) or self._in_quotes()
         if len(cut) >= CUT and not quoted and any(opener.startswith(cut) for opener in self._grammar.inline):
             self._cut_off(end)
         else:
@@ -343,17 +406,24 @@ class Scanner:
             self._open(form, lead, end)
         elif lead in self._grammar.reasoning:
             self._settle(quoted=False)
-            self._at = end
-            self._say_apart(lead)
+            self._at, self._reasoned = end, True
+            self._say_apart(ReasoningTag(lead))
             self._mode, self._reasoning_ends = _Mode.REASONING, self._grammar.reasoning[lead]
+        elif lead in self._grammar.reasoning_tails and not self._reasoned:
+            self._settle(quoted=False)
+            self._at, self._reasoned, self._indent = end, True, 0
+            self._say_apart(UnopenedTag(lead))
         elif self._after_call:
             self._at = end
         else:
+            after_quoted = self._after_quoted
             self._consume(end)
+            self._after_quoted = after_quoted and lead in self._grammar.closers
 
     def _open(self, form: Form, opening: str, end: int) -> None:
         self._at = end
         self._indent = None
+        self._body_quoted = self._in_quotes()
         self._mode, self._body = _Mode.BODY, form.body(opening)
 
     def _newline(self, end: int) -> None:
@@ -486,7 +556,7 @@ class Scanner:
             self.examined += found + len(closer) - self._at
             self._consume(found)
             self._at = found + len(closer)
-            self._say_apart(closer)
+            self._say_apart(ReasoningTag(closer))
             self._mode, self._indent = _Mode.TEXT, 0
             return True
         end = len(self._buffer)
@@ -514,13 +584,18 @@ class Scanner:
         return True
 
     def _close(self, body: Body, items: Sequence[ToolCall | InvalidCall] | None) -> None:
-        if items is None:
+        quoted = self._body_quoted and items is not None
+        if items is None or quoted:
             self._say(body.raw())
+            self._note(body.raw())
+            self._after_quoted = quoted
         else:
             if len(items) == 1 and isinstance(items[0], InvalidCall):
                 # All that the model wrote, the markers too: a history shows it the mistake as it was made.
                 items = [replace(items[0], raw=body.raw()[:RAW_LIMIT])]
-            self._call(body.raw() if self._span or self._pending else "", items, body.native)
+            kept = self._span or self._pending or self.sources is not None
+            self._call(body.raw() if kept else "", items, body.native)
+            self._before, self._after_quoted = "", False
         if body.back:
             self._buffer = body.back + self._buffer[self._at :]
             self._at = 0

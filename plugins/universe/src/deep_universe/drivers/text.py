@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from ..calls import InvalidCall, ToolCall, ToolResult
 from ..driver import FALLBACK, GOOD, NATIVE, NONE, ToolDriver, WireTarget
 from .json_body import json_value
-from .scanner import Form, Grammar, Scanner
+from .scanner import Form, Grammar, Scanner, UnopenedTag
 
 if TYPE_CHECKING:
     from pydantic_ai.tools import ToolDefinition
@@ -136,6 +136,10 @@ class TextDriver(ToolDriver):
         text = text_of(response)
         if text is None:
             raise ValueError(f"the {self.name} driver reads text, not {type(response).__name__}")
-        scanner = self.scanner()
-        items = [*scanner.feed(text), *scanner.finish()]
-        return [item for item in items if not isinstance(item, str)]
+        scanner, found = self.scanner(), list[ToolCall | InvalidCall]()
+        for item in [*scanner.feed(text), *scanner.finish()]:
+            if isinstance(item, UnopenedTag):
+                found.clear()
+            elif not isinstance(item, str):
+                found.append(item)
+        return found
