@@ -20,7 +20,7 @@ from .. import __version__
 if TYPE_CHECKING:
     from .metadata import Metadata
 
-FORMAT = 1
+FORMAT = 2
 """Changes with the fields of `Entry`, `Outcome` and `Metadata`."""
 
 

@@ -21,6 +21,9 @@ from . import cache
 GROUP = "deep"
 """The entry-point group of plugins."""
 
+MARKER = "agent_plugins.json"
+"""The file of a dist-info folder by which a distribution brings skills and MCP servers without code."""
+
 ASIDE = {"conftest", "docs", "examples", "setup", "test", "tests"}
 """Modules that distributions install by mistake and that every project has: no plugin imports them."""
 
@@ -79,7 +82,7 @@ class Candidate(NamedTuple):
 
     Attributes:
         record: the plugin's record, shared with the kernel.
-        value: the entry point's value, `module` or `module:object`.
+        value: the entry point's value, `module` or `module:object`; `MARKER` without an entry point.
         dist_info: the dist-info folder (or egg-info).
         core_range: the deep-core versions it accepts, as a specifier ("" for any).
         requires: distributions it needs, canonical names.
@@ -166,6 +169,8 @@ def _has_metadata(path: str) -> bool:
 
 def _declares(path: str, group: str) -> bool:
     """Whether entry_points.txt has the group's section: of a thousand distributions, the index reads only these."""
+    if group == GROUP and os.path.exists(os.path.join(path, MARKER)):
+        return True
     try:
         with open(os.path.join(path, "entry_points.txt"), "rb", buffering=0) as file:
             content, header = file.read(), f"[{group}]".encode()
@@ -187,6 +192,9 @@ def _candidates(
             points = read_entry_points(path)
             named = [(name, value) for where, name, value in points if where == group]
             entry = known[path] = {"stamp": stamp, "metadata": read_metadata(path, points), "outcomes": {}}
+            if not any(where == GROUP for where, _, _ in points) and os.path.exists(os.path.join(path, MARKER)):
+                points.append([GROUP, canonical(_name_and_version(path)[0]).replace("-", "_")[:40], MARKER])
+                entry["metadata"]["requires"].append("deep-folders")  # which reads what the distribution brings
     except Exception as error:  # noqa: BLE001 - a broken distribution must not affect the others
         return [_unreadable(path, name, value, error) for name, value in named]
     return list(_read(path, entry, group, installed))

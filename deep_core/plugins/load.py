@@ -13,7 +13,7 @@ from typing import Any, cast
 from ..errors import MissingExtra, PluginError, describe_error, reraise_control, suggest
 from ..tracing import Tracer
 from .dispatch import MESSAGE_LIMIT
-from .index import Candidate, PluginRecord, Status, origin_problem
+from .index import MARKER, Candidate, PluginRecord, Status, origin_problem
 from .registry import Registry, static_attribute
 
 
@@ -41,7 +41,8 @@ def load(
         on_error: called with the record of each plugin that fails; may raise (strict, or a plugin that code named).
         tracer: traces every import.
     """
-    active = [candidate for candidate in candidates if candidate.record.status == "active"]
+    # A distribution with a marker alone has no code: deep-folders reads what it brings.
+    active = [c for c in candidates if c.record.status == "active" and c.value != MARKER]
     found = (_contained(c.record, lambda c=c: _import(c, given, tracer), on_error) for c in active)
     imported: list[Loaded] = [plugin for plugin in found if plugin is not None]
     # Specs first, so that implementations are checked against all hooks.

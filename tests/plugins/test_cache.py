@@ -127,7 +127,7 @@ def test_another_deep_core_format_or_interpreter_reads_for_itself(
 def test_a_change_of_what_is_cached_needs_a_new_format() -> None:
     """Count FORMAT up with these fields."""
     kinds: list[Any] = [cache.Entry, cache.Outcome, deep_core.plugins.metadata.Metadata]
-    assert cache.FORMAT == 1
+    assert cache.FORMAT == 2
     assert [" ".join(kind.__annotations__) for kind in kinds] == [
         "stamp metadata outcomes",
         "code status reason hooks import_ms",

@@ -1,4 +1,4 @@
-"""A project's own instructions for deep agents: AGENTS.md, and others' names for it, as a live section.
+"""Folders of others for deep agents: a project's instructions (AGENTS.md), Agent Plugins, plugins of Claude Code.
 
 Importing this module loads neither pydantic nor Pydantic AI: names load on first use, hooks import inside.
 """
@@ -10,14 +10,68 @@ from typing import TYPE_CHECKING, Any
 from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
-    from deep_core import AgentContext, PromptSection, StateSlot
+    from collections.abc import Iterable
 
+    from deep_mcp import FoundServer
+    from deep_subagents import SubAgentConfig
+    from pydantic_ai import RunContext
+
+    from deep_core import (
+        AgentContext,
+        Ask,
+        Deny,
+        PluginContext,
+        PluginKernel,
+        PromptSection,
+        RunEvent,
+        SkillLoader,
+        StateSlot,
+        ToolCall,
+    )
+
+    from .folder import Folder, Note
     from .options import FoldersOptions
+    from .slash import SlashCommand
     from .slot import FOLDERS
 
-__all__ = ["FOLDERS", "FoldersOptions"]
+__all__ = ["FOLDERS", "Folder", "FoldersOptions", "Note", "SlashCommand", "folders", "slash_commands"]
 
-__getattr__, __dir__ = lazy_exports(__name__, {"options": ["FoldersOptions"], "slot": ["FOLDERS"]})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "folder": ["Folder", "Note"],
+        "options": ["FoldersOptions"],
+        "slash": ["SlashCommand"],
+        "slot": ["FOLDERS"],
+    },
+)
+
+
+def folders(kernel: PluginKernel) -> tuple[Folder, ...]:
+    """Return every folder of a kernel, those that are not used with the reason in `problem`.
+
+    Raises:
+        PluginError: this plugin is not active in the kernel.
+    """
+    from .found import find_folders
+    from .options import FoldersOptions
+
+    context = kernel.context("folders")
+    return find_folders(context, context.options(FoldersOptions))
+
+
+def slash_commands(kernel: PluginKernel) -> dict[str, SlashCommand]:
+    """Return the commands of a kernel's folders, by name: `folder:command`, without the slash.
+
+    For `/folder:command words`, a chat sends `slash_commands(kernel)["folder:command"].render("words")`. A kernel in
+    which this plugin is not active has none.
+    """
+    if "folders" not in kernel.active:
+        return {}
+    from .found import used_folders
+    from .slash import commands_of
+
+    return {command.name: command for command in commands_of(used_folders(kernel.context("folders")))}
 
 
 @hookimpl
@@ -47,3 +101,69 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     options = context.options(FoldersOptions)
     # Before the other live sections: it changes least.
     return [PromptSection.live("instructions", InstructionsSection(options), order=50)] if options.names else []
+
+
+@hookimpl
+def deep_skill_loaders(context: AgentContext) -> Iterable[SkillLoader]:
+    """Add the skills of folders, if deep-skills is there to read them."""
+    from .found import used_folders
+
+    folders = [folder for folder in used_folders(context) if folder.skills] if _is_active(context, "skills") else []
+    if not folders:
+        return []
+    from .skills import FolderLoader
+
+    return [FolderLoader(folder) for folder in folders]
+
+
+@hookimpl(of="subagents")
+def deep_subagents(context: AgentContext) -> Iterable[SubAgentConfig]:
+    """Add a type of subagents for each agent of a folder."""
+    from .found import used_folders
+
+    folders = [folder for folder in used_folders(context) if folder.agents]
+    if not folders:
+        return []
+    from .contributions import types_of
+
+    return list(types_of(folders))
+
+
+@hookimpl(of="mcp")
+def deep_mcp_servers(context: PluginContext) -> Iterable[FoundServer]:
+    """Add the MCP servers of folders."""
+    from .found import used_folders
+
+    folders = [folder for folder in used_folders(context) if folder.servers]
+    if not folders:
+        return []
+    from .contributions import servers_of
+
+    return list(servers_of(folders))
+
+
+@hookimpl
+async def deep_check_call(call: ToolCall, context: AgentContext, ctx: RunContext[Any]) -> Ask | Deny | None:
+    """Ask the hooks of folders before a call: they can deny it, or make it ask."""
+    from .found import hook_programs
+
+    programs = hook_programs(context)
+    return await programs.check(call, ctx) if programs is not None else None
+
+
+@hookimpl
+async def deep_run_event(event: RunEvent, context: AgentContext) -> None:
+    """Tell the hooks of folders that a call has ended."""
+    from .found import hook_programs
+
+    programs = hook_programs(context)
+    if programs is None:
+        return
+    from deep_core import ToolEvent
+
+    if isinstance(event, ToolEvent) and event.outcome != "started":
+        await programs.tell(event)
+
+
+def _is_active(context: PluginContext, plugin: str) -> bool:
+    return plugin in context.kernel.active

@@ -1,4 +1,4 @@
-"""The options of the project's instructions."""
+"""The options of folders, and of the project's instructions."""
 
 # No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from collections.abc import Sequence
@@ -27,3 +27,9 @@ class FoldersOptions(PluginOptions):
     with `.git`, although the model's tools cannot reach them."""
     max_chars: int = Field(default=6_000, ge=500, le=7_500, json_schema_extra={"project": "lower"})
     """Maximum characters of the section; beyond it the files farthest from the work are cut first."""
+    added: bool = Field(default=True, json_schema_extra={"project": "off"})
+    """Use the folders that `deep folders add` added."""
+    installed: bool = Field(default=True, json_schema_extra={"project": "off"})
+    """Use the skills and MCP servers of installed distributions with an `agent_plugins.json`."""
+    paths: tuple[str, ...] = ()
+    """More folders, used where they are. Their programs do not start: their content is not pinned."""

@@ -5,6 +5,7 @@ Importing this module loads neither pydantic nor Pydantic AI. The MCP libraries 
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from deep_core import hookimpl, lazy_exports
@@ -15,14 +16,22 @@ if TYPE_CHECKING:
     from deep_core import AgentContext
 
     from .options import McpOptions
-    from .servers import FoundServer, ServerConfig, find_servers
+    from .servers import FoundServer, ServerConfig, find_servers, read_server
 
-__all__ = ["FoundServer", "McpOptions", "ServerConfig", "find_servers"]
+__all__ = ["FoundServer", "McpOptions", "ServerConfig", "find_servers", "read_server"]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
-    {"options": ["McpOptions"], "servers": ["FoundServer", "ServerConfig", "find_servers"]},
+    {"options": ["McpOptions"], "servers": ["FoundServer", "ServerConfig", "find_servers", "read_server"]},
 )
+
+
+@hookimpl
+def deep_hookspecs() -> list[ModuleType]:
+    """Add the hook `deep_mcp_servers`, through which other plugins bring servers."""
+    from . import hookspecs
+
+    return [hookspecs]
 
 
 @hookimpl
@@ -41,12 +50,13 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
 
     options = context.options(McpOptions)
     files = find_files() if options.files else []
-    if not options.servers and not files:
+    contributed = [item.value for item in context.collect("deep_mcp_servers")]
+    if not options.servers and not files and not contributed:
         return []
     from .kernels import hub_of
     from .servers import find_servers
 
-    hub = hub_of(context, find_servers(options.servers, files), options)
+    hub = hub_of(context, find_servers(options.servers, files, contributed), options)
     if not hub.connections:
         return []
     from .toolset import McpToolset

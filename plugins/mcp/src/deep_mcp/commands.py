@@ -242,6 +242,15 @@ def _hub(config: Path | None) -> Generator[Hub]:
     with Kernel(config=config) as kernel:
         context = kernel.context("mcp")
         options = context.options(McpOptions)
-        hub = hub_of(context, find_servers(options.servers, find_files() if options.files else ()), options, quiet=True)
+        contributed = kernel.caller.collect(
+            "deep_mcp_servers",
+            lambda plugin: {"context": kernel.context(plugin)},
+            among=kernel.active,
+            drop=kernel.leave_out,
+        )
+        found = find_servers(
+            options.servers, find_files() if options.files else (), [item.value for item in contributed]
+        )
+        hub = hub_of(context, found, options, quiet=True)
         hub.remember()
         yield hub

@@ -51,6 +51,7 @@ class ServerConfig:
         headers: of every request.
         prefix: whether names of tools begin with the server's; None for the plugin's option.
         trust_annotations: whether to believe what the server says of its tools; None for the plugin's option.
+        variables: whether `${VAR}` is replaced; False if the texts are final.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ServerConfig:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     prefix: bool | None = None
     trust_annotations: bool | None = None
+    variables: bool = True
 
     @cached_property
     def digest(self) -> str:
@@ -83,6 +85,8 @@ class ServerConfig:
         Raises:
             UnsetVariable: a variable is not set, and has no default.
         """
+        if not self.variables:
+            return self
 
         def values(texts: Mapping[str, str]) -> Mapping[str, str]:
             return {key: expand(text, environ) for key, text in texts.items()}
@@ -103,10 +107,10 @@ class ServerConfig:
     def secrets(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return values that no message may show, longest first: of `env`, of headers and of variables."""
         texts = [self.command, *self.args, self.cwd or "", self.url, *self.env.values(), *self.headers.values()]
-        found = {environ.get(name, "") for text in texts for name in variables_in(text)}
+        found = {environ.get(name, "") for text in texts for name in variables_in(text) if self.variables}
         for text in (*self.env.values(), *self.headers.values()):
             try:
-                value = expand(text, environ)
+                value = expand(text, environ) if self.variables else text
             except ValueError:
                 continue
             found |= {value, *value.split()}
@@ -133,16 +137,20 @@ class FoundServer:
     config: ServerConfig | None = None
 
 
-def find_servers(options: Mapping[str, Any], files: Sequence[McpFile]) -> list[FoundServer]:
+def find_servers(
+    options: Mapping[str, Any], files: Sequence[McpFile], contributed: Sequence[FoundServer] = ()
+) -> list[FoundServer]:
     """Return every configured server, strongest source first.
 
     Args:
         options: `servers` of the plugin's options.
         files: the `.mcp.json` files, strongest first.
+        contributed: servers that plugins bring, the weakest.
     """
     found: list[FoundServer] = []
     taken: dict[str, str] = {}
-    for server in (*_of_options(options), *(server for file in files for server in _of_file(file))):
+    of_files = (server for file in files for server in _of_file(file))
+    for server in (*_of_options(options), *of_files, *contributed):
         if server.status != "blocked" and server.name in taken:
             reason = f"{taken[server.name]} has a server of this name"
             server = FoundServer(server.name, server.source, "shadowed", reason)
@@ -178,7 +186,7 @@ def _of_file(file: McpFile) -> Iterator[FoundServer]:
             yield read_server(name, entry, source, strict=False)
 
 
-def read_server(name: str, entry: object, source: str, *, strict: bool) -> FoundServer:
+def read_server(name: str, entry: object, source: str, *, strict: bool = False, variables: bool = True) -> FoundServer:
     """Read one server.
 
     Args:
@@ -186,6 +194,7 @@ def read_server(name: str, entry: object, source: str, *, strict: bool) -> Found
         entry: its table.
         source: where it stands, for messages.
         strict: whether an unknown key is an error. Files of other programs have keys of theirs; those are ignored.
+        variables: whether `${VAR}` in its texts is replaced.
     """
     where = f"{source}: server {visible(name)!r}"
 
@@ -226,6 +235,7 @@ def read_server(name: str, entry: object, source: str, *, strict: bool) -> Found
         MappingProxyType(cast("dict[str, str]", table.get("headers", {}))),
         cast("bool | None", table.get("prefix") if strict else None),
         cast("bool | None", table.get("trust_annotations") if strict else None),
+        variables,
     )
     if table.get("disabled"):
         return FoundServer(name, source, "disabled", f"{where}: disabled = true; remove it to use the server", config)

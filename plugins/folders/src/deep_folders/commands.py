@@ -1,0 +1,265 @@
+"""`deep folders list`, `show`, `add`, `update`, `remove`. Only deep-cli imports this, when it was typed."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import click
+from deep_cli import Failure, config_option, one_line, say, say_json
+
+from deep_core import Kernel
+from deep_core.plugin_api import suggest, visible
+
+from .fetching import fetch, is_url, plugins_listed
+from .folder import NAME, Folder
+from .found import find_folders, store_root
+from .options import FoldersOptions
+from .reading import read_folder
+from .snapshot import BadFolder, digest_of, files_of
+from .store import Added, Store
+
+__all__ = ["folders"]
+
+FAILED, USAGE = 1, 2
+DIFF_LINES = 400
+"""Most lines of an update's diff; the rest is counted."""
+output_option = click.option(
+    "--output", type=click.Choice(["text", "json"]), default="text", help="Format of stdout. Default: text."
+)
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+@click.group("folders")
+def folders() -> None:
+    """List, add, update and remove folders of skills, MCP servers, agents, commands and hooks."""
+
+
+@folders.command("list")
+@output_option
+@config_option
+def list_folders(output: str, config: Path | None) -> None:
+    """List every folder: added, named in the configuration, or of an installed distribution. Starts nothing."""
+    with Kernel(config=config) as kernel:
+        found = _all(kernel)
+    if output == "json":
+        say_json({"schema": 1, "folders": [_json(folder) for folder in found]})
+        return
+    for folder in found:
+        say(f"{_line(folder.name)}  {_line(folder.version) or '-'}  {(folder.problem and 'not used') or folder.counts}")
+        say(f"  from {_line(folder.source)}")
+        for note in filter(None, (folder.problem, folder.blocked if folder.has_programs else "")):
+            say(f"  {_line(note)}")
+        if folder.notes:
+            say(f"  {len(folder.notes)} without effect: deep folders show {_line(folder.name)}")
+    if not found:
+        say("no folder is in use; deep folders add PATH or URL", err=True)
+
+
+@folders.command("show")
+@click.argument("name")
+@output_option
+@config_option
+def show(name: str, output: str, config: Path | None) -> None:
+    """Show everything in a folder, and what of it has no effect."""
+    with Kernel(config=config) as kernel:
+        found = {folder.name: folder for folder in _all(kernel)}
+    if name not in found:
+        raise Failure(f"no folder {name!r}.{suggest(name, found)} deep folders list shows them", USAGE)
+    if output == "json":
+        say_json({"schema": 1, **_json(found[name])})
+    else:
+        _say_folder(found[name])
+
+
+@folders.command("add")
+@click.argument("origin", metavar="PATH|URL")
+@click.option("--path", default="", help="The folder inside it, such as plugins/review.")
+@click.option("--ref", default="", help="The branch or tag of a repository.")
+@click.option("--name", default="", help="Its name here. Default: its own.")
+@click.option("--no-programs", is_flag=True, help="Never start its hooks and MCP servers.")
+@yes_option
+def add(origin: str, path: str, ref: str, name: str, no_programs: bool, yes: bool) -> None:
+    """Add a folder: an Agent Plugin, or a plugin of Claude Code.
+
+    It is copied and pinned by its content. What changes at PATH or URL counts only after `deep folders update`.
+    """
+    if not is_url(origin):
+        origin = str(Path(origin).expanduser().absolute())
+    try:
+        with Kernel() as kernel, fetch(origin, path, ref) as fetched:
+            store = Store(store_root(kernel))
+            folder = _read(fetched.root, store, path, origin)
+            name = name or folder.name
+            if not NAME.fullmatch(name):
+                raise Failure(f"the name {name!r} is not 1 to 64 of a-z, 0-9, - and .; give one with --name", USAGE)
+            known = {other.name: other for other in _all(kernel)}
+            if name in known:
+                way = f"deep folders update {name}" if store.get(name) else "--name"
+                raise Failure(f"there is a folder {name!r}, from {known[name].source}; {way}", USAGE)
+            _say_folder(folder)
+            _confirm(f"Add {name}?", yes, programs=folder.has_programs and not no_programs)
+            digest = digest_of(fetched.root)
+            store.add(Added(name, origin, path, ref, fetched.commit, digest, not no_programs), fetched.root)
+    except (OSError, ValueError) as error:
+        raise Failure(visible(str(error)), FAILED) from error
+    say(f"Added {name}. New agents use it.")
+
+
+@folders.command("update")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@yes_option
+def update(names: tuple[str, ...], yes: bool) -> None:
+    """Show what changed where added folders come from, all or those named, and take it if you agree."""
+    with Kernel() as kernel:
+        store = Store(store_root(kernel))
+    known = {added.name: added for added in store.all()}
+    for name in names:
+        if name not in known:
+            raise Failure(f"no added folder {name!r}.{suggest(name, known)} deep folders list shows them", USAGE)
+    failed = False
+    for name in dict.fromkeys(names or known):
+        try:
+            _update(store, known[name], yes)
+        except (OSError, ValueError) as error:
+            say(f"{name}: {visible(str(error))}", err=True)
+            failed = True
+    if failed:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _update(store: Store, added: Added, yes: bool) -> None:
+    with fetch(added.origin, added.path, added.ref) as fetched:
+        digest, content = digest_of(fetched.root), store.content(added)
+        if digest == added.digest:
+            say(f"{added.name}: unchanged")
+            return
+        folder = _read(fetched.root, store, added.path, added.origin)
+        lines = list(_diff(content, fetched.root))
+        for line in lines[:DIFF_LINES]:
+            say(visible(line))
+        if len(lines) > DIFF_LINES:
+            say(f"… {len(lines) - DIFF_LINES} more lines")
+        _confirm(f"Update {added.name}?", yes, programs=folder.has_programs and added.programs)
+        store.add(replace(added, commit=fetched.commit, digest=digest), fetched.root)
+        say(f"Updated {added.name}. New agents use it.")
+
+
+@folders.command("remove")
+@click.argument("name")
+def remove(name: str) -> None:
+    """Remove a folder that was added, and what its programs kept."""
+    with Kernel() as kernel:
+        store = Store(store_root(kernel))
+        installed = {folder.name: folder for folder in _all(kernel)}
+    if not NAME.fullmatch(name) or not store.remove(name):
+        if name in installed and installed[name].format == "agent-plugin":
+            raise Failure(f"{name} comes with {installed[name].source}; pip uninstall {name}", USAGE)
+        known = [added.name for added in store.all()]
+        raise Failure(f"no added folder {name!r}.{suggest(name, known)} deep folders list shows them", USAGE)
+    say(f"Removed {name}.")
+
+
+def _all(kernel: Kernel) -> tuple[Folder, ...]:
+    context = kernel.context("folders")
+    return find_folders(context, context.options(FoldersOptions))
+
+
+def _read(root: Path, store: Store, path: str, origin: str) -> Folder:
+    """Read a fetched folder; of a marketplace, say which folders there are."""
+    last = re.split(r"[/:]", origin.rstrip("/"))[-1].removesuffix(".git")
+    try:
+        return read_folder(root.resolve(), store.data("new"), Path(path).name or last)
+    except ValueError as error:
+        if listed := plugins_listed(root):
+            raise BadFolder(f"{origin} holds several plugins; --path is one of {', '.join(listed[:20])}") from error
+        raise
+
+
+def _confirm(question: str, yes: bool, *, programs: bool) -> None:
+    if yes:
+        return
+    if programs:
+        say("Its hooks run as you, without asking, at every call that they are for. Its MCP servers run as you, too.")
+    if not _terminal():
+        raise Failure(f"{question} There is no terminal to ask on; nothing was changed; --yes", USAGE)
+    click.confirm(question, abort=True)
+
+
+def _terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _diff(old: Path, new: Path) -> Iterator[str]:
+    """Yield the changes of every file, as a unified diff; of a file that is no text, that it differs."""
+    before, after = dict(files_of(old)) if old.is_dir() else {}, dict(files_of(new))
+    for name in sorted(before.keys() | after.keys()):
+        texts = [_content(files.get(name)) for files in (before, after)]
+        if texts[0] == texts[1]:
+            continue
+        if None in texts:
+            yield f"binary file {name} differs"
+            continue
+        a, b = ((text or "").splitlines() for text in texts)
+        yield from difflib.unified_diff(a, b, f"a/{name}", f"b/{name}", lineterm="")
+
+
+def _content(path: Path | None) -> str | None:
+    if path is None:
+        return ""
+    try:
+        return f"{'a program' if path.stat().st_mode & 0o100 else 'a file'}\n{path.read_text(encoding='utf-8')}"
+    except ValueError:
+        return None
+
+
+def _line(text: str) -> str:
+    return one_line(text, None)
+
+
+def _say_folder(folder: Folder) -> None:
+    say(f"{_line(folder.name)} {_line(folder.version)}".rstrip() + f" ({folder.format}): {folder.counts}")
+    if folder.description:
+        say(f"  {one_line(folder.description, 200)}")
+    if folder.source:
+        say(f"  from {_line(folder.source)}")
+    for why in filter(None, (folder.problem, folder.blocked if folder.has_programs else "")):
+        say(f"  {_line(why)}")
+    for skill in folder.skills:
+        say(f"  skill {_line(skill.name)}")
+    for agent in folder.agents:
+        say(f"  subagent type {_line(agent.name)}: {one_line(agent.description, 100)}")
+    for command in folder.commands:
+        say(f"  command /{_line(folder.name)}:{_line(command.name)}  {one_line(command.description, 100)}")
+    for server in folder.servers:
+        say(f"  MCP server {_line(server.name)}: {_line(server.target)}")
+    for hook in folder.hooks:
+        command = hook.command if hook.args is None else shlex.join([hook.command, *hook.args])
+        say(f"  hook {hook.event} of {_line(hook.matcher) or 'all tools'}: {_line(command)}")
+    for note in folder.notes:
+        say(f"  {note.kind}: {_line(note.what)}: {_line(note.why)}")
+
+
+def _json(folder: Folder) -> dict[str, Any]:
+    return {
+        "name": folder.name,
+        "format": folder.format,
+        "version": folder.version,
+        "description": folder.description,
+        "source": folder.source,
+        "path": str(folder.root),
+        "problem": folder.problem,
+        "blocked": folder.blocked,
+        "skills": [skill.name for skill in folder.skills],
+        "servers": [server.name for server in folder.servers],
+        "agents": [agent.name for agent in folder.agents],
+        "commands": [f"{folder.name}:{command.name}" for command in folder.commands],
+        "hooks": [f"{hook.event} {hook.matcher}".strip() for hook in folder.hooks],
+        "notes": [asdict(note) for note in folder.notes],
+    }

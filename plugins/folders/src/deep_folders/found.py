@@ -1,0 +1,93 @@
+"""The folders of each kernel, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from deep_core import PluginContext, PluginKernel
+
+    from .around_calls import HookPrograms
+    from .folder import Folder
+    from .options import FoldersOptions
+
+__all__ = ["find_folders", "hook_programs", "store_root", "used_folders"]
+
+_PROGRAMS: WeakKeyDictionary[PluginKernel, dict[tuple[str, ...], HookPrograms]] = WeakKeyDictionary()
+_FOUND: WeakKeyDictionary[PluginKernel, dict[object, tuple[Folder, ...]]] = WeakKeyDictionary()
+_LOCK = Lock()
+
+
+def store_root(kernel: PluginKernel) -> Path:
+    """Return this plugin's folder in the user's data; it need not exist."""
+    return kernel.data_dir / "plugins" / "folders"
+
+
+def find_folders(context: PluginContext, options: FoldersOptions) -> tuple[Folder, ...]:
+    """Return every folder: those that the user added, of the options, and of installed distributions.
+
+    A kernel reads them once, and logs once why one is not used.
+    """
+    key = (options.paths, options.added, options.installed)
+    with _LOCK:
+        known = _FOUND.setdefault(context.kernel, {})
+        if key not in known:
+            known[key] = tuple(_distinct(_find(context, options)))
+            for folder in known[key]:
+                if folder.problem:
+                    context.logger.warning("folder %s is not used: %s", folder.name, folder.problem)
+        return known[key]
+
+
+def used_folders(context: PluginContext) -> tuple[Folder, ...]:
+    """Return the folders without a problem."""
+    from .options import FoldersOptions
+
+    folders = find_folders(context, context.options(FoldersOptions))
+    return tuple(folder for folder in folders if not folder.problem)
+
+
+def hook_programs(context: PluginContext) -> HookPrograms | None:
+    """Return the hooks of a kernel's folders; None if there are none that may run."""
+    folders = tuple(folder for folder in used_folders(context) if folder.hooks and not folder.blocked)
+    if not folders:
+        return None
+    with _LOCK:
+        known = _PROGRAMS.setdefault(context.kernel, {})
+        key = tuple(folder.name for folder in folders)
+        if key not in known:
+            from .around_calls import HookPrograms
+
+            known[key] = HookPrograms(folders, context.logger)
+        return known[key]
+
+
+def _find(context: PluginContext, options: FoldersOptions) -> Iterator[Folder]:
+    root = store_root(context.kernel)
+    if options.added and (root / "added").is_dir():
+        from .store import Store
+
+        yield from Store(root).folders()
+    if options.paths:
+        from .in_place import folders_in_place
+
+        yield from folders_in_place(options.paths, root / "data")
+    if options.installed and any(record.distribution for record in context.kernel.records):
+        from .installed import installed_folders
+
+        yield from installed_folders(context.kernel, root / "data")
+
+
+def _distinct(folders: Iterator[Folder]) -> Iterator[Folder]:
+    names: dict[str, Folder] = {}
+    for folder in folders:
+        first = names.setdefault(folder.name, folder)
+        if first is not folder:
+            why = f"{first.source} has a folder of this name; remove one of them"
+            folder = replace(folder, problem=folder.problem or why)
+        yield folder

@@ -1,0 +1,74 @@
+"""Copy a folder, and tell its content by a digest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+__all__ = ["BadFolder", "copy_folder", "digest_of", "files_of"]
+
+MOST_FILES = 10_000
+MOST_BYTES = 100_000_000
+SKIPPED = frozenset((".git", "__pycache__", "node_modules", ".venv", ".DS_Store"))
+
+
+class BadFolder(ValueError):
+    """A folder that cannot be used; the message says why."""
+
+
+def files_of(root: Path) -> Iterator[tuple[str, Path]]:
+    """Yield (path below the folder, file) in a stable order. A link inside the folder counts as what it leads to.
+
+    Raises:
+        BadFolder: a link leads out of it, or it is too large.
+    """
+    top, count, size = root.resolve(), 0, 0
+    for folder, folders, names in os.walk(top):
+        for name in [*folders]:
+            if name in SKIPPED:
+                folders.remove(name)
+            elif os.path.islink(os.path.join(folder, name)):
+                raise BadFolder(f"{os.path.join(folder, name)} is a link to a folder; replace it by the folder")
+        folders.sort()
+        for name in sorted(names):
+            path = Path(folder, name)
+            relative = path.relative_to(top).as_posix()
+            if name in SKIPPED:
+                continue
+            try:
+                inside = path.resolve(strict=True).is_relative_to(top)
+                found = path.stat()
+            except (OSError, RuntimeError) as error:
+                raise BadFolder(f"{relative} cannot be read: {error}") from error
+            if not inside:
+                raise BadFolder(f"{relative} is a link out of the folder; remove it")
+            if not stat.S_ISREG(found.st_mode):
+                raise BadFolder(f"{relative} is not a file; remove it")
+            count, size = count + 1, size + found.st_size
+            if count > MOST_FILES or size > MOST_BYTES:
+                raise BadFolder(f"{root} has more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes")
+            yield relative, path
+
+
+def digest_of(root: Path) -> str:
+    """Return a digest of every file: its path, its content, and whether it can be executed."""
+    whole = sha256()
+    for relative, path in files_of(root):
+        runs = "x" if path.stat().st_mode & 0o100 else "-"
+        whole.update(
+            f"{relative}\0{runs}\0{sha256(path.read_bytes()).hexdigest()}\n".encode("utf-8", "surrogateescape")
+        )
+    return whole.hexdigest()
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder's files; links become what they lead to."""
+    target.mkdir(parents=True)
+    for relative, path in files_of(source):
+        place = target / relative
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path.resolve(), place)

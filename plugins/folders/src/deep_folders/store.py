@@ -1,0 +1,144 @@
+"""The folders that the user added, each a copy pinned by its content."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+from .folder import Folder
+from .reading import read_folder
+from .snapshot import BadFolder, copy_folder, digest_of
+
+__all__ = ["Added", "Store"]
+
+
+@dataclass(frozen=True)
+class Added:
+    """An added folder.
+
+    Attributes:
+        name: of the folder.
+        origin: the path or the URL that it was added from.
+        path: the folder inside `origin`; "" for all of it.
+        ref: the branch or tag of a repository; "" for its default.
+        commit: of the repository; "" for a path.
+        digest: of its content.
+        programs: whether its hooks and MCP servers may start.
+    """
+
+    name: str
+    origin: str
+    path: str
+    ref: str
+    commit: str
+    digest: str
+    programs: bool
+
+
+class Store:
+    """The folder of this plugin in the user's data: one record and one copy for each added folder.
+
+    Args:
+        root: created with the first folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def data(self, name: str) -> Path:
+        """Return the folder for what a folder's programs keep; it survives updates."""
+        return self.root / "data" / name
+
+    def content(self, added: Added) -> Path:
+        """Return the copy."""
+        return self.root / "content" / f"{added.name}-{added.digest[:16]}"
+
+    def all(self) -> list[Added]:
+        """Return every record that can be read, by name."""
+        return [added for path in self._paths() if (added := self._load(path)) is not None]
+
+    def get(self, name: str) -> Added | None:
+        """Return a record by name."""
+        return self._load(self._path(name))
+
+    def folders(self) -> Iterator[Folder]:
+        """Read every added folder. One that is not what was added is a folder with a problem."""
+        for path in self._paths():
+            added = self._load(path)
+            if added is None:
+                name = path.stem
+                why = f"{path} cannot be read; deep folders remove {name}"
+                yield Folder(name, "claude-plugin", self.root, source=str(path), problem=why)
+            else:
+                yield self._folder(added)
+
+    def _folder(self, added: Added) -> Folder:
+        root, source = self.content(added), f"deep folders add {added.origin}"
+        try:
+            if digest_of(root) != added.digest:
+                raise BadFolder("its copy was changed after it was added")
+            folder = read_folder(root.resolve(), self.data(added.name), added.name)
+        except (OSError, ValueError) as error:
+            why = f"{error}; deep folders remove {added.name}, and add it again"
+            return Folder(added.name, "claude-plugin", root, source=source, problem=why)
+        blocked = (
+            "" if added.programs else f"added without programs; deep folders remove {added.name}, and add it again"
+        )
+        return replace(folder, name=added.name, source=source, blocked=blocked)
+
+    def add(self, added: Added, content: Path) -> None:
+        """Keep a copy of a folder and its record; replaces a folder of this name.
+
+        Raises:
+            OSError: the user's data cannot be written.
+            BadFolder: see `files_of`.
+        """
+        old, place = self.get(added.name), self.content(added)
+        if not place.exists():
+            waiting = self.root / "content" / f".{uuid4().hex}"
+            try:
+                copy_folder(content, waiting)
+                if digest_of(waiting) != added.digest:
+                    raise BadFolder(f"{added.origin} changed while it was copied; try again")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                waiting.rename(place)
+            finally:
+                shutil.rmtree(waiting, ignore_errors=True)
+        path = self._path(added.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{uuid4().hex}")
+        temporary.write_text(json.dumps({"schema": 1, **asdict(added)}, indent=1) + "\n", encoding="utf-8")
+        temporary.replace(path)
+        if old is not None and old.digest != added.digest:
+            shutil.rmtree(self.content(old), ignore_errors=True)
+
+    def remove(self, name: str) -> bool:
+        """Remove a folder, its copy and what its programs kept. Returns whether it was there."""
+        added, path = self.get(name), self._path(name)
+        there = path.exists()
+        path.unlink(missing_ok=True)
+        if added is not None:
+            shutil.rmtree(self.content(added), ignore_errors=True)
+        if there:
+            shutil.rmtree(self.data(name), ignore_errors=True)
+        return there
+
+    def _paths(self) -> list[Path]:
+        return sorted((self.root / "added").glob("*.json"))
+
+    def _path(self, name: str) -> Path:
+        return self.root / "added" / f"{name}.json"
+
+    def _load(self, path: Path) -> Added | None:
+        try:
+            data: object = json.loads(path.read_text(encoding="utf-8"))
+            record = cast("dict[str, Any]", data)
+            added = Added(**{key: record[key] for key in Added.__dataclass_fields__})
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+        return added if added.name == path.stem else None

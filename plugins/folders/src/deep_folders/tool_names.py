@@ -1,0 +1,82 @@
+"""The names that files of others give to tools, and their calls as those files expect them."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+__all__ = ["call_as_others_see_it", "tools_expression"]
+
+OURS: Mapping[str, str] = {
+    "Agent": "task",
+    "AskUserQuestion": "ask_user",
+    "Bash": "execute",
+    "Edit": "edit_file",
+    "Glob": "glob",
+    "Grep": "grep",
+    "LS": "ls",
+    "ListMcpResourcesTool": "list_mcp_resources",
+    "MultiEdit": "edit_file",
+    "Read": "read_file",
+    "ReadMcpResourceTool": "read_mcp_resource",
+    "Skill": "load_skill",
+    "Task": "task",
+    "TodoRead": "read_todos",
+    "TodoWrite": "write_todos",
+    "WebFetch": "fetch",
+    "WebSearch": "search",
+    "Write": "write_file",
+}
+"""Another program's tool -> ours."""
+THEIRS: Mapping[str, tuple[str, ...]] = {
+    ours: tuple(theirs for theirs, name in OURS.items() if name == ours) for ours in dict.fromkeys(OURS.values())
+}
+FILE_TOOLS = ("read_file", "write_file", "edit_file")
+_MCP = re.compile(r"mcp__(?:plugin_[A-Za-z0-9.-]+_)?([A-Za-z0-9-][A-Za-z0-9_-]*?)(?:__(.*))?")
+
+
+def tools_expression(names: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Turn a list of others' tools into a tool expression.
+
+    Returns:
+        The expression, None for all tools, "" for none; and the names that no tool of ours has.
+    """
+    if not names or any(name.casefold() in ("*", "all", "all tools") for name in names):
+        return None, []
+    atoms: list[str] = []
+    unknown: list[str] = []
+    for name in names:
+        plain = name.partition("(")[0].strip()
+        if server := _MCP.fullmatch(plain):
+            tool = server[2] or "*"
+            atoms.append(f'prefix:"{server[1]}_"' if tool == "*" else f'name:"{server[1]}_{tool}"')
+        elif plain in OURS:
+            atoms.append(f"name:{OURS[plain]}")
+        else:
+            unknown.append(name)
+    # If all of them are unknown, it has none: it must not get more than it asks for.
+    return " | ".join(dict.fromkeys(atoms)), unknown
+
+
+def call_as_others_see_it(
+    tool: str, plugin: str, args: Mapping[str, Any], folder: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the names by which others' hooks may know a tool, each with the arguments as they expect them.
+
+    Args:
+        tool: its name.
+        plugin: that it comes from.
+        args: of the call.
+        folder: the working directory.
+    """
+    given = dict(args)
+    if tool in FILE_TOOLS and isinstance(path := given.pop("path", None), str):
+        given = {"file_path": posixpath.normpath(posixpath.join(folder, path)), **given}
+    for name in THEIRS.get(tool, ()):
+        yield name, given
+    if plugin == "mcp":  # where a server's name ends is not known: any split may be meant
+        for match in re.finditer("_", tool):
+            yield f"mcp__{tool[: match.start()]}__{tool[match.end() :]}", given
+    yield tool, dict(args)

@@ -1,0 +1,153 @@
+"""`deep folders`: add, list, show, update with a diff, remove; from a path and from a git repository."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from deep_folders.commands import folders
+from deep_folders.snapshot import BadFolder, digest_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .layouts import GUARD, LAYOUTS, METHODS, skill, write
+
+Deep = Callable[..., Result]
+
+
+@pytest.fixture
+def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deep:
+    """`deep("add", "PATH", typed="y\\n")`: run `deep folders …` for a user of the test's own."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("CONFIG", "CACHE", "DATA"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / "home" / name))
+    monkeypatch.setenv("DEEP_PLUGINS_ALLOW", "cli,folders,sessions")
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setattr("deep_folders.commands._terminal", lambda: True)
+
+    def deep(*arguments: str, typed: str = "") -> Result:
+        return CliRunner().invoke(folders, arguments, input=typed)
+
+    return deep
+
+
+def message(result: Result) -> str:
+    return result.output + str(getattr(result.exception, "message", ""))
+
+
+def listed(deep: Deep) -> dict[str, Any]:
+    found = json.loads(deep("list", "--output", "json").output)["folders"]
+    return {folder["name"]: folder for folder in found}
+
+
+def test_a_folder_is_shown_before_it_is_added_and_pinned_by_its_content(deep: Deep, tmp_path: Path) -> None:
+    origin = write(tmp_path / "guard", GUARD)
+    refused = deep("add", str(origin), typed="n\n")
+    assert "hook PreToolUse of Edit|Write|MultiEdit: " in refused.output
+    assert "unsupported: hooks/hooks.json: Stop" in refused.output
+    assert "Its hooks run as you" in refused.output
+    assert (refused.exit_code, listed(deep)) == (1, {})
+
+    assert deep("add", str(origin), typed="y\n").exit_code == 0
+    assert listed(deep)["guard"]["hooks"] == ["PreToolUse Edit|Write|MultiEdit", "PostToolUse Write"]
+    assert "there is a folder 'guard'" in message(deep("add", str(origin), "--yes"))
+    assert deep("update").output == "guard: unchanged\n"
+
+    # A change counts when its diff was seen and agreed to.
+    write(origin, {"hooks/check.sh": "#!/bin/sh\nexit 0\n", "commands/new.md": "New\x1b[2J.\n"})
+    (origin / "logo.png").write_bytes(b"\x89PNG\xff")
+    shown = deep("update", "guard", typed="n\n").output
+    assert "-call=$(cat)\n" in shown
+    assert "+++ b/commands/new.md" in shown
+    assert "\x1b" not in shown
+    assert "binary file logo.png differs" in shown
+    assert listed(deep)["guard"]["commands"] == []
+    assert "Updated guard" in deep("update", "--yes").output
+    assert listed(deep)["guard"]["commands"] == ["guard:new"]
+    (origin / "hooks" / "check.sh").chmod(0o644)
+    assert "-a program\n+a file\n" in deep("update", typed="n\n").output
+
+    assert deep("remove", "guard").output == "Removed guard.\n"
+    assert listed(deep) == {}
+    assert "no added folder 'guard'" in message(deep("remove", "guard"))
+    assert deep("remove", "../../x").exit_code != 0
+
+
+def test_a_folder_comes_from_a_git_repository_and_from_one_place_in_it(deep: Deep, tmp_path: Path) -> None:
+    market = {"name": "market", "plugins": [{"name": name, "source": f"./plugins/{name}"} for name in LAYOUTS]}
+    files = {f"plugins/{name}/{path}": text for name, layout in LAYOUTS.items() for path, text in layout.items()}
+    repository = write(tmp_path / "market", {**files, ".claude-plugin/marketplace.json": market})
+
+    def git(*arguments: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main"]
+        subprocess.run(["git", *who, *arguments], cwd=repository, check=True, capture_output=True)
+
+    git("init")
+    git("add", "-A")
+    git("commit", "-m", "one")
+    url = repository.as_uri()
+    assert "--path is one of plugins/methods, plugins/features" in message(deep("add", url, "--yes"))
+    for name in ("methods", "features"):
+        assert deep("add", url, "--path", f"plugins/{name}", "--yes").exit_code == 0
+    found = listed(deep)
+    assert {name: len(folder["notes"]) for name, folder in found.items()} == {"methods": 1, "features": 5}
+    assert "invalid: agents/nameless.md" in deep("show", "features").output
+    write(repository, {"plugins/methods/commands/plan.md": "Another plan.\n"})
+    assert "methods: unchanged" in deep("update").output  # what was not committed
+    git("commit", "-am", "two")
+    assert "+Another plan." in deep("update", "methods", "--yes").output
+    assert "does not exist" in message(deep("add", url, "--path", "plugins/none", "--yes"))
+    assert "is not a folder of it" in message(deep("add", url, "--path", "..", "--yes"))
+    assert "git: " in message(deep("add", f"{url}-none", "--yes"))
+    assert deep("add", "ext::sh -c id", "--yes").exit_code != 0
+
+
+def test_without_a_terminal_nothing_is_added_unless_told(
+    deep: Deep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deep_folders.commands._terminal", lambda: False)
+    origin = write(tmp_path / "methods", METHODS)
+    assert "--yes" in message(deep("add", str(origin)))
+    assert listed(deep) == {}
+    assert deep("add", str(origin), "--yes", "--no-programs", "--name", "ways").exit_code == 0
+    assert "added without programs" in listed(deep)["ways"]["blocked"]
+
+
+def test_a_folder_that_is_none_says_so(deep: Deep, tmp_path: Path) -> None:
+    write(tmp_path / "none", {"README.md": "Nothing.\n"})
+    assert "has no plugin.json" in message(deep("add", str(tmp_path / "none"), "--yes"))
+    write(tmp_path / "links", {"SKILL.md": skill("links")})
+    (tmp_path / "links" / "passwords").symlink_to("/etc/passwd")
+    assert "a link out of the folder" in message(deep("add", str(tmp_path / "links"), "--yes"))
+    assert listed(deep) == {}
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a", "b", "c/d", "c/e"]), st.binary(max_size=3)),
+    st.dictionaries(st.sampled_from(["a", "b", "c/d", "c/e"]), st.binary(max_size=3)),
+)
+@settings(max_examples=40, deadline=None)
+def test_two_folders_have_one_digest_if_their_files_are_equal(
+    tmp_path_factory: pytest.TempPathFactory, one: dict[str, bytes], two: dict[str, bytes]
+) -> None:
+    digests: list[str] = []
+    for files in (one, two):
+        root = tmp_path_factory.mktemp("folder")
+        for name, content in files.items():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_bytes(content)
+        digests.append(digest_of(root))
+    assert (digests[0] == digests[1]) == (one == two)
+
+
+def test_a_link_to_a_folder_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a", {"x/y": "z"})
+    (tmp_path / "a" / "up").symlink_to(tmp_path)
+    with pytest.raises(BadFolder, match="is a link to a folder"):
+        digest_of(tmp_path / "a")
