@@ -32,7 +32,7 @@ PAGES: dict[str, type[PluginOptions]] = {
     "uploads.md": UploadsOptions,
     "memory.md": MemoryOptions,
     "asking.md": AskOptions,
-    "project-instructions.md": FoldersOptions,
+    "folders.md": FoldersOptions,
     "models-without-tools.md": PromptedToolsOptions,
     "mcp.md": McpOptions,
     "web.md": WebToolsOptions,

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from deep_core.plugins.index import scan
-from tests.environments import REPOSITORY, SECTION_PLUGIN, Distribution, Environment, plugin
+from deep_core import Kernel
+from deep_core.plugins.index import MARKER, scan
+from tests.environments import REPOSITORY, SECTION_PLUGIN, Distribution, Environment, Here, plugin
 
 SUN, RAIN = plugin("sun"), plugin("rain")
 
@@ -338,3 +339,24 @@ answer([one.active, two.active, Kernel().active])
 def test_the_checkouts_own_plugins_are_not_in_a_fresh_environment(environment: Environment) -> None:
     assert environment.loaded().statuses == {}
     assert (REPOSITORY / "plugins").is_dir()
+
+
+# -- distributions without code ----------------------------------------------------------------------------------------
+
+
+def test_a_marker_makes_a_distribution_a_plugin_without_code(here: Here) -> None:
+    marker = {"acme_docs-1.0.dist-info/agent_plugins.json": "{}"}
+    reader = Distribution("deep-folders", {"folders": "acme_sun"}, SUN.files)
+    here.install(Distribution("acme-docs", files=marker), reader)
+    with_code = Distribution(
+        "acme-rain", RAIN.plugins, {**RAIN.files, "acme_rain-1.0.dist-info/agent_plugins.json": "{}"}
+    )
+    here.install(with_code)
+    with Kernel() as kernel:
+        assert {name: record.status for name, record in kernel.plugins.items()} == dict.fromkeys(
+            ("acme_docs", "folders", "rain"), "active"
+        )
+        assert kernel.active == ("folders", "rain")
+    (docs,) = (candidate for candidate in scan() if candidate.value == MARKER)
+    assert (docs.record.distribution, docs.requires, docs.missing) == ("acme-docs", ("deep-folders",), ())
+    assert scan(group="deep.commands") == []

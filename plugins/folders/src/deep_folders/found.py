@@ -9,8 +9,13 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from deep_core.plugin_api import scan
+
+from .marker import MARKER
+
 if TYPE_CHECKING:
     from deep_core import PluginContext, PluginKernel
+    from deep_core.plugin_api import Candidate
 
     from .around_calls import HookPrograms
     from .folder import Folder
@@ -77,10 +82,20 @@ def _find(context: PluginContext, options: FoldersOptions) -> Iterator[Folder]:
         from .in_place import folders_in_place
 
         yield from folders_in_place(options.paths, root / "data")
-    if options.installed and any(record.distribution for record in context.kernel.records):
-        from .installed import installed_folders
+    if options.installed and (candidates := _with_folders(context.kernel)):
+        from .installed import folder_of
 
-        yield from installed_folders(context.kernel, root / "data")
+        yield from (folder_of(candidate, root / "data") for candidate in candidates)
+
+
+def _with_folders(kernel: PluginKernel) -> list[Candidate]:
+    """Return the distributions that bring a folder and that the kernel's lists allow."""
+    active = {(r.distribution, r.version) for r in kernel.records if r.distribution and r.status == "active"}
+    if not active:
+        return []
+    # A distribution with several plugins is one candidate for each of them.
+    found = {c.dist_info: c for c in scan() if (c.record.distribution, c.record.version) in active}
+    return [candidate for candidate in found.values() if (candidate.dist_info / MARKER).exists()]
 
 
 def _distinct(folders: Iterator[Folder]) -> Iterator[Folder]:

@@ -5,38 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sysconfig
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from deep_core.plugin_api import Candidate, scan
+from deep_core.plugin_api import Candidate
 
 from .agent_plugin import read_agent_plugin
 from .folder import Folder, ServerEntry, entry_in
+from .marker import MARKER
 
-if TYPE_CHECKING:
-    from deep_core import PluginKernel
+__all__ = ["folder_of"]
 
-__all__ = ["MARKER", "folder_of", "installed_folders"]
-
-MARKER = "agent_plugins.json"
 MOST_BYTES = 1_000_000
-
-
-def installed_folders(kernel: PluginKernel, data: Path) -> Iterator[Folder]:
-    """Read the folder of every distribution that has one and that the kernel's lists allow.
-
-    Args:
-        kernel: its records say which distributions may be used.
-        data: the folder below which each has one for what its programs keep.
-    """
-    active = {(r.distribution, r.version) for r in kernel.records if r.distribution and r.status == "active"}
-    # A distribution with several plugins is one candidate for each of them.
-    installed = {c.dist_info: c for c in scan() if (c.record.distribution, c.record.version) in active}
-    for candidate in installed.values():
-        if (candidate.dist_info / MARKER).exists():
-            yield folder_of(candidate, data)
 
 
 def folder_of(candidate: Candidate, data: Path) -> Folder:
