@@ -165,7 +165,7 @@ def test_whenever_the_store_fails_the_chat_goes_on_and_nothing_is_done_twice(
     chat = StoredChat(new_id(folder), folder)
 
     async def talk() -> None:
-        runs = ChatRuns(Failing(commits, reads=reads), kernel, setup.agent, lambda _: None, told.append)
+        runs = ChatRuns(Failing(commits, reads=reads), kernel, setup.modes, lambda _: None, told.append)
         for text in TURNS:
             try:
                 outcome = await runs.send(chat, text)

@@ -14,6 +14,8 @@ from .collector import resume
 from .errors import no_model
 from .failure import Failure
 from .flags import BACKEND
+from .options import cli_options
+from .plan import PlanModes, planner_parameters
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -32,11 +34,13 @@ class AgentSetup:
         agent: the agent.
         model: its model's id.
         backend: its backend's name, or the type of a given instance.
+        modes: the agent, and the one of plan mode.
     """
 
     agent: Agent[Any, Any]
     model: str
     backend: str
+    modes: PlanModes
 
 
 def make_agent(
@@ -73,6 +77,11 @@ def make_agent(
     capabilities = _capabilities() if is_stored else ()
     more: dict[str, Any] = {"config": offers_questions(kernel)} if has_person else {}
     agent = kernel.create_agent(model_id, backend=place, capabilities=capabilities, **more)
+
+    def make_planner() -> Agent[Any, Any]:
+        planning = planner_parameters(kernel.config, cli_options(kernel.config).plan_tools)
+        return kernel.create_agent(agent.model, backend=place, capabilities=capabilities, **planning, **more)
+
     if isinstance(agent.model, str):
         # No plugin knows this model. Resolve it now, so that a missing key is the first error.
         agent.model = infer_model(agent.model)
@@ -81,6 +90,7 @@ def make_agent(
         agent,
         model_id if isinstance(model_id, str) else model_id.model_id,
         place if isinstance(place, str) else type(place).__name__,
+        PlanModes(agent, make_planner),
     )
 
 

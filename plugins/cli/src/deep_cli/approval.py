@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from .asking import NO_ANSWER, Choice, Said
+from .plan import CARRY_OUT, message_after, plan_choice
 from .report import DecidedBy, Decision
 from .screen import label
 
@@ -251,6 +252,23 @@ class Approver:
 
             results.update(decide(requests, below))
         return results
+
+    def decide_plan(self, plan: str, slots: Mapping[str, Any]) -> str | None:
+        """Decide whether to carry out a plan (arguments of `plan_choice`), which is a decision on the call `plan`.
+
+        Returns:
+            The next message of the user: `CARRY_OUT`, or words on the plan; None if it is not approved.
+        """
+        by: DecidedBy = "unanswered"
+        message = None
+        if self._mode != "ask":
+            by, message = self._mode, CARRY_OUT if self._mode == "allow" else None
+        elif self._ask is not None:
+            answer = self._ask(Question("plan", "plan", "cli", {}, choice=plan_choice(plan, slots)))
+            by, message = "you", message_after(answer if isinstance(answer, Said) else None)
+        if message in (None, CARRY_OUT):
+            self._record(Decision("plan", "cli", {}, message is not None, by))
+        return message
 
     def forget(self) -> None:
         """Forget the tools that the user always approved."""

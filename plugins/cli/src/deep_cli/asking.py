@@ -33,10 +33,12 @@ class Choice:
     Attributes:
         text: the question.
         options: the proposed answers; any other words are an answer too.
+        body: what the question is about, shown before it, complete.
     """
 
     text: str
     options: tuple[str, ...] = ()
+    body: str = ""
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Choice | None:
@@ -86,6 +88,8 @@ def read_choice(choice: Choice, about: str, *, show: Callable[..., None], out: L
         KeyboardInterrupt: Ctrl-C.
     """
     with defer_interrupts():
+        for line in visible(choice.body).split("\n") if choice.body else ():
+            show(f"  {line}")
         first, *rest = middle(visible(choice.text), CHARS).split("\n")
         show(("  ? ", "yellow"), (first, "bold"), (f"  [{label(about)}]", "dim"))
         for line in rest:

@@ -21,6 +21,7 @@ from .errors import explain_error
 from .failure import show_traceback
 from .interrupts import ChatLoop, Interrupts
 from .names import new_id, short_id
+from .plan import CARRY_OUT
 from .progress import CliProgress
 from .screen import one_line
 
@@ -82,7 +83,7 @@ class Chat:
         self._limits = UsageLimits(request_limit=max_requests)
         self._loop = loop
         self._trace = trace
-        self._runs = ChatRuns(store, kernel, setup.agent, self._workspace, self._not_stored)
+        self._runs = ChatRuns(store, kernel, setup.modes, self._workspace, self._not_stored)
         self._backend: WorkspaceBackend | None = None
         self._was_run = False
         """Whether the store may have this conversation."""
@@ -278,12 +279,27 @@ class Chat:
         """
         has_person = self._screen.ask is not None
         self._use(make_agent(self._kernel, model, self._setup.backend, is_stored=True, has_person=has_person))
-        self._runs.use(self._setup.agent)
+        self._runs.use(self._setup.modes)
+
+    def ask_about_plan(self) -> str | None:
+        """Ask whether to carry out the plan of a turn in plan mode; leave the mode if so.
+
+        Returns:
+            The next message; None if the user gives none now.
+
+        Raises:
+            Left: the input ended at the question.
+        """
+        if self._screen.ask is None:
+            return None
+        message = self._approver.decide_plan("", self._loop.run(self._runs.slots(self.stored)))
+        self.stored.plan = message != CARRY_OUT
+        return message
 
     def begin_anew(self) -> None:
         """Leave this conversation stored, and begin another in the same workspace."""
         self.leave()
-        self.stored = StoredChat(new_id(self.stored.folder), self.stored.folder)
+        self.stored = StoredChat(new_id(self.stored.folder), self.stored.folder, plan=self.stored.plan)
         self._use(self._setup)
         self._approver.forget()
 

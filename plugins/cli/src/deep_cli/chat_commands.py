@@ -95,6 +95,12 @@ def _model(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     return True
 
 
+def _plan(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+    chat.stored.plan = not chat.stored.plan
+    screen.show_lines("  plan mode: only tools that read" if chat.stored.plan else "  plan mode is off")
+    return True
+
+
 def _new(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     if chat.is_resumable:
         screen.note(chat.how_to_go_on().replace("Continue with", "This one is kept"))
@@ -110,6 +116,7 @@ def _quit(chat: Chat, screen: ChatScreen, rest: str) -> bool:
 COMMANDS: Mapping[str, ChatCommand] = {
     "/help": ChatCommand(_help, "", "this list"),
     "/model": ChatCommand(_model, "[MODEL]", "show or change the model"),
+    "/plan": ChatCommand(_plan, "", "begin or leave plan mode: only tools that read until you approve a plan"),
     "/cost": ChatCommand(_cost, "", "requests, tokens and price of this chat"),
     "/new": ChatCommand(_new, "", "begin a new chat; this one is kept"),
     "/quit": ChatCommand(_quit, "", "leave; the chat is kept"),

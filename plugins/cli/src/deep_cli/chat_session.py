@@ -30,6 +30,7 @@ from .screen import is_text, one_line, redirect_prints
 __all__ = ["run_chat"]
 
 NOT_TEXT = "Set the terminal to UTF-8; convert a file with iconv -t UTF-8."
+PLAN_NOTE = "plan mode: only tools that read; /plan leaves it"
 HINT = "/help lists the commands. Ctrl-C stops a turn, Ctrl-D leaves."
 
 
@@ -44,6 +45,7 @@ def run_chat(
     resume: str | None,
     config: Path | None,
     trace: bool,
+    plan: bool = False,
 ) -> int:
     """Talk until the messages end.
 
@@ -57,6 +59,7 @@ def run_chat(
         resume: the id of a stored chat, or `NEWEST`; None begins a new one.
         config: a configuration file; it is trusted.
         trace: show the traceback of an error.
+        plan: begin in plan mode.
 
     Returns:
         The exit code. On a terminal 0, else 1 if a turn failed, 3 if an approval was denied. 130 if Ctrl-C
@@ -73,6 +76,7 @@ def run_chat(
     stored = StoredChat(new_id(folder), folder)
     if resume is not None:
         stored = loop.run(find_chat(store, resume, folder))
+    stored.plan = stored.plan or plan
     progress = CliProgress(screen)
     terminal = screen.ask is not None
     with (
@@ -117,6 +121,8 @@ def _open(chat: Chat, screen: ChatScreen, *, terminal: bool, resumed: bool) -> N
     stored = chat.stored
     about = f"{stored.model}, backend {stored.backend}, in {stored.folder}"
     screen.show_title(f"deep chat {chat.id}", about, HINT if terminal else "")
+    if stored.plan:
+        screen.note(PLAN_NOTE)
     if resumed:
         screen.show_exchange(*chat.last_exchange())
 
@@ -135,6 +141,8 @@ def _talk(chat: Chat, screen: ChatScreen, messages: Iterable[str], attachments: 
                 screen.problem(f"not sent, it is not UTF-8: {one_line(text, 60)}", NOT_TEXT)
                 continue
             end = chat.turn(text + attachments)
+            while end == "done" and chat.stored.plan and (message := chat.ask_about_plan()) is not None:
+                end = chat.turn(message)
             if end == "stopped" and screen.ask is None:
                 return True
             if end != "lost":

@@ -31,9 +31,10 @@ from deep_core.plugin_api import visible
 
 from .failure import FAILED, USAGE, Failure
 from .names import DIGITS, WHOLE, chats_folder, new_id, project, short_id
+from .plan import MODE, PLAN, PlanModes, is_planned
 
 if TYPE_CHECKING:
-    from deep_sessions import Outcome
+    from deep_sessions import Outcome, Run
     from pydantic_ai import Agent, RunContext
     from pydantic_ai.tools import DeferredToolResults
     from pydantic_ai.workspaces import WorkspaceBackend
@@ -62,6 +63,7 @@ class StoredChat:
         unfinished: what is left of its last turn: calls that wait for the user, a run that was interrupted, or one
             that the user stopped and that did not end.
         prompt: the message of a turn that was interrupted.
+        plan: whether its runs are in plan mode.
     """
 
     id: str
@@ -71,11 +73,13 @@ class StoredChat:
     messages: Sequence[ModelMessage] = field(default_factory=list[ModelMessage])
     unfinished: Literal["", "waiting", "interrupted", "stopped"] = ""
     prompt: str = ""
+    plan: bool = False
 
     @property
     def labels(self) -> Mapping[str, str]:
         """What each run keeps of it."""
-        return {"model": self.model or "", "backend": self.backend or "", "folder": visible(self.folder)}
+        labels = {"model": self.model or "", "backend": self.backend or "", "folder": visible(self.folder)}
+        return {**labels, MODE: PLAN} if self.plan else labels
 
 
 def answers(messages: Sequence[ModelMessage]) -> int:
@@ -105,6 +109,7 @@ def _stored_chat(state: Fold, folder: str) -> StoredChat:
     run, info = state.run, state.info
     labels = {} if run is None else run.labels
     found = StoredChat(info.id, folder, labels.get("model") or None, labels.get("backend") or None, state.messages())
+    found.plan = is_planned(labels)
     if run is not None and info.holder is None:
         if run.status == "paused":
             found.unfinished = "waiting"
@@ -161,7 +166,7 @@ class ChatRuns:
     Args:
         store: where they are.
         kernel: who made the agent.
-        agent: made for stored sessions.
+        modes: the agents, made for stored sessions.
         workspace: returns the workspace of a session.
         tell: receives why chats are not stored any more.
     """
@@ -170,7 +175,7 @@ class ChatRuns:
         self,
         store: SessionStore,
         kernel: Kernel,
-        agent: Agent[Any, Any],
+        modes: PlanModes,
         workspace: Callable[[str], WorkspaceBackend | None],
         tell: Callable[[str], None],
     ) -> None:
@@ -179,14 +184,25 @@ class ChatRuns:
         self._kernel = kernel
         self._workspace = workspace
         self._tell = tell
-        self._runner = self._make_runner(store, agent)
+        self._modes = modes
+        self._runner = self._make_runner(store)
 
-    def _make_runner(self, store: SessionStore, agent: Agent[Any, Any]) -> Runner:
-        return Runner(agent, store, kernel=self._kernel, backend=self._workspace, keep_partial=True)
+    def _make_runner(self, store: SessionStore) -> Runner:
+        def choose(run: Run) -> tuple[Agent[Any, Any], Mapping[str, Any]]:
+            return self._modes.choose(run)
 
-    def use(self, agent: Agent[Any, Any]) -> None:
-        """Run the next turn with another agent."""
-        self._runner.agent = agent
+        how: dict[str, Any] = {"backend": self._workspace, "keep_partial": True, "choose": choose}
+        return Runner(self._modes.agent, store, kernel=self._kernel, **how)
+
+    def use(self, modes: PlanModes) -> None:
+        """Run the next turn with other agents."""
+        self._modes = modes
+
+    async def slots(self, chat: StoredChat) -> Mapping[str, Any]:
+        """Return the chat's state by the names of its slots, as JSON; a chat that is not stored yet has none."""
+        with suppress(AgentError):
+            return (await load_session(self._runner.store, chat.id)).root.slots
+        return {}
 
     async def send(self, chat: StoredChat, prompt: str, **how: Any) -> Outcome:
         """Run the agent with a message. Arguments and errors as for `Runner.run`, but a store that fails is left.
@@ -224,7 +240,7 @@ class ChatRuns:
 
     async def next(self, chat: StoredChat, **how: Any) -> Outcome:
         """Run the agent with a message that another process left. Arguments and errors as for `Runner.run_next`."""
-        return await self._runner.run_next(chat.id, run_id=uuid4().hex, **how)
+        return await self._runner.run_next(chat.id, run_id=uuid4().hex, labels=chat.labels, **how)
 
     async def resume(self, chat: StoredChat, **how: Any) -> Outcome:
         """Continue what is unfinished. Arguments and errors as for `Runner.resume`."""
@@ -286,7 +302,7 @@ class ChatRuns:
         self.is_stored = False
         self._tell(error.message)
         old, new = self._runner.store, MemoryStore()
-        self._runner = self._make_runner(new, self._runner.agent)
+        self._runner = self._make_runner(new)
         try:
             stored = await old.load(chat.id)
         except AgentError:  # the history is the one of the last turn

@@ -17,6 +17,7 @@ __all__ = [
     "file_option",
     "json_option",
     "model_of",
+    "plan_option",
     "plugin_option",
     "quiet_option",
     "store_option",
@@ -115,6 +116,13 @@ def store_option(command: F) -> F:
         "--store",
         metavar="URL",
         help="Where sessions are: sqlite:///path or postgresql://…. Default: sessions.db in deep's data folder.",
+    )(command)
+
+
+def plan_option(command: F) -> F:
+    """Add `--plan`."""
+    return click.option(
+        "--plan", is_flag=True, help="Plan first: use only tools that read until you approve the plan."
     )(command)
 
 

@@ -26,6 +26,9 @@ class CliOptions(PluginOptions):
     attach_chars: int = Field(default=200_000, ge=0, json_schema_extra={"project": "lower"})
     """Maximum characters that `--file` attaches, all files together."""
 
+    plan_tools: str = "read"
+    """The tools of plan mode: a tool expression. It narrows every other filter."""
+
 
 def cli_options(config: "Config") -> CliOptions:
     """Return the options in effect. They come from the configuration, so they hold while the plugin is disabled too.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from .changes import FileChange, Snapshot, compare, snapshot
 from .errors import explain_error
 from .names import new_id
 from .options import cli_options
+from .plan import CARRY_OUT, is_planned
 from .progress import CliProgress
 from .report import PromptCost, RunReport
 from .reporter import Reporter
@@ -27,8 +29,9 @@ from .stored import StoredSession
 from .waiting import waking
 
 if TYPE_CHECKING:
-    from pydantic_ai import Agent
+    from pydantic_ai import Agent, AgentRunResult
     from pydantic_ai.agent import EventStreamHandler
+    from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
     from pydantic_ai.usage import UsageLimits
     from pydantic_ai.workspaces import WorkspaceBackend
@@ -55,6 +58,7 @@ def run_task(
     session: str | None = None,
     store: str | None = None,
     keep: bool = False,
+    plan: bool = False,
 ) -> RunReport:
     """Let an agent of all installed plugins do one task, and report the result.
 
@@ -79,6 +83,8 @@ def run_task(
         store: the URL of its store; None means the user's own.
         keep: store the conversation under a new id of this folder, which `deep chat --resume` takes too. If the store
             fails, the task runs all the same, and `reporter` gets a note.
+        plan: plan first: only tools that read until `ask` (or `approve="allow"`) approves the plan, which is the
+            output otherwise.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -102,7 +108,7 @@ def run_task(
             approver = Approver(mode, ask, listener.decided)
             keep = keep and session is None
             session = new_id(os.path.realpath(Path.cwd())) if keep else session
-            job = _Job(kernel, setup, progress, listener, approver, session, store, keep=keep)
+            job = _Job(kernel, setup, progress, listener, approver, session, store, keep=keep, plan=plan)
             listener.begin(task or f"continue {session}", job.model, job.backend, Path.cwd())
             report = job.run(prompt, max_requests or options.max_requests)
             listener.end(report)
@@ -123,12 +129,15 @@ class _Job:
         store: str | None,
         *,
         keep: bool,
+        plan: bool,
     ) -> None:
         self.session = session
         self.store = store
         self.keep = keep
         self.kernel = kernel
         self.agent = setup.agent
+        self.modes = setup.modes
+        self.plan: bool = plan
         self.progress = progress
         self.reporter = reporter
         self.approver = approver
@@ -153,8 +162,7 @@ class _Job:
                 if stored is not None:
                     output = self._run_stored(stored, loop, prompt, deps)
                 elif prompt is not None:
-                    stream = self.progress.stream if self.reporter.streams else None
-                    output = str(converse(loop, self.agent, prompt, deps, self.approver, limits, stream))
+                    output = self._run_here(loop, prompt, deps, limits)
             except Exception as error:  # noqa: BLE001 - the report holds the error that ended the run
                 failure = error
             except KeyboardInterrupt:
@@ -201,12 +209,31 @@ class _Job:
         stream = self.progress.stream if self.reporter.streams else None
         labels = {"model": self.model, "backend": self.backend, "folder": visible(os.path.realpath(Path.cwd()))}
         how: dict[str, Any] = {"usage_limits": limits, "on_events": stream}
-        return StoredSession(self.session, store, self.kernel, self.agent, loop, self.approver, how, labels)
+        return StoredSession(self.session, store, self.kernel, self.agent, loop, self.approver, how, labels, self.modes)
+
+    def _run_here(self, loop: asyncio.Runner, prompt: str, deps: DeepAgentDeps[Any], limits: UsageLimits) -> str:
+        how: dict[str, Any] = {"stream": self.progress.stream if self.reporter.streams else None}
+        while self.plan:
+            result = converse(loop, self.modes.planner, prompt, deps, self.approver, limits, **how)
+            output, how["history"] = str(result.output), result.all_messages()
+            message = self.approver.decide_plan(output, json.loads(deps.dump())["slots"])
+            if message is None:
+                return output
+            prompt, self.plan = message, message != CARRY_OUT
+        return str(converse(loop, self.agent, prompt, deps, self.approver, limits, **how).output)
 
     def _run_stored(
         self, stored: StoredSession, loop: asyncio.Runner, prompt: str | None, deps: DeepAgentDeps[Any]
     ) -> str:
         try:
+            # A session without a task continues in the mode of its last run.
+            stored.plan = self.plan or (prompt is None and is_planned(stored.state()[0]))
+            while stored.plan:
+                output = stored.converse(prompt)
+                prompt = self.approver.decide_plan(output, stored.state()[1])
+                if prompt is None:
+                    return output
+                stored.plan = prompt != CARRY_OUT
             return stored.converse(prompt)
         finally:
             deps.backend = stored.backend
@@ -245,14 +272,16 @@ def converse(
     approver: Approver,
     limits: UsageLimits,
     stream: EventStreamHandler[Any] | None = None,
-) -> Any:
-    """Run the agent, again with the answers while calls wait for them; return its output.
+    history: Sequence[ModelMessage] = (),
+) -> AgentRunResult[Any]:
+    """Run the agent, again with the answers while calls wait for them; return its result.
 
     Ask between runs, outside the loop, so that Ctrl-C ends a question like everything else.
     """
     from pydantic_ai import DeferredToolRequests
 
-    result = loop.run(agent.run(prompt, deps=deps, usage_limits=limits, event_stream_handler=stream))
+    how: dict[str, Any] = {"message_history": history or None, "event_stream_handler": stream}
+    result = loop.run(agent.run(prompt, deps=deps, usage_limits=limits, **how))
     while isinstance(result.output, DeferredToolRequests):
         waiting = loop.run(questions(result.output, deps.backend))
         answers = approver.decide(result.output, waiting)
@@ -266,7 +295,7 @@ def converse(
                 event_stream_handler=stream,
             )
         )
-    return result.output
+    return result
 
 
 async def _working_dir(backend: WorkspaceBackend) -> str | None:

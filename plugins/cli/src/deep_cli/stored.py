@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .approval import Approver, questions
+from .plan import MODE, PLAN
 
 if TYPE_CHECKING:
     from deep_sessions import Outcome, SessionStore
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pydantic_ai.workspaces import WorkspaceBackend
 
     from deep_core import Kernel
+
+    from .plan import PlanModes
 
 __all__ = ["StoredSession"]
 
@@ -31,6 +34,7 @@ class StoredSession:
         approver: decides the calls that wait.
         how: further arguments of each attempt.
         labels: kept with the run: `deep chat --resume` reads its model and backend there.
+        modes: the agents of its runs.
     """
 
     def __init__(
@@ -43,15 +47,18 @@ class StoredSession:
         approver: Approver,
         how: Mapping[str, Any],
         labels: Mapping[str, str],
+        modes: PlanModes,
     ) -> None:
         from deep_sessions import Runner
 
         self.name = name
-        self._runner = Runner(agent, store, kernel=kernel)
+        self._runner = Runner(agent, store, kernel=kernel, choose=modes.choose)
         self._loop = loop
         self._approver = approver
         self._how = how
         self._labels = labels
+        self.plan = False
+        """Whether new runs are in plan mode."""
         self._store = store
 
     def converse(self, prompt: str | None) -> str:
@@ -84,11 +91,27 @@ class StoredSession:
                 self._end(runner.resume(self.name, **self._how))
                 texts.append(self._end(self._run(prompt)))
         while self._has_message():
-            texts.append(self._end(runner.run_next(self.name, run_id=uuid.uuid4().hex, **self._how)))
+            new = uuid.uuid4().hex
+            texts.append(self._end(runner.run_next(self.name, run_id=new, labels=self.labels, **self._how)))
         return "\n\n".join(texts)
 
     def _run(self, prompt: str) -> Coroutine[Any, Any, Outcome]:
-        return self._runner.run(self.name, prompt, run_id=uuid.uuid4().hex, labels=self._labels, **self._how)
+        return self._runner.run(self.name, prompt, run_id=uuid.uuid4().hex, labels=self.labels, **self._how)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What a new run keeps."""
+        return {**self._labels, MODE: PLAN} if self.plan else self._labels
+
+    def state(self) -> tuple[Mapping[str, str], Mapping[str, Any]]:
+        """Return the labels of its last run, and its state by the names of its slots, as JSON; both empty before it."""
+        from deep_sessions import SessionNotFound, load_session
+
+        try:
+            found = self._loop.run(load_session(self._store, self.name))
+        except SessionNotFound:
+            return {}, {}
+        return ({} if found.run is None else found.run.labels), found.root.slots
 
     def _has_message(self) -> bool:
         return self._loop.run(self._runner.next_message(self.name)) is not None

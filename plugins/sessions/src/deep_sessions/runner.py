@@ -227,8 +227,10 @@ class Runner:
 
         return await self._attempt(session_id, plan, create=create, **how)
 
-    async def run_next(self, session_id: str, *, run_id: str, digest: str = "", **how: Any) -> Outcome:
-        """Run the agent with the first message that waits in the session.
+    async def run_next(
+        self, session_id: str, *, run_id: str, digest: str = "", labels: Mapping[str, str] | None = None, **how: Any
+    ) -> Outcome:
+        """Run the agent with the first message that waits in the session. Arguments as for `run`.
 
         Raises:
             SessionBusy: another runner has the session.
@@ -243,7 +245,8 @@ class Runner:
                 raise NothingToResume(f"session {session_id} has no message that waits")
             _check_decided(state)
             prompt = read_prompt(mail.data)
-            return _Plan(Run(run_id, digest, 1, prompt), prompt, closed(state), mail=mail.id)
+            new = Run(run_id, digest, 1, prompt, labels={**(labels or {})})
+            return _Plan(new, prompt, closed(state), mail=mail.id)
 
         return await self._attempt(session_id, plan, create=False, **how)
 

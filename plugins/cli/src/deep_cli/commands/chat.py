@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import click
 
-from deep_cli.flags import agent_options, config_option, verbose, verbose_option
+from deep_cli.flags import agent_options, config_option, plan_option, verbose, verbose_option
 
 __all__ = ["chat"]
 
@@ -21,6 +21,7 @@ __all__ = ["chat"]
     flag_value="newest",
     help="Resume a chat of this folder; without ID, the newest.",
 )
+@plan_option
 @config_option
 @verbose_option
 @click.pass_context
@@ -33,6 +34,7 @@ def chat(
     max_requests: int | None,
     plugin_files: tuple[Path, ...],
     resume: str | None,
+    plan: bool,
     config: Path | None,
 ) -> None:
     """Talk with the agent about the current folder.
@@ -57,5 +59,6 @@ def chat(
         resume=resume,
         config=config,
         trace=verbose(ctx),
+        plan=plan,
     )
     ctx.exit(code)

@@ -9,7 +9,15 @@ from typing import Any, Literal
 import click
 
 from deep_cli.finish import finish
-from deep_cli.flags import agent_options, config_option, quiet_option, store_option, verbose, verbose_option
+from deep_cli.flags import (
+    agent_options,
+    config_option,
+    plan_option,
+    quiet_option,
+    store_option,
+    verbose,
+    verbose_option,
+)
 from deep_cli.screen import is_text, redirect_prints
 
 __all__ = ["run"]
@@ -26,6 +34,7 @@ __all__ = ["run"]
 )
 @click.option("--session", metavar="NAME", help="Store the conversation under this name, and continue it.")
 @click.option("--queue", is_flag=True, help="Leave TASK to a worker (deep worker), and print the session's name.")
+@plan_option
 @store_option
 @config_option
 @quiet_option
@@ -43,6 +52,7 @@ def run(
     output: str,
     session: str | None,
     queue: bool,
+    plan: bool,
     store: str | None,
     config: Path | None,
     quiet: bool = False,
@@ -70,7 +80,7 @@ def run(
     if task is None and (session is None or queue):
         raise click.UsageError("TASK is empty: say what to do.")
     if queue:
-        if model or backend or approve or max_requests or plugin_files:
+        if model or backend or approve or max_requests or plugin_files or plan:
             raise click.UsageError("--queue leaves model, backend, plugins, approvals and limits to deep worker.")
         from deep_cli.queued import enqueue
 
@@ -100,5 +110,6 @@ def run(
                 session=session,
                 store=store,
                 keep=session is None,
+                plan=plan,
             )
     finish(ctx, report, as_json=output == "json")
