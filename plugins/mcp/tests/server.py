@@ -77,9 +77,23 @@ def make_server(state: Path, tools: int) -> Server[Any]:
     async def on_read_resource(ctx: Any, params: Any) -> types.ReadResourceResult:
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text="Oslo: 9 m")])
 
+    async def on_list_prompts(ctx: Any, params: Any) -> types.ListPromptsResult:
+        arguments = [types.PromptArgument(name="port", required=True), types.PromptArgument(name="days")]
+        report = types.Prompt(name="Write_report", description="Report on a\u202e port.\nMore.", arguments=arguments)
+        return types.ListPromptsResult(prompts=[report, types.Prompt(name="greet"), types.Prompt(name="…")])
+
+    async def on_get_prompt(ctx: Any, params: Any) -> types.GetPromptResult:
+        text = f"Say hello.\u202e {dict(sorted((params.arguments or {}).items()))}"
+        messages = [types.PromptMessage(role="user", content=types.TextContent(text=text))]
+        if params.name == "greet":
+            messages.append(types.PromptMessage(role="assistant", content=types.TextContent(text="Hello.")))
+        return types.GetPromptResult(messages=messages)
+
     handlers: dict[str, Any] = {"on_list_tools": on_list_tools, "on_call_tool": on_call_tool}
     if (state / "resources").exists():
         handlers |= {"on_list_resources": on_list_resources, "on_read_resource": on_read_resource}
+    if (state / "prompts").exists():
+        handlers |= {"on_list_prompts": on_list_prompts, "on_get_prompt": on_get_prompt}
     return Server("harbor", **handlers)
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
+    from deep_sessions import ChatCommand
     from pydantic_ai.toolsets import AbstractToolset
 
-    from deep_core import AgentContext
+    from deep_core import AgentContext, PluginContext
 
     from .options import McpOptions
     from .servers import FoundServer, ServerConfig, find_servers, read_server
@@ -62,3 +63,15 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
     from .toolset import McpToolset
 
     return [McpToolset(hub, options)]
+
+
+@hookimpl(of="sessions")
+def deep_chat_commands(context: PluginContext) -> list[ChatCommand]:
+    """Add the prompts of the servers that the kernel's agents use."""
+    from .kernels import hubs_of
+
+    if not (hubs := hubs_of(context.kernel)):
+        return []
+    from .prompts import commands_of
+
+    return commands_of(hubs)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .listing import RawTool
+from .listing import RawPrompt, RawTool
 from .servers import ServerConfig
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "is_alive_after"]
 
+CHANGES = ("ToolListChangedNotification", "PromptListChangedNotification")
 ANSWERS = (-32601, -32602, -32603)
 """Errors that a server answers with: the request was wrong. After any other, the connection is made anew."""
 
@@ -43,7 +44,7 @@ class Client:
         config: how to reach the server, with the values of its variables.
         log: where a program's stderr goes.
         call_timeout: seconds of one request.
-        on_change: called when the server says that its tools are others now.
+        on_change: called when the server says that its tools or prompts are others now.
     """
 
     def __init__(self, config: ServerConfig, log: Path, call_timeout: float, on_change: Callable[[], object]) -> None:
@@ -57,13 +58,14 @@ class Client:
             tool_error_behavior="failed",
             cache_tools=False,
             cache_resources=False,
+            cache_prompts=False,
             init_timeout=None,  # the connection has a limit of its own, for start and handshake together
             read_timeout=call_timeout,
             message_handler=self._note,
         )
 
     async def _note(self, message: Any) -> None:
-        if type(getattr(message, "root", message)).__name__ == "ToolListChangedNotification":
+        if type(getattr(message, "root", message)).__name__ in CHANGES:
             self._on_change()
 
     async def open(self) -> None:
@@ -88,6 +90,22 @@ class Client:
             data = tool.model_dump(by_alias=True)
             out.append(RawTool(tool.name, tool.description or "", data.get("inputSchema") or {}, hints))
         return out
+
+    async def prompts(self) -> list[RawPrompt]:
+        """List the prompts that are for people; none if the server has none."""
+        return [
+            RawPrompt(
+                prompt.name,
+                prompt.description or prompt.title or "",
+                tuple((argument.name, bool(argument.required)) for argument in prompt.arguments or ()),
+            )
+            for prompt in await self._toolset.list_prompts()
+        ]
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> list[tuple[str, Any]]:
+        """Return the role and the content of each message of a prompt."""
+        result = await self._toolset.get_prompt(name, arguments)
+        return [(message.role, message.content) for message in result.messages]
 
     async def call(self, tool: str, args: dict[str, Any]) -> Any:
         """Call a tool by the server's name of it.

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
+from pydantic_ai.messages import TextContent
 
 from .client import Client, is_alive_after
-from .listing import ListedTool, Listing, make_listing
+from .listing import ListedPrompt, ListedTool, Listing, RawPrompt, make_listing
+from .sanitize import clean_text
 from .servers import ServerConfig
 from .store import Store
 
@@ -27,6 +29,8 @@ CHECK_SECONDS = 5.0
 MOST_BACKOFF = 60.0
 LOG_BYTES = 1_000_000
 REASON_CHARS = 600
+PROMPT_CHARS = 50_000
+"""Of the messages of one prompt."""
 
 
 class ServerFailed(Exception):
@@ -108,6 +112,18 @@ class Connection:
         """Read a resource of the server."""
         client = await self._connected()
         return await self._request(client, lambda: client.read_resource(uri))
+
+    async def prompt(self, prompt: ListedPrompt, arguments: dict[str, str]) -> str:
+        """Return the text of a prompt's messages.
+
+        Raises:
+            ServerFailed: the server does not start or answer, or refuses.
+        """
+        client = await self._connected()
+        messages = await self._request(client, lambda: client.prompt(prompt.original, arguments))
+        several = any(role != "user" for role, _ in messages)
+        texts = [f"{role}: {_text(content)}" if several else _text(content) for role, content in messages]
+        return clean_text("\n\n".join(texts), PROMPT_CHARS)
 
     async def close(self) -> None:
         """End the connection, and the server's program."""
@@ -193,7 +209,7 @@ class Connection:
         try:
             async with asyncio.timeout(self.limits.list):
                 raw = await client.tools()
-                listing = make_listing(raw, resources=client.has_resources)
+                listing = make_listing(raw, resources=client.has_resources, prompts=await self._prompts(client))
         except TimeoutError:
             raise ServerFailed(f"{self._label} did not list its tools within {self.limits.list:g} s") from None
         except Exception as error:  # noqa: BLE001
@@ -212,6 +228,15 @@ class Connection:
         self.listing, self.changed = listing, changed
         self._store.keep(self.config, listing)
         return listing
+
+    async def _prompts(self, client: Client) -> list[RawPrompt]:
+        try:
+            return await client.prompts()
+        except Exception as error:
+            if not is_alive_after(error):
+                raise
+            self._logger.warning("%s: no prompts: %s", self._label, self._redact(self._explain(error)))
+            return []
 
     def _note_change(self) -> None:
         client = self._client
@@ -298,3 +323,9 @@ class Connection:
         for secret in self.config.secrets(os.environ):
             text = text.replace(secret, "***")
         return text
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, TextContent):
+        return content.content
+    return content if isinstance(content, str) else f"[left out: {type(content).__name__}]"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .options import McpOptions
     from .servers import FoundServer
 
-__all__ = ["hub_of"]
+__all__ = ["hub_of", "hubs_of"]
 
 _HUBS: WeakKeyDictionary[PluginKernel, dict[object, Hub]] = WeakKeyDictionary()
 _LOCK = Lock()
@@ -40,3 +40,9 @@ def hub_of(context: PluginContext, found: Sequence[FoundServer], options: McpOpt
                 if server.status in ("blocked", "invalid"):
                     context.logger.warning("MCP server %s is %s: %s", server.name, server.status, server.reason)
     return hub
+
+
+def hubs_of(kernel: PluginKernel) -> list[Hub]:
+    """Return the hubs that a kernel's agents made."""
+    with _LOCK:
+        return list(_HUBS.get(kernel, {}).values())
