@@ -27,7 +27,7 @@ from deep_core.plugin_api import describe_error
 from .entries import encode
 from .journal import Journal
 from .ledger_rows import UNKNOWN, EffectRow
-from .slot import CALL, JOURNAL, RESPONSE_KEY
+from .slot import ASIDE, CALL, JOURNAL, RESPONSE_KEY
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
@@ -62,7 +62,7 @@ class JournalCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Give the response a key. Ids of calls are not unique: the key of a call is made of both."""
-        if journal_of(ctx) is None:
+        if journal_of(ctx) is None or ASIDE.get():
             return response
         response = copy(response)  # a scripted model may give one object twice
         response.metadata = {**(response.metadata or {}), RESPONSE_KEY: secrets.token_hex(6)}
@@ -71,7 +71,7 @@ class JournalCapability(AbstractCapability[Any]):
     async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
         """Commit at the boundaries: after each response, after each batch of tools, and at the end."""
         journal = journal_of(ctx)
-        if journal is None:
+        if journal is None or ASIDE.get():
             return result
         path, state = CALL.get(), ctx.deps.state
         if not path:
@@ -108,6 +108,12 @@ class JournalCapability(AbstractCapability[Any]):
         journal = journal_of(ctx)
         if journal is None:
             return await handler(args)
+        if ASIDE.get():
+            token = CALL.set(_key(ctx, call))
+            try:
+                return await handler(args)
+            finally:
+                CALL.reset(token)
         if journal.tap is None:
             return await self._execute(journal, ctx, call, tool_def, args, handler)
         with Told(journal, ctx, call, tool_def, args) as told:

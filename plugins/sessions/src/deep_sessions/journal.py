@@ -21,7 +21,7 @@ from .errors import AgentError, StoreError
 from .fold import RUN, Fold, History, Run, is_below, key_of_response
 from .ledger_rows import EffectRow, tail_key, write_row
 from .patches import make_patch
-from .slot import CALL
+from .slot import ASIDE, CALL
 from .store import Commit, Entry, Lease, Mail, NewEntry, SessionStatus, SessionStore
 
 __all__ = ["STEER", "ChildRun", "Journal", "Tap", "base_entry", "session_of", "usage_of"]
@@ -201,6 +201,18 @@ class Journal:
         path = CALL.get()
         history = self.state.histories.get(path)
         return None if history is None else ChildRun(self.state.messages(path), history.slots)
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """Write nothing of the subagent that runs in this block: it outlives its call, whose end would settle it.
+
+        Its budgets count. Its effects are not in the ledger, so whoever starts it must not run it again after a crash.
+        """
+        token = ASIDE.set(True)
+        try:
+            yield
+        finally:
+            ASIDE.reset(token)
 
     def tell(self, kind: str, **fields: Any) -> None:
         """Tell watchers what happened, after all that happened before."""

@@ -48,7 +48,9 @@ def transaction(ctx: RunContext[Any]) -> Generator[Any]:
     journal, key = _effect(ctx, "transaction")
     started = journal.effects.get(key)
     if started is None:
-        raise AgentError("transaction(ctx): a tool that is tagged read has no effect to commit")
+        raise AgentError(
+            "transaction(ctx): a tool that is tagged read, or of a background task, has no effect to commit"
+        )
     row = EffectRow(started.tool, "committed")
     with journal.store.transaction(journal.lease, Commit(put={key: write_row(row)})) as connection:
         yield connection

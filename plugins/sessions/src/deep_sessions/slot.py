@@ -12,7 +12,7 @@ from deep_core import StateSlot
 if TYPE_CHECKING:
     from .journal import Journal
 
-__all__ = ["CALL", "JOURNAL", "RESPONSE_KEY", "SEATS", "STEPS", "Seats", "Steps"]
+__all__ = ["ASIDE", "CALL", "JOURNAL", "RESPONSE_KEY", "SEATS", "STEPS", "Seats", "Steps"]
 
 RESPONSE_KEY = "deep"
 """Where a response's metadata has its key."""
@@ -57,6 +57,8 @@ JOURNAL: StateSlot[Journal | None] = StateSlot("session_journal", object, _none,
 """The journal of the run under way; None where nothing is stored."""
 CALL: ContextVar[str] = ContextVar("deep_sessions_call", default="")
 """The key of the call that runs in this task; "" in none. It reaches subagents, and tools in threads."""
+ASIDE: ContextVar[bool] = ContextVar("deep_sessions_aside", default=False)
+"""Whether what runs in this task is not written: a subagent that outlives the call that started it."""
 
 STEPS: StateSlot[Steps] = StateSlot("session_steps", Steps, Steps, persist=False)
 """What the agent's run has done so far. The journal has it too, for the next process."""

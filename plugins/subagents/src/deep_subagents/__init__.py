@@ -52,15 +52,15 @@ def deep_options() -> type[SubagentsOptions]:
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """Add slots for prepared subagents, waiting subagents, and requests spent by a subagent."""
-    from .slots import PAUSED, REQUESTS, SUBAGENTS
+    """Add slots for prepared, waiting and background subagents, and for requests spent by a subagent."""
+    from .slots import BACKGROUND, PAUSED, REQUESTS, SUBAGENTS, WORKING
 
-    return [SUBAGENTS, PAUSED, REQUESTS]
+    return [SUBAGENTS, PAUSED, REQUESTS, BACKGROUND, WORKING]
 
 
 @hookimpl
 def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
-    """Add the tool `task`."""
+    """Add the tool `task`, and those for background tasks if they are on."""
     from .catalog import types_of
     from .options import SubagentsOptions
     from .toolset import build_toolset, factory_of
@@ -88,6 +88,10 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
         from .forget_paused import ForgetPaused
 
         out.append(ForgetPaused())
+        if options.background:
+            from .background import BackgroundTasks
+
+            out.append(BackgroundTasks())
     if context.depth > 0 and options.request_limit is not None:
         from .budget import RequestBudget
 

@@ -14,6 +14,7 @@ from pydantic_ai.exceptions import ToolFailed, UserError
 from deep_core import DeepAgentDeps, PluginError
 from deep_core.plugin_api import suggest
 
+from . import background
 from .approvals import DECISIONS
 from .children import Child
 from .options import GENERAL_PURPOSE, SubAgentConfig, SubagentsOptions
@@ -52,6 +53,8 @@ class Delegation:
         paused = waiting.get(key) if ctx.tool_call_approved else None
         if paused is not None and (paused.subagent_type, paused.description) != (name, description):
             paused = None  # the user changed the task: start a new one
+        if self._options.background and arguments.get("background") in (True, "true"):
+            return background.start(ctx, child, description)
         if paused is None and _decisions(ctx.tool_call_metadata):
             raise ToolFailed(
                 f"Subagent {name!r} cannot resume: the session does not have it (it was not stored, or it was resumed "
@@ -64,6 +67,16 @@ class Delegation:
             raise
         waiting.pop(key, None)
         return report
+
+    async def status(self, ctx: RunContext[DeepAgentDeps[Any]], arguments: Mapping[str, Any]) -> str:
+        """Report on background tasks, or resume the one that this call asked a person about."""
+        deps = _session(ctx)
+        return await background.status(ctx, arguments, lambda name: self._child(name, deps))
+
+    async def cancel(self, ctx: RunContext[DeepAgentDeps[Any]], arguments: Mapping[str, Any]) -> str:
+        """Stop a background task."""
+        _session(ctx)
+        return await background.cancel(ctx, arguments)
 
     def _read(self, arguments: Mapping[str, Any], deps: DeepAgentDeps[Any]) -> tuple[str, str]:
         description = arguments.get("description")

@@ -60,6 +60,8 @@ class SubagentsOptions(PluginOptions):
     """Time limit of a subagent in seconds, without waits for approvals."""
     max_result_chars: int = Field(default=16_000, ge=200, le=1_000_000, json_schema_extra={"project": "lower"})
     """Maximum characters of a subagent's report."""
+    background: bool = Field(default=False, json_schema_extra={"project": "off"})
+    """Offer `task(background=true)`, `task_status` and `task_cancel`."""
 
     @field_validator("types")
     @classmethod

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 from deep_core import StateSlot
 
 if TYPE_CHECKING:
+    import asyncio
+
     from pydantic_ai.agent import AbstractAgent
 
+    from .background_task import BackgroundTask
     from .paused_child import PausedChild
 
-__all__ = ["PAUSED", "REQUESTS", "SUBAGENTS"]
+__all__ = ["BACKGROUND", "PAUSED", "REQUESTS", "SUBAGENTS", "WORKING"]
 
 
 def _agents() -> dict[str, AbstractAgent[Any, Any]]:
@@ -22,6 +25,16 @@ def _slot_type() -> type[dict[str, PausedChild]]:
     from .paused_child import PausedChild
 
     return dict[str, PausedChild]
+
+
+def _background_type() -> type[dict[str, BackgroundTask]]:
+    from .background_task import BackgroundTask
+
+    return dict[str, BackgroundTask]
+
+
+def _no_tasks() -> dict[str, Any]:
+    return {}
 
 
 def _no_children() -> dict[str, PausedChild]:
@@ -39,3 +52,11 @@ PAUSED: StateSlot[dict[str, PausedChild]] = StateSlot("subagents_paused", _slot_
 
 REQUESTS: StateSlot[int] = StateSlot("subagents_requests", int, int)
 """Requests of the subagent that owns this session, so that a pause does not reset its budget."""
+
+BACKGROUND: StateSlot[dict[str, BackgroundTask]] = StateSlot("subagents_background", _background_type, _no_tasks)
+"""Background tasks by name, until their report is given."""
+
+WORKING: StateSlot[dict[str, asyncio.Task[None]]] = StateSlot(
+    "subagents_working", type=dict[str, Any], default=_no_tasks, persist=False
+)
+"""Background tasks that work now, by name."""

@@ -27,6 +27,8 @@ DESCRIPTION = (
     "Give a subagent a task. It sees nothing of this conversation: say all it needs and what to report. "
     "Several at once run in parallel."
 )
+STATUS = "Report on background tasks: one, or all. wait: until they end."
+CANCEL = "Stop a background task."
 REPORT = "Your last message is all that your caller gets: what you found or did, and what is left to do."
 
 
@@ -73,6 +75,16 @@ def build_toolset(
             work = delegation()
         return await work.task(ctx, arguments)
 
+    async def task_status(ctx: RunContext[Any], **arguments: Any) -> str:
+        with lock:
+            work = delegation()
+        return await work.status(ctx, arguments)
+
+    async def task_cancel(ctx: RunContext[Any], **arguments: Any) -> str:
+        with lock:
+            work = delegation()
+        return await work.cancel(ctx, arguments)
+
     async def hide_at_max_depth(ctx: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
         # A session at the maximum depth starts no subagents.
         return None if getattr(ctx.deps, "depth", 0) >= options.max_depth else definition
@@ -85,12 +97,19 @@ def build_toolset(
         "properties": {"description": {"type": "string"}, "subagent_type": kind},
         "required": ["description"] if GENERAL_PURPOSE in types else ["description", "subagent_type"],
     }
-    tool = Tool[Any].from_schema(task, "task", DESCRIPTION, schema, takes_ctx=True)
-    # Accept any object: our answer to a mistake in it says more and costs no retry.
-    tool.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
-    tool.metadata = {"tags": ["read", "subagent"]}
-    tool.prepare = hide_at_max_depth
-    return FunctionToolset([tool], id=id)
+    found = [(task, "task", DESCRIPTION, schema)]
+    if options.background:
+        schema["properties"]["background"] = {"type": "boolean"}
+        some = {"type": "object", "properties": {"task": {"type": "string"}, "wait": {"type": "boolean"}}}
+        one = {"type": "object", "properties": {"task": {"type": "string"}}, "required": ["task"]}
+        found += [(task_status, "task_status", STATUS, some), (task_cancel, "task_cancel", CANCEL, one)]
+    tools = [Tool[Any].from_schema(*each, takes_ctx=True) for each in found]
+    for tool in tools:
+        # Accept any object: our answer to a mistake in it says more and costs no retry.
+        tool.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+        tool.metadata = {"tags": ["read", "subagent"]}
+        tool.prepare = hide_at_max_depth
+    return FunctionToolset(tools, id=id)
 
 
 def create_subagent_toolset(
