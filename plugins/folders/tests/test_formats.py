@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from deep_folders import Folder
 from deep_folders.reading import read_folder
-from deep_folders.slash import SlashCommand, commands_of
+from deep_folders.slash import commands_of, fill_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,14 +111,17 @@ def test_a_command_is_filled_in_with_what_was_typed(tmp_path: Path) -> None:
     )
     assert commands["loop:extra"].render("it's $ARGUMENTS !`rm`") == "Extra: it's"
     assert commands["loop:git:commit"].render("fast") == "Commit what is staged.\n\nARGUMENTS: fast"
-    assert commands["loop:git:commit"].render() == "Commit what is staged."
+    assert commands["loop:git:commit"].render("") == "Commit what is staged."
+    assert (commands["features:build"].usage, commands["loop:start"].about) == (
+        "Optional feature description",
+        "Start the loop",
+    )
 
 
 @given(st.text(max_size=40))
 @settings(max_examples=60, deadline=None)
 def test_what_was_typed_is_never_taken_for_a_part_of_the_command(arguments: str) -> None:
-    command = SlashCommand("a:b", "", "", "", "<$ARGUMENTS>")
-    assert command.render(arguments) == f"<{arguments}>"
+    assert fill_in("<$ARGUMENTS>", arguments) == f"<{arguments}>"
 
 
 # -- Agent Plugins -----------------------------------------------------------------------------------------------------

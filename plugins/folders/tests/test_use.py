@@ -12,12 +12,14 @@ import deep_backends
 import deep_filesystem
 import deep_folders
 import deep_mcp
+import deep_sessions
 import deep_skills
 import deep_subagents
 import pytest
 from deep_backends import local_backend
 from deep_folders.snapshot import digest_of
 from deep_folders.store import Added, Store
+from deep_sessions import chat_commands
 from pydantic_ai import DeferredToolRequests
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -159,9 +161,15 @@ def test_without_the_plugins_that_use_them_folders_cost_nothing(
     agent = made.create_agent("test")
     assert made.explain(agent).by_plugin().get("folders", 0) == 0
     assert not made.incidents
-    assert list(deep_folders.slash_commands(made)) == ["all:build", "all:plan"]
-    with Kernel(plugins=[deep_backends], discover=False) as without:
-        assert deep_folders.slash_commands(without) == {}
+
+
+def test_commands_of_folders_are_commands_of_chats(add: Callable[..., Store], kernel: Callable[..., Kernel]) -> None:
+    add({**METHODS, "commands/Two Words.md": "Both.\n"}, "all")
+    made = kernel(deep_folders, deep_sessions)
+    commands = chat_commands(made)
+    assert list(commands) == ["all:plan", "all:two-words"]
+    assert commands["all:plan"].render("a bridge") == "Write a plan for: a bridge"
+    assert commands["all:plan"].source == "folder all"
 
 
 # -- hooks -------------------------------------------------------------------------------------------------------------

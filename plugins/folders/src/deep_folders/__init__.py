@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from deep_mcp import FoundServer
+    from deep_sessions import ChatCommand
     from deep_subagents import SubAgentConfig
     from pydantic_ai import RunContext
 
@@ -31,17 +32,15 @@ if TYPE_CHECKING:
 
     from .folder import Folder, Note
     from .options import FoldersOptions
-    from .slash import SlashCommand
     from .slot import FOLDERS
 
-__all__ = ["FOLDERS", "Folder", "FoldersOptions", "Note", "SlashCommand", "folders", "slash_commands"]
+__all__ = ["FOLDERS", "Folder", "FoldersOptions", "Note", "folders"]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "folder": ["Folder", "Note"],
         "options": ["FoldersOptions"],
-        "slash": ["SlashCommand"],
         "slot": ["FOLDERS"],
     },
 )
@@ -58,20 +57,6 @@ def folders(kernel: PluginKernel) -> tuple[Folder, ...]:
 
     context = kernel.context("folders")
     return find_folders(context, context.options(FoldersOptions))
-
-
-def slash_commands(kernel: PluginKernel) -> dict[str, SlashCommand]:
-    """Return the commands of a kernel's folders, by name: `folder:command`, without the slash.
-
-    For `/folder:command words`, a chat sends `slash_commands(kernel)["folder:command"].render("words")`. A kernel in
-    which this plugin is not active has none.
-    """
-    if "folders" not in kernel.active:
-        return {}
-    from .found import used_folders
-    from .slash import commands_of
-
-    return {command.name: command for command in commands_of(used_folders(kernel.context("folders")))}
 
 
 @hookimpl
@@ -140,6 +125,19 @@ def deep_mcp_servers(context: PluginContext) -> Iterable[FoundServer]:
     from .contributions import servers_of
 
     return list(servers_of(folders))
+
+
+@hookimpl(of="sessions")
+def deep_chat_commands(context: PluginContext) -> Iterable[ChatCommand]:
+    """Add the commands of folders: `/folder:command`."""
+    from .found import used_folders
+
+    folders = [folder for folder in used_folders(context) if folder.commands]
+    if not folders:
+        return []
+    from .slash import commands_of
+
+    return list(commands_of(folders))
 
 
 @hookimpl
