@@ -1,4 +1,4 @@
-"""Write the generated pages: one for each hook, the index of hooks, the fields of `[agent]`, the list of decisions.
+"""Write the generated pages: hooks, the fields of `[agent]`, decisions, and all plugins, which deep-cli searches too.
 
 In other pages, write a table between `<!-- settings -->` (the keys of a plugin's section) or `<!-- options -->` (what a
 project's file may do to the options of deep's own plugins) and `<!-- end -->`.
@@ -16,13 +16,17 @@ import difflib
 import html
 import inspect
 import json
+import os
 import re
+import subprocess
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -36,6 +40,7 @@ from deep_core.plugins.settings import SETTINGS, PluginSettings
 
 DOCS = Path(__file__).resolve().parent
 REFERENCE = DOCS / "reference"
+OF_OTHERS = DOCS / "plugins-of-others.toml"
 SECTIONS = ("Called", "Result", "Example")
 POLICIES = {
     "collect": "The kernel joins the results of all plugins. It leaves out a plugin that raises or returns the wrong "
@@ -68,6 +73,22 @@ EFFECTS: Mapping[str | None, str] = {
     "superset": "only additions to your list",
 }
 """The mark of an option -> the words in the table. A mark without words raises a KeyError."""
+BRINGS = {
+    "deep_backends": "backends",
+    "deep_capabilities": "capabilities",
+    "deep_chat_commands": "commands of chats",
+    "deep_check_call": "checks of calls",
+    "deep_history_processors": "history processors",
+    "deep_mcp_servers": "MCP servers",
+    "deep_prompt_sections": "prompt sections",
+    "deep_resolve_model": "models",
+    "deep_run_event": "notices of events",
+    "deep_session_deleted": "",
+    "deep_session_stores": "stores of sessions",
+    "deep_skill_loaders": "skills",
+    "deep_subagents": "types of subagents",
+}
+"""Hook -> what a user gets. A hook that is not here stands with its name."""
 MAY_BE_ASYNC = ("notify", "deny")
 SYNC_NOTIFY = ("deep_agent_created",)
 """The kernel calls these while it creates an agent, where it cannot await."""
@@ -376,6 +397,81 @@ def options_table() -> str:
     return "\n".join(lines)
 
 
+def plugin_facts() -> list[dict[str, Any]]:
+    """Return what the plugins of this checkout bring and cost; `docs/plugin_facts.py` finds it out."""
+    with TemporaryDirectory() as folder:
+        home = {"HOME": folder, **{f"XDG_{name}_HOME": folder for name in ("CONFIG", "CACHE", "DATA")}}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("DEEP_", "XDG_"))}
+        command = [sys.executable, str(DOCS / "plugin_facts.py")]
+        done = subprocess.run(command, cwd=folder, env={**kept, **home}, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def known_plugins() -> list[dict[str, Any]]:
+    """Return every plugin for the page and for `deep plugins search`: this project's, then those of others."""
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    pages = dict(re.findall(r"\[(deep-[\w-]+)\]\(([\w.#-]+)\)", index))
+    pages |= dict(re.findall(r"^\| (deep-[\w-]+) \| \[`\w+`\]\(([\w.#-]+)\)", index, re.M))
+    found: list[dict[str, Any]] = []
+    for facts in plugin_facts():
+        words = [BRINGS.get(hook, hook.removeprefix("deep_")) for hook in facts["hooks"]]
+        parts = [f"`{name}`" for name in facts["tools"]] + [word for word in words if word]
+        parts += [f"the command `deep {name}`" for name in facts["commands"]]
+        url = pages.get(facts["distribution"], "")
+        kept = {key: facts[key] for key in ("name", "distribution", "about", "tokens", "modules", "requires")}
+        found.append({**kept, "brings": ", ".join(parts), "url": url})
+    others = tomllib.loads(OF_OTHERS.read_text(encoding="utf-8")).get("plugin", [])
+    return [*found, *({**other, "others": True} for other in others)]
+
+
+def plugins_page(known: Sequence[Mapping[str, Any]]) -> str:
+    """Write the table of all plugins."""
+    lines = [
+        "# All plugins",
+        "",
+        "`deep plugins search WORD` searches this list. It also asks the index for distributions with the keyword",
+        "`deep-plugin`.",
+        "",
+        "## Of this project",
+        "",
+        "*Tokens* is what a plugin adds to each request of an agent with all of these plugins and no configuration.",
+        "*Modules* is how many modules its import loads at every start, without the standard library and deep-core;",
+        "none of them is pydantic or Pydantic AI. *Needs* are distributions of others.",
+        "",
+        "| Plugin | Distribution | Brings | Tokens | Modules | Needs |",
+        "|---|---|---|---|---|---|",
+    ]
+    for each in known:
+        if "others" not in each:
+            name = f"[`{each['name']}`]({each['url']})" if each["url"] else f"`{each['name']}`"
+            brings = " ".join(filter(None, (each["about"], each["brings"] and f"Brings {each['brings']}.")))
+            needs = ", ".join(each["requires"])
+            cells = (name, each["distribution"], brings, each["tokens"], each["modules"], needs)
+            lines.append(f"| {' | '.join(_cell(str(cell)) for cell in cells)} |")
+    lines += ["", "## Of others", ""]
+    others = [each for each in known if "others" in each]
+    if others:
+        lines += ["| Plugin | Distribution | Brings | Tokens |", "|---|---|---|---|"]
+    for each in others:
+        brings = f"{each['about']} Brings {each['brings']}."
+        cells = (f"[`{each['name']}`]({each['url']})", each["distribution"], brings, each["tokens"])
+        lines.append(f"| {' | '.join(_cell(str(cell)) for cell in cells)} |")
+    lines += [
+        *([""] if others else []),
+        "To add yours, give its distribution the keyword `deep-plugin`, as the template of `deep new` does, and add an",
+        "entry to `docs/plugins-of-others.toml`:",
+        "",
+        "```text",
+        *(line.removeprefix("# ") for line in OF_OTHERS.read_text(encoding="utf-8").split("#\n", 1)[1].splitlines()),
+        "```",
+        "",
+        "A plugin is code in your process. [Publishing](publishing.md) says what others expect of yours, and",
+        "[Installing plugins](installing-plugins.md) how they install it.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def decisions_page(pages: Iterable[Path]) -> str:
     """Write the list of decisions, each with its first heading."""
     lines = [
@@ -406,6 +502,9 @@ def render() -> dict[Path, str]:
     files |= {
         page: with_tables(text) for page, text in pages.items() if "<!-- settings" in text or "<!-- options" in text
     }
+    known = known_plugins()
+    files[DOCS / "plugins.md"] = plugins_page(known)
+    files[DOCS / "plugins.json"] = json.dumps(known, indent=1, ensure_ascii=False) + "\n"
     files[DOCS / "decisions" / "index.md"] = decisions_page((DOCS / "decisions").glob("*.md"))
     return files
 

@@ -1,4 +1,4 @@
-"""Puts cookiecutter-plugin into the wheel and the sdist, so that `deep new` works where only wheels are installed."""
+"""Puts the template and the list of plugins into the wheel and the sdist, for `deep new` and `deep plugins search`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 TEMPLATE = "cookiecutter-plugin"
+PLUGINS = "plugins.json"
 
 
 class PluginTemplate(BuildHookInterface[Any]):
-    """Maps the one original to `deep_cli/cookiecutter-plugin`; nothing is copied into the source tree."""
+    """Maps the originals to `deep_cli/cookiecutter-plugin` and `deep_cli/plugins.json`; nothing is copied here."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before each build; `version` is `editable` for an installed checkout, which reads the original."""
@@ -24,7 +25,9 @@ class PluginTemplate(BuildHookInterface[Any]):
         original = root.parent.parent / TEMPLATE
         if not (original / "cookiecutter.json").is_file():
             raise FileNotFoundError(f"no template at {original} nor at {packaged}: build from a whole checkout")
-        inside = f"src/deep_cli/{TEMPLATE}" if self.target_name == "sdist" else f"deep_cli/{TEMPLATE}"
+        package = "src/deep_cli" if self.target_name == "sdist" else "deep_cli"
+        inside = f"{package}/{TEMPLATE}"
+        build_data["force_include"][str(root.parent.parent / "docs" / PLUGINS)] = f"{package}/{PLUGINS}"
         for file in sorted(original.rglob("*")):
             parts = file.relative_to(original).parts
             if file.is_file() and not any(part.endswith(("cache__", "_cache")) for part in parts):

@@ -12,7 +12,8 @@ import click
 from deep_cli import listing
 from deep_cli.failure import FAILED, USAGE, Failure
 from deep_cli.flags import json_option, verbose_option
-from deep_cli.output import confirm, say
+from deep_cli.output import confirm, say, say_json
+from deep_cli.screen import label, one_line, redact
 
 if TYPE_CHECKING:
     from deep_cli.install import ResultLine
@@ -44,6 +45,48 @@ def list_plugins(ctx: click.Context, as_json: bool) -> None:
     for message in found.warnings:
         warnings.warn(message, PluginWarning, stacklevel=1)
     listing.show(found.records, json=as_json)
+
+
+@plugins.command("search")
+@click.argument("words", metavar="WORD…", nargs=-1, required=True)
+@click.option("--offline", is_flag=True, help="Do not ask the index.")
+@click.option("--index", metavar="URL", help="The index to ask. Default: PIP_INDEX_URL, UV_DEFAULT_INDEX, else PyPI.")
+@json_option
+@verbose_option
+@click.pass_context
+def search(ctx: click.Context, words: tuple[str, ...], offline: bool, index: str | None, as_json: bool) -> None:
+    """Search plugins in the list that comes with deep, and on the index.
+
+    The index cannot be searched by keyword: it is asked for distributions called WORD and deep-WORD, and those with
+    the keyword deep-plugin are shown. Without a network the list is all. Exit code 0: found; 1: not found.
+    """
+    from http.client import HTTPException
+
+    from deep_cli.search import index_url, search_index, search_known
+
+    found, problem = search_known(words), ""
+    if not offline:
+        try:
+            others = search_index(words, index or index_url())
+        except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+            problem = f"The index was not searched: {one_line(redact(str(error)), 200)}"
+        else:
+            known = {each.distribution for each in found}
+            found += [each for each in others if each.distribution not in known]
+    if as_json:
+        say_json({"schema": 1, "plugins": [vars(each) for each in found], "problem": problem})
+    for each in () if as_json else found:
+        more = each.version or (f"{each.tokens:,} tokens a request" if each.tokens is not None else "")
+        say(f"{label(each.distribution)}  {label(more)}".rstrip())
+        say(f"  {one_line(each.about, 200)}" + (f"  {one_line(each.url, 200)}" if each.url else ""))
+    if problem and not as_json:
+        say(problem, err=True)
+    if not found:
+        if not as_json:
+            say(f"No plugin found for {one_line(' '.join(words), 80)}", err=True)
+        ctx.exit(FAILED)
+    if not as_json:
+        say(f"Install one: deep plugins install {label(found[0].distribution)}")
 
 
 @plugins.command("install")
