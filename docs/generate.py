@@ -24,6 +24,7 @@ import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,7 +41,8 @@ from deep_core.plugins.settings import SETTINGS, PluginSettings
 
 DOCS = Path(__file__).resolve().parent
 REFERENCE = DOCS / "reference"
-OF_OTHERS = DOCS / "plugins-of-others.toml"
+INDEX, OF_OTHERS, FACTS = DOCS / "index.md", DOCS / "plugins-of-others.toml", DOCS / "plugin_facts.py"
+"""What the page of all plugins is made from."""
 SECTIONS = ("Called", "Result", "Example")
 POLICIES = {
     "collect": "The kernel joins the results of all plugins. It leaves out a plugin that raises or returns the wrong "
@@ -397,19 +399,20 @@ def options_table() -> str:
     return "\n".join(lines)
 
 
+@cache
 def plugin_facts() -> list[dict[str, Any]]:
     """Return what the plugins of this checkout bring and cost; `docs/plugin_facts.py` finds it out."""
     with TemporaryDirectory() as folder:
         home = {"HOME": folder, **{f"XDG_{name}_HOME": folder for name in ("CONFIG", "CACHE", "DATA")}}
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("DEEP_", "XDG_"))}
-        command = [sys.executable, str(DOCS / "plugin_facts.py")]
+        command = [sys.executable, str(FACTS)]
         done = subprocess.run(command, cwd=folder, env={**kept, **home}, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def known_plugins() -> list[dict[str, Any]]:
     """Return every plugin for the page and for `deep plugins search`: this project's, then those of others."""
-    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    index = INDEX.read_text(encoding="utf-8")
     pages = dict(re.findall(r"\[(deep-[\w-]+)\]\(([\w.#-]+)\)", index))
     pages |= dict(re.findall(r"^\| (deep-[\w-]+) \| \[`\w+`\]\(([\w.#-]+)\)", index, re.M))
     found: list[dict[str, Any]] = []
