@@ -45,7 +45,7 @@ class CallerSpec:
     kernel: PluginKernel
     model: Any
     given: AllParameters
-    options: Mapping[str, PluginOptions | Mapping[str, Any]]
+    options: Mapping[str, PluginOptions | Mapping[str, Any] | list[Any]]
     typed: tuple[PluginOptions, ...] = ()
     without: frozenset[str] = frozenset()
     narrowing: tuple[InterruptOn, ...] = ()
@@ -60,7 +60,7 @@ class CallerSpec:
             PluginError: a named plugin is not active.
         """
         given: dict[str, Any] = {}
-        options: dict[str, PluginOptions | Mapping[str, Any]] = {}
+        options: dict[str, PluginOptions | Mapping[str, Any] | list[Any]] = {}
         without: set[str] = set()
         for key, value in keywords.items():
             plugin = key.removeprefix("include_")
@@ -209,11 +209,11 @@ def validated_options(
     return out
 
 
-def _options(plugin: str, given: object) -> PluginOptions | Mapping[str, Any]:
+def _options(plugin: str, given: object) -> PluginOptions | Mapping[str, Any] | list[Any]:
     if given is True:
         return {}
-    if isinstance(given, PluginOptions | Mapping):
-        return cast("PluginOptions | Mapping[str, Any]", given)
+    if isinstance(given, PluginOptions | Mapping | list):
+        return cast("PluginOptions | Mapping[str, Any] | list[Any]", given)
     raise TypeError(f"{plugin}= takes a mapping of options, an options instance, True or False, not {given!r}")
 
 

@@ -7,7 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
@@ -60,7 +60,12 @@ class PluginOptions(Documented):
     The kernel ignores an option in an untrusted project's file, unless its field has a mark:
     `Field(default=20, json_schema_extra={"project": "lower"})`. The marks are `free` (any value), `off` and `on` (only
     false, only true), `lower` (a number at most the one in effect; None is no limit), `subset` and `superset` (a list).
+
+    `from_list: ClassVar[str]` names the option that a list in code sets: with `"directories"`,
+    `skills=["./skills"]` is `skills={"directories": ["./skills"]}`.
     """
+
+    from_list: ClassVar[str] = "a list"  # no such option: a list is an error that names the options
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -80,7 +85,7 @@ def validate_options(
     plugin: str,
     model: type[Options],
     settings: PluginSettings,
-    given: PluginOptions | Mapping[str, Any] | None = None,
+    given: PluginOptions | Mapping[str, Any] | list[Any] | None = None,
 ) -> tuple[Options, Mapping[str, str]]:
     """Validate one plugin's options. Options from code override the configuration's.
 
@@ -105,7 +110,7 @@ def validate_options(
             return given, {}
         code = {key: getattr(given, key) for key in given.model_fields_set}
     elif given is not None:
-        code = dict(given)
+        code = {model.from_list: given} if isinstance(given, list) else dict(given)
     data |= code
     sources |= dict.fromkeys(code, "code")
     options = _validated(plugin, model, data, sources)

@@ -83,7 +83,15 @@ def test_a_list_is_not_one_thing_alone(keyword: str, value: Any) -> None:
         kernel_of(other()).create_agent(scripted(), **{keyword: value})
 
 
-@pytest.mark.parametrize("value", [3, "x", ["a"], None])
+def test_a_list_sets_the_option_that_the_plugin_says() -> None:
+    kernel = kernel_of(Skills().plugin)
+    with pytest.raises(
+        ConfigError, match=r"plugins\.skills\.options\.a list: unknown option. Known: directories, limit"
+    ):
+        kernel.create_agent(scripted(), skills=["a"])
+
+
+@pytest.mark.parametrize("value", [3, "x", None])
 def test_a_plugins_keyword_takes_options_or_a_bool(value: Any) -> None:
     with pytest.raises(TypeError, match="skills="):
         kernel_of(Skills().plugin).create_agent(scripted(), skills=value)

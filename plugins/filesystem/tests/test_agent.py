@@ -14,7 +14,6 @@ import pytest
 from deep_backends import local_backend, memory_backend
 from deep_filesystem import FILES, FilesystemOptions, create_filesystem_toolset
 from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset
-from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
@@ -154,9 +153,16 @@ def test_every_tool_has_its_tags() -> None:
     assert (toolset.id, create_filesystem_toolset("mine").id) == ("filesystem", "mine")
 
 
-async def test_deps_without_state_are_one_clear_error(root: Path) -> None:
-    with pytest.raises(UserError, match=r"deps=deep_core.create_default_deps\(\)"):
-        await agent(scripted(("read_file", {"path": "a"}))).run("go", deps=None, workspace=local_backend(root))
+async def test_with_other_deps_each_conversation_remembers_what_it_saw(root: Path) -> None:
+    (root / "a.txt").write_text("x\n")
+    toolset, backend = create_filesystem_toolset(), local_backend(root)
+    edit = scripted(
+        ("read_file", {"path": "a.txt"}), ("edit_file", {"path": "a.txt", "old_string": "x", "new_string": "y"})
+    )
+    blind = scripted(("edit_file", {"path": "a.txt", "old_string": "y", "new_string": "z"}))
+    assert "Edited a.txt" in (await agent(edit, toolset).run("go", deps=None, workspace=backend)).output
+    other = await agent(blind, toolset).run("go", deps={"user": "ann"}, workspace=backend)
+    assert "you have not read it" in other.output
 
 
 def test_the_hooks_contribute_the_toolset_the_slot_and_the_options() -> None:

@@ -10,7 +10,7 @@ import pytest
 from deep_subagents import SUBAGENTS, SubAgentConfig, SubagentsOptions, create_subagent_toolset
 from deep_todo import TODOS, Todo
 from pydantic import BaseModel, ValidationError
-from pydantic_ai import Agent, DeferredToolRequests, RunContext
+from pydantic_ai import Agent, DeferredToolRequests, RunContext, Tool
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import UserPromptPart
 
@@ -122,6 +122,51 @@ async def test_configured_types_are_listed_once_and_have_their_instructions(make
     told = cast.of("work")[0].info.instructions or ""
     assert "You review." in told
     assert section not in told
+
+
+async def test_functions_in_the_tools_of_a_type_are_its_own(make_agent: MakeAgent, deps: Any, tools: Tools) -> None:
+    def double(number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    asked = Tool(double, name="triple", requires_approval=True)
+    for given, expected in (
+        ([double], {"double", "look", "put", "run", "read_todos", "write_todos"}),
+        ([double, "look"], {"double", "look"}),
+        ([asked, "look"], {"triple", "look"}),
+    ):
+        kind = {"name": "math", "description": "Counts.", "instructions": "Count.", "tools": given}
+        cast = delegate(call("double", "d1", number=21), say_results, subagent_type="math")
+        agent = make_agent(cast.model, subagents=[kind])
+        result = await agent.run("go", deps=create_default_deps(kernel=deps.state.kernel))
+        (first, *_) = [request for request in cast.seen if request.prompt == "work"]
+        assert set(first.tools) == expected
+        if double in given:
+            assert result.output == "success:success:42"
+        assert not {"double", "triple"} & set(cast.seen[0].tools), "the caller does not have them"
+
+
+async def test_an_own_function_that_asks_surfaces_in_the_parent(make_agent: MakeAgent, deps: Any) -> None:
+    asked = Tool(lambda: "done", name="launch", description="Launch.", requires_approval=True)
+    kind = {"name": "pad", "description": "Launches.", "instructions": "Launch.", "tools": [asked]}
+    cast = delegate(call("launch", "l1"), say_results, subagent_type="pad")
+    result = await make_agent(cast.model, subagents=[kind]).run("go", deps=deps)
+    assert isinstance(result.output, DeferredToolRequests)
+    assert "launch" in json.dumps(result.output.metadata)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"tools": [3]}, "ToolName takes a string, not int 3; give names of tools, functions, or a tool expression"),
+        ({"functions": ["look"]}, "'look' is not a function; names of tools go into `tools`"),
+    ],
+)
+def test_what_is_neither_a_name_nor_a_function_is_one_clear_error(
+    make_agent: MakeAgent, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_agent("test", subagents=[{"name": "a", "description": "b", "instructions": "c", **given}])
 
 
 async def test_a_type_narrows_the_tools_and_never_widens_them(make_agent: MakeAgent, deps: Any) -> None:

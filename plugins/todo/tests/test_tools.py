@@ -13,7 +13,6 @@ from deep_todo.rendering import one_line, render, state_text, summary
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import Agent
-from pydantic_ai.exceptions import UserError
 
 from deep_core import create_default_deps
 from tests.stubs import Call, Script, function_model
@@ -162,10 +161,20 @@ async def test_who_wants_to_be_asked_about_todos_can_be(make_agent: Maker) -> No
     assert [call.tool_name for call in result.output.approvals] == ["write_todos"]
 
 
-async def test_in_an_agent_without_a_session_the_error_names_the_line_to_add() -> None:
-    agent = Agent(function_model(Script(Call("read_todos"))), toolsets=[create_todo_toolset("mine")])
-    with pytest.raises(UserError, match="create_default_deps"):
-        await agent.run("go")
+@pytest.mark.parametrize("deps", [None, {"user": "ann"}])
+async def test_in_an_agent_with_other_deps_each_conversation_has_its_list(deps: Any) -> None:
+    toolset = create_todo_toolset()
+
+    async def say(call: Call, history: list[Any]) -> tuple[str, list[Any]]:
+        agent = Agent(
+            function_model(Script(call, lambda view: view.results[-1].text)), toolsets=[toolset], deps_type=Any
+        )
+        result = await agent.run("go", deps=deps, message_history=history)
+        return result.output, result.all_messages()
+
+    _, first = await say(write(todo("A")), [])
+    assert (await say(Call("read_todos"), []))[0].startswith("No todos"), "another conversation"
+    assert "1. [ ] A" in (await say(Call("read_todos"), first))[0]
 
 
 async def test_the_toolset_works_in_any_agent_with_a_session() -> None:

@@ -134,6 +134,25 @@ async def test_the_agent_reads_an_uploaded_document_by_the_path_of_older_prompts
     assert told == "[uploads/tides.docx: Word document]\nTide at noon"
 
 
+async def test_an_upload_that_is_not_awaited_raises_where_it_is_used_and_warns_where_it_is_dropped(
+    kernel: Kernel,
+) -> None:
+    deps = create_default_deps(memory_backend(), kernel=kernel)
+    advice = r"deps.upload_file\('a.csv', …\) was not awaited: nothing is uploaded. Write await"
+    upload = deps.upload_file("a.csv", b"x")
+    uses: list[Callable[[], object]] = [lambda: f"read {upload}", lambda: upload.path, lambda: Path("x") / upload]
+    for use in uses:
+        with pytest.raises(TypeError, match=advice):
+            use()
+    with pytest.warns(RuntimeWarning, match=advice) as caught:
+        deps.upload_file("a.csv", b"x")
+    assert [(warning.filename, len(caught)) for warning in caught] == [(__file__, 1)]
+    assert deps.uploads == {}
+    assert (await upload).path == "uploads/a.csv"
+    done = await asyncio.gather(deps.upload_file("b.csv", b"y"), asyncio.create_task(deps.upload_file("c.csv", b"z")))
+    assert [each.path for each in done] == ["uploads/b.csv", "uploads/c.csv"]
+
+
 async def test_all_files_or_none(make_agent: Maker, kernel: Kernel) -> None:
     backend = memory_backend()
     agent, deps = make_agent(function_model(Script("never"))), create_default_deps(backend, kernel=kernel)

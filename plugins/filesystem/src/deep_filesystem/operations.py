@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from anyio import fail_after
 from pydantic import WithJsonSchema
 from pydantic_ai import RunContext
-from pydantic_ai.exceptions import ToolFailed, UserError
+from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.workspaces import (
     SupportsCommands,
     Workspace,
@@ -29,7 +29,7 @@ from .reading import read_page
 from .ripgrep import can_try, search_by_ripgrep
 from .run_later import ask_before_writing
 from .search import FileMatches, Searched, SearchRequest, search_by_walk
-from .seen import Seen
+from .sessions import Sessions
 from .slot import FILES
 from .stored import of_other_sessions
 from .walk import Ignoring, TooMany, begin_ignoring, walk
@@ -52,6 +52,7 @@ class Operations:
 
     def __init__(self, options: FilesystemOptions) -> None:
         self.options = options
+        self._sessions = Sessions()
 
     async def ls(self, ctx: RunContext[Any], path: str = ".", offset: int = 0) -> str:
         """List a directory: directories first, then files with their size."""
@@ -81,7 +82,7 @@ class Operations:
     ) -> Any:
         """Read a page of a file: a text; of a picture a list with a line of text and the picture."""
         workspace = ctx.workspace
-        files = _get_seen_files(ctx)
+        files = self._sessions.state(ctx)[FILES]
         async with tool_failures(workspace, path):
             place = await locate(workspace, path)
             async with holding(place.lock):
@@ -99,7 +100,7 @@ class Operations:
     async def write_file(self, ctx: RunContext[Any], path: str, content: str) -> str:
         """Create or replace a file."""
         workspace = ctx.workspace
-        files = _get_seen_files(ctx)
+        files = self._sessions.state(ctx)[FILES]
         async with tool_failures(workspace, path):
             place = await locate(workspace, path)
             await ask_before_writing(ctx, place)
@@ -111,7 +112,7 @@ class Operations:
     ) -> str:
         """Replace a text in a file."""
         workspace = ctx.workspace
-        files = _get_seen_files(ctx)
+        files = self._sessions.state(ctx)[FILES]
         async with tool_failures(workspace, path):
             place = await locate(workspace, path)
             await ask_before_writing(ctx, place)
@@ -298,16 +299,6 @@ def _takes_pictures(ctx: RunContext[Any]) -> bool:
     except NotImplementedError:
         return True  # one of several models: Pydantic AI tells those that take none that there was a picture
     return profile.get("supports_image_input", True)
-
-
-def _get_seen_files(ctx: RunContext[Any]) -> dict[str, Seen]:
-    state = getattr(ctx.deps, "state", None)
-    if state is None:
-        raise UserError(
-            "The file tools record what the agent saw in `deps.state`, and this run's deps have none. "
-            "Pass `deps=deep_core.create_default_deps()`, with your object as `app=...`."
-        )
-    return cast("dict[str, Seen]", state[FILES])
 
 
 def _read_glob(pattern: str, path: str) -> tuple[Glob, str]:

@@ -87,7 +87,9 @@ def create_filesystem_toolset(
     require_write_approval: bool = False,
     require_execute_approval: bool = True,
 ) -> FunctionToolset[Any]:
-    """Create the file tools for any `pydantic_ai.Agent` with `DeepAgentDeps` and a workspace.
+    """Create the file tools for any `pydantic_ai.Agent` with a workspace.
+
+    What the agent saw is recorded in the deps, if these are `DeepAgentDeps`; with others, in memory, by conversation.
 
     Args:
         id: the toolset's id; `filesystem` by default.

@@ -3,7 +3,7 @@
 # No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,8 @@ __all__ = ["SkillsOptions"]
 
 class SkillsOptions(PluginOptions):
     """Options of the plugin `skills`."""
+
+    from_list: ClassVar[str] = "directories"
 
     directories: Sequence[str | Path] = ()
     """More directories of skills, before all others, relative to the working directory. Never from a

@@ -1,11 +1,12 @@
 """The options of subagents, and of a type of subagent."""
 
 # No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, cast
 
-from pydantic import Field, InstanceOf, field_validator
+from pydantic import Field, InstanceOf, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_ai import Tool
 from pydantic_ai.models import Model
 
 from deep_core import PluginOptions, ToolExpression
@@ -34,10 +35,40 @@ class SubAgentConfig(PluginOptions):
     model: str | SkipJsonSchema[InstanceOf[Model]] | None = None
     """Its model: an id, or in code a Pydantic AI model. None means the caller's."""
 
+    functions: SkipJsonSchema[tuple[Any, ...]] = Field(default=(), exclude=True)
+    """In code: functions, and `pydantic_ai.Tool`s, that it has besides. They may stand in a list `tools`, too."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_tools(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        data = cast("Mapping[str, Any]", given)
+        tools = data.get("tools")
+        if not isinstance(tools, list | tuple):
+            return data
+        items = cast("Sequence[object]", tools)
+        functions: list[object] = [item for item in items if callable(item) or isinstance(item, Tool)]
+        names = [item for item in items if item not in functions]
+        # An empty list is no tool; a list of functions alone leaves the caller's tools as they are.
+        kept = names or (None if functions else [])
+        return {**data, "tools": kept, "functions": (*data.get("functions", ()), *functions)}
+
     @field_validator("tools", mode="before")
     @classmethod
     def _expression(cls, tools: Any) -> Any:
-        return tools if tools is None else as_expression(tools)
+        try:
+            return tools if tools is None else as_expression(tools)
+        except TypeError as error:
+            raise ValueError(f"{error}; give names of tools, functions, or a tool expression") from error
+
+    @field_validator("functions")
+    @classmethod
+    def _are_functions(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        for item in given:
+            if not callable(item) and not isinstance(item, Tool):
+                raise ValueError(f"{item!r:.80} is not a function; names of tools go into `tools`")
+        return given
 
     @field_validator("description")
     @classmethod
@@ -47,6 +78,8 @@ class SubAgentConfig(PluginOptions):
 
 class SubagentsOptions(PluginOptions):
     """Options of the plugin `subagents`."""
+
+    from_list: ClassVar[str] = "types"
 
     types: tuple[SubAgentConfig, ...] = ()
     """Types besides general-purpose. One named `general-purpose` replaces it."""

@@ -9,7 +9,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent, FunctionToolset, RunContext, Tool, ToolDefinition
+from pydantic_ai.capabilities import Toolset
 from pydantic_core import SchemaValidator, core_schema
+
+from deep_core import ToolName
+from deep_core.plugin_api import as_expression
 
 from .catalog import DEFAULT
 from .options import GENERAL_PURPOSE, SubAgentConfig, SubagentsOptions
@@ -37,12 +41,27 @@ def instructions_of(config: SubAgentConfig) -> str:
     return f"{config.instructions}\n\n{REPORT}"
 
 
+def _own_parameters(config: SubAgentConfig) -> dict[str, Any]:
+    """Return what a type changes of its caller: it narrows the tools, and adds functions of its own."""
+    changes: dict[str, Any] = {}
+    own = FunctionToolset[Any]([*config.functions], id=f"subagents-{config.name}")
+    if own.tools:
+        changes["capabilities"] = [Toolset(own)]
+    if config.tools is not None:
+        expression = as_expression(config.tools)
+        for name in own.tools:
+            expression |= ToolName(name)
+        changes["tool_filter"] = expression
+    return changes
+
+
 def factory_of(context: AgentContext) -> Factory:
     """Create agents with the policy, options and model of the current agent, one level deeper."""
 
     def make(config: SubAgentConfig, deps: DeepAgentDeps[Any]) -> Agent[Any, Any]:
-        changes: dict[str, Any] = {} if config.tools is None else {"tool_filter": config.tools}
-        return context.create_agent(config.model, name=config.name, instructions=instructions_of(config), **changes)
+        return context.create_agent(
+            config.model, name=config.name, instructions=instructions_of(config), **_own_parameters(config)
+        )
 
     return make
 
@@ -141,10 +160,13 @@ def create_subagent_toolset(
         types.setdefault(GENERAL_PURPOSE, DEFAULT.model_copy(update={"model": model}))
 
     def make(config: SubAgentConfig, deps: DeepAgentDeps[Any]) -> Agent[Any, Any]:
-        changes: dict[str, Any] = {} if config.tools is None else {"tool_filter": config.tools}
         kernel = cast("Kernel", deps.state.kernel)  # every kernel of an application creates agents
         return kernel.create_agent(
-            config.model, name=config.name, instructions=instructions_of(config), depth=deps.depth + 1, **changes
+            config.model,
+            name=config.name,
+            instructions=instructions_of(config),
+            depth=deps.depth + 1,
+            **_own_parameters(config),
         )
 
     return build_toolset(bounds, types, make, logging.getLogger("deep.subagents"), id=id or "subagents")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import FunctionToolset, RunContext, Tool
-from pydantic_ai.exceptions import ToolFailed, UserError
+from pydantic_ai.exceptions import ToolFailed
 from pydantic_core import SchemaValidator, core_schema
 
 from .options import TodoOptions
+from .sessions import Sessions
 from .slot import STATUSES, TODOS
 
 if TYPE_CHECKING:
     from pydantic_ai_todo.types import Todo
-
-    from deep_core import SessionState
 
 __all__ = ["build_toolset", "create_todo_toolset"]
 
@@ -49,15 +48,17 @@ WRITE_SCHEMA: dict[str, Any] = {
 
 
 def build_toolset(options: TodoOptions, *, id: str = "todo") -> FunctionToolset[Any]:
-    """Build the toolset for these options. It holds no session: the list is in `ctx.deps.state`.
+    """Build the toolset for these options. The list is in `ctx.deps.state`, or is its conversation's.
 
     Neither tool has the tag `write`. Tags describe what a call does to the world, and a todo list is the agent's
     note, which ends with the session: a user who asks about every write (`interrupt_on="write"`) means files, and an
     agent limited to reading (`tool_filter="read"`) may still plan. The tag `plan` selects `write_todos` alone.
     """
 
+    sessions = Sessions()
+
     async def read_todos(ctx: RunContext[Any], **_: object) -> str:
-        todos = _state(ctx)[TODOS]
+        todos = sessions.state(ctx)[TODOS]
         if not todos:
             return "No todos in the list. Use write_todos to create some."
         from .rendering import render, summary
@@ -68,7 +69,7 @@ def build_toolset(options: TodoOptions, *, id: str = "todo") -> FunctionToolset[
         from .plan import BadTodos, read_todo_list
         from .rendering import summary
 
-        state = _state(ctx)
+        state = sessions.state(ctx)
         before = state[TODOS]
         try:
             todos = read_todo_list(arguments, before, options)
@@ -104,7 +105,10 @@ def _tool(
 def create_todo_toolset(
     id: str | None = None, *, max_todos: int | None = None, todo_chars: int | None = None
 ) -> FunctionToolset[Any]:
-    """Create the todo tools for any `pydantic_ai.Agent` with `DeepAgentDeps`.
+    """Create the todo tools for any `pydantic_ai.Agent`.
+
+    The list is in the deps, if these are `DeepAgentDeps`. With others, the toolset keeps a list for each conversation
+    (`ctx.conversation_id`, which Pydantic AI keeps in the messages), in memory.
 
     Args:
         id: the toolset's id; `todo` by default.
@@ -114,16 +118,6 @@ def create_todo_toolset(
     values = {"max_todos": max_todos, "todo_chars": todo_chars}
     options = TodoOptions.model_validate({key: value for key, value in values.items() if value is not None})
     return build_toolset(options, id=id or "todo")
-
-
-def _state(ctx: RunContext[Any]) -> SessionState:
-    state = getattr(ctx.deps, "state", None)
-    if state is None:
-        raise UserError(
-            "The todo tools keep the list in `deps.state`, and this run's deps have none. "
-            "Pass `deps=deep_core.create_default_deps()`, with your own object as `app=...`."
-        )
-    return cast("SessionState", state)
 
 
 def _dropped_text(before: Sequence[Todo], after: Sequence[Todo]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from deep_core import AgentContext, DeepAgentDeps, PromptSection, StateSlot
 
@@ -67,11 +67,12 @@ def deep_session_methods() -> dict[str, Callable[..., Any]]:
     return {"upload_file": _upload_file}
 
 
-async def _upload_file(deps: DeepAgentDeps[Any], name: str, data: Data, **how: Any) -> UploadedFile:
+def _upload_file(deps: DeepAgentDeps[Any], name: str, data: Data, **how: Any) -> Coroutine[Any, Any, UploadedFile]:
     # Hooks are called when a kernel loads, without Pydantic AI; `upload` needs it.
+    from .awaited import Upload
     from .upload import upload_file
 
-    return await upload_file(deps, name, data, **how)
+    return Upload(upload_file(deps, name, data, **how), name)
 
 
 @hookimpl
