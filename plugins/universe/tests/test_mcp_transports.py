@@ -14,8 +14,12 @@ from typing import Any
 import httpx
 import mcp_types as types
 import pytest
+from click.testing import CliRunner
+from deep_universe.mcp_commands import mcp
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
+
+from tests.drawn import sample
 
 pytestmark = pytest.mark.anyio
 
@@ -120,7 +124,7 @@ async def http_server(folder: Path, environ: dict[str, str], *more: str) -> Asyn
             await process.wait()
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("mode", sample(["legacy", "auto"], "auto"))
 async def test_over_stdio_tools_are_listed_and_called_and_nothing_else_is_printed(
     folder: Path, environ: dict[str, str], mode: str
 ) -> None:
@@ -164,22 +168,23 @@ def test_over_stdio_every_line_of_stdout_is_a_message(folder: Path, environ: dic
         assert printed in err
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_over_http_tools_are_listed_and_called(folder: Path, environ: dict[str, str], mode: str) -> None:
+async def test_over_http_tools_are_listed_and_called(folder: Path, environ: dict[str, str]) -> None:
     async with http_server(folder, environ) as url:
-        async with Client(url, mode=mode) as client:
-            assert {"depth", "dredge"} <= {tool.name for tool in (await client.list_tools()).tools}
-            assert text(await client.call_tool("depth", {"port": "Bergen"})) == "Bergen: 9 m"
-            refused = await client.call_tool("dredge", {"port": "Bergen"})
-            assert refused.is_error
-            assert "needs an approval" in text(refused)
-            assert not (folder / "dredged.txt").exists()
-        async with Client(url, mode=mode, elicitation_callback=approves) as client:
-            assert text(await client.call_tool("dredge", {"port": "Bergen"})) == "Bergen is dredged"
-    assert (folder / "dredged.txt").read_text() == "Bergen\n"
+        for mode in ("legacy", "auto"):
+            async with Client(url, mode=mode) as client:
+                assert {"depth", "dredge"} <= {tool.name for tool in (await client.list_tools()).tools}
+                assert text(await client.call_tool("depth", {"port": "Bergen"})) == "Bergen: 9 m"
+                refused = await client.call_tool("dredge", {"port": mode})
+                assert refused.is_error
+                assert "needs an approval" in text(refused)
+            async with Client(url, mode=mode, elicitation_callback=approves) as client:
+                assert text(await client.call_tool("dredge", {"port": mode})) == f"{mode} is dredged"
+        assert (folder / "dredged.txt").read_text() == "legacy\nauto\n"
+        await clients_with_sessions_of_their_own_have_their_own_todos(url)
+        await a_page_of_another_site_reaches_nothing(url)
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("mode", sample(["legacy", "auto"], "auto"))
 async def test_over_http_fifty_clients_at_once(folder: Path, environ: dict[str, str], mode: str) -> None:
     async def visit(url: str, number: int) -> tuple[str, bool | None]:
         async with Client(url, mode=mode, elicitation_callback=approves if number % 2 else None) as client:
@@ -194,22 +199,18 @@ async def test_over_http_fifty_clients_at_once(folder: Path, environ: dict[str, 
     assert dredged == [*range(1, 50, 2)]
 
 
-async def test_clients_with_sessions_of_their_own_have_their_own_todos(folder: Path, environ: dict[str, str]) -> None:
+async def clients_with_sessions_of_their_own_have_their_own_todos(url: str) -> None:
     todo = [{"content": "sail", "status": "pending", "active_form": "Sailing"}]
-    async with (
-        http_server(folder, environ) as url,
-        Client(url, mode="legacy") as one,
-        Client(url, mode="legacy") as two,
-    ):
+    async with Client(url, mode="legacy") as one, Client(url, mode="legacy") as two:
         await one.call_tool("write_todos", {"todos": todo})
         assert "sail" in text(await one.call_tool("read_todos", {}))
         assert "sail" not in text(await two.call_tool("read_todos", {}))
 
 
-async def test_a_page_of_another_site_reaches_nothing(folder: Path, environ: dict[str, str]) -> None:
+async def a_page_of_another_site_reaches_nothing(url: str) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     accept = {"Accept": "application/json, text/event-stream"}
-    async with http_server(folder, environ) as url, httpx.AsyncClient() as browser:
+    async with httpx.AsyncClient() as browser:
         rebound = await browser.post(url, json=body, headers={**accept, "Host": "evil.example"})
         foreign = await browser.post(url, json=body, headers={**accept, "Origin": "https://evil.example"})
     assert (rebound.status_code, foreign.status_code) == (421, 403)
@@ -228,18 +229,26 @@ async def test_with_a_token_only_those_that_know_it_come_in(folder: Path, enviro
         assert not isinstance(refusal.value, AssertionError)
 
 
-def test_an_argument_that_cannot_be_served_is_one_line(folder: Path, environ: dict[str, str]) -> None:
+def test_an_argument_that_cannot_be_served_is_one_line(
+    folder: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in os.environ:
+        if key.startswith(("DEEP_", "XDG_")):
+            monkeypatch.delenv(key)
+    for key in ("HOME", "USERPROFILE", "DEEP_PLUGINS_ALLOW"):
+        monkeypatch.setenv(key, environ[key])
+    monkeypatch.chdir(folder)
+
     def said(*more: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *command(*more)], cwd=folder, env=environ, capture_output=True, text=True
-        )
-        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        done = CliRunner().invoke(mcp, ["serve", "-p", "harbor.py", *more])
+        assert done.exit_code == 2, done.output
+        assert not done.stdout.replace("harbor is loaded\n", ""), done.output
         return done.stderr
 
     assert "not HOST:PORT; type --http 127.0.0.1:8000" in said("--http", "8000x")
     assert "Set DEEP_MCP_TOKEN to a secret" in said("--http", "0.0.0.0:0")
     assert "--tools: line 1, column 7" in said("--tools", "read &")
-    assert "--tools: no tool to serve: none matches prefix:nothing" in said("--tools", "^nothing")
+    assert "--tools: no tool to serve: none matches prefix:nothing" in said("--http", ":0", "--tools", "^nothing")
 
 
 async def test_only_the_selected_tools_are_served(folder: Path, environ: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ from plugins.universe.tests.dialects import (
     shown,
     values,
 )
-from tests.drawn import examples
+from tests.drawn import examples, sample
 
 DRIVERS = [driver for driver in default_drivers() if isinstance(driver, TextDriver)]
 every_driver = pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
@@ -280,6 +281,12 @@ def test_what_is_not_text_is_refused(driver: TextDriver, response: object) -> No
 
 
 @every_driver
+def test_D2_render_equals_the_golden_file(driver: TextDriver) -> None:
+    golden = (Path(__file__).parent / "golden" / f"{driver.name}.txt").read_text("utf-8")
+    assert driver.render([TOOL, ToolDefinition(name="now")]).rstrip("\n") + "\n" == golden
+
+
+@every_driver
 def test_the_prompt_lists_each_tool_and_is_itself_no_call(driver: TextDriver) -> None:
     prompt = driver.render([TOOL, ToolDefinition(name="now")])
     assert "get_weather" in prompt
@@ -331,8 +338,18 @@ def hostile(driver: TextDriver) -> dict[str, str]:
     }
 
 
-@every_driver
-@pytest.mark.parametrize("size", [1, 7, 10**9], ids=["each character", "pieces of seven", "whole"])
+SIZES = {1: "each character", 7: "pieces of seven", 10**9: "whole"}
+
+
+@pytest.mark.parametrize(
+    ("driver", "size"),
+    sample(
+        [(driver, size) for driver in DRIVERS for size in SIZES],
+        *((driver, 10**9) for driver in DRIVERS),
+        *((driver, 1) for driver in DRIVERS if driver.name in ("hermes", "llama")),
+    ),
+    ids=lambda value: SIZES[value] if isinstance(value, int) else value.name,
+)
 def test_a_hostile_reply_takes_linear_time(driver: TextDriver, size: int) -> None:
     for about, reply in hostile(driver).items():
         scanner = driver.scanner()
@@ -344,7 +361,11 @@ def test_a_hostile_reply_takes_linear_time(driver: TextDriver, size: int) -> Non
         assert scanner.examined <= MOST * len(reply) or size < 10**9, about
 
 
-@every_driver
+@pytest.mark.parametrize(
+    "driver",
+    sample(DRIVERS, *(driver for driver in DRIVERS if driver.name in ("hermes", "llama"))),
+    ids=lambda driver: driver.name,
+)
 def test_a_reply_of_ten_megabytes_takes_linear_time(driver: TextDriver) -> None:
     call = driver.encode_calls([ToolCall("", "write", {"text": "line <b> of text `x`\n" * 250_000, "n": 1})])
     prose = "A line of prose, with `code`, a < b and [links](x).\n" * 100_000

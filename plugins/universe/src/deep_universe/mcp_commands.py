@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import nullcontext
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -74,10 +74,11 @@ def serve(
     only = None if expression is None else _expression(expression)
     token = os.environ.get(TOKEN, "")
     listener = None if address is None else _listen(address, token)
-    with (
-        claim_stdio() if listener is None else nullcontext() as wire,
-        assembled(plugin_files, config, model, backend) as (_, agent),
-    ):
+    with ExitStack() as stack:
+        wire = None if listener is not None else stack.enter_context(claim_stdio())
+        if listener is not None:
+            stack.callback(listener.close)
+        _, agent = stack.enter_context(assembled(plugin_files, config, model, backend))
         asyncio.run(_serve(agent, only, approve, wire, listener, token))
 
 
