@@ -50,7 +50,7 @@ def typed(block: Block) -> Iterator[Typed]:
     """The commands of a console block."""
     lines = block.code.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in zip(starts, [*starts[1:], len(lines)][: len(starts)], strict=True):
         said = tuple(lines[start + 1 : end])
         while said and not said[-1].strip():
             said = said[:-1]
