@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from deep_folders.commands import folders
-from deep_folders.snapshot import BadFolder, digest_of
+from deep_folders.snapshot import BadFolder, digest_of, files_of
+from deep_folders.store import Added, Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -146,8 +147,27 @@ def test_two_folders_have_one_digest_if_their_files_are_equal(
     assert (digests[0] == digests[1]) == (one == two)
 
 
-def test_a_link_to_a_folder_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "a", {"x/y": "z"})
-    (tmp_path / "a" / "up").symlink_to(tmp_path)
-    with pytest.raises(BadFolder, match="is a link to a folder"):
-        digest_of(tmp_path / "a")
+def test_a_link_inside_is_what_it_leads_to_and_one_to_a_folder_above_is_refused(tmp_path: Path) -> None:
+    root = write(tmp_path / "a", {"x/y": "z", "b/c": "d"})
+    (root / "b" / "x").symlink_to(root / "x")
+    assert [name for name, _ in files_of(root)] == ["b/c", "b/x/y", "x/y"]
+    (root / "x" / "up").symlink_to(root / "b")  # and that leads back to x
+    with pytest.raises(BadFolder, match="a link to a folder that it is in"):
+        digest_of(root)
+
+
+def test_an_update_leaves_the_copy_that_running_programs_use(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    copies: list[int] = []
+    for text in ("one", "two", "three"):
+        root = write(tmp_path / "origin", {"SKILL.md": skill("a", text)})
+        store.add(Added("a", "https://me:geheim@example.com/a.git", "", "", "", digest_of(root), True), root)
+        store.add(Added("a-z", str(root), "", "", "", digest_of(root), True), root)
+        copies.append(len(list((tmp_path / "store" / "content").glob("a-[0-9a-f]*"))))
+    assert copies == [1, 2, 2]
+    a, b = store.folders()
+    assert (a.problem, b.problem) == ("", "")
+    assert a.source == "deep folders add https://***@example.com/a.git"
+    assert store.remove("a")
+    assert [folder.name for folder in store.folders()] == ["a-z"]
+    assert list((tmp_path / "store" / "content").glob("a-[0-9a-f]*")) == []

@@ -23,7 +23,7 @@ from .found import find_folders, store_root
 from .options import FoldersOptions
 from .reading import read_folder
 from .snapshot import BadFolder, digest_of, files_of
-from .store import Added, Store
+from .store import Added, Store, without_login
 
 __all__ = ["folders"]
 
@@ -178,7 +178,9 @@ def _read(root: Path, store: Store, path: str, origin: str) -> Folder:
         return read_folder(root.resolve(), store.data("new"), Path(path).name or last)
     except ValueError as error:
         if listed := plugins_listed(root):
-            raise BadFolder(f"{origin} holds several plugins; --path is one of {', '.join(listed[:20])}") from error
+            raise BadFolder(
+                f"{without_login(origin)} holds several plugins; --path is one of {', '.join(listed[:20])}"
+            ) from error
         raise
 
 
@@ -235,6 +237,9 @@ def _say_folder(folder: Folder) -> None:
         say(f"  skill {_line(skill.name)}")
     for agent in folder.agents:
         say(f"  subagent type {_line(agent.name)}: {one_line(agent.description, 100)}")
+    if folder.agents:
+        chars = sum(len(f"- {agent.name}: {agent.description}\n") for agent in folder.agents)
+        say(f"  its subagent types cost about {chars // 4:,} tokens of each request")
     for command in folder.commands:
         say(f"  command /{_line(folder.name)}:{_line(command.name)}  {one_line(command.description, 100)}")
     for server in folder.servers:

@@ -16,6 +16,7 @@ from typing import Any, cast
 from deep_core.plugin_api import find_program, visible
 
 from .snapshot import BadFolder
+from .store import without_login
 
 __all__ = ["Fetched", "fetch", "is_url", "plugins_listed"]
 
@@ -96,9 +97,9 @@ def _git(command: list[str], url: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environ, check=False)
     except subprocess.TimeoutExpired:
-        raise BadFolder(f"git took more than {SECONDS} seconds for {url}") from None
+        raise BadFolder(f"git took more than {SECONDS} seconds for {without_login(url)}") from None
     if done.returncode:
-        raise BadFolder(f"git: {visible(done.stderr.strip())[-500:]}")
+        raise BadFolder(f"git: {visible(without_login(done.stderr.strip()))[-500:]}")
     return done.stdout.strip()
 
 

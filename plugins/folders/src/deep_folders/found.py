@@ -85,7 +85,7 @@ def _find(context: PluginContext, options: FoldersOptions) -> Iterator[Folder]:
     if options.installed and (candidates := _with_folders(context.kernel)):
         from .installed import folder_of
 
-        yield from (folder_of(candidate, root / "data") for candidate in candidates)
+        yield from (folder_of(candidate, root / "installed") for candidate in candidates)
 
 
 def _with_folders(kernel: PluginKernel) -> list[Candidate]:

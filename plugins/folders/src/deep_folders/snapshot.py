@@ -27,31 +27,34 @@ def files_of(root: Path) -> Iterator[tuple[str, Path]]:
         BadFolder: a link leads out of it, or it is too large.
     """
     top, count, size = root.resolve(), 0, 0
-    for folder, folders, names in os.walk(top):
-        for name in [*folders]:
-            if name in SKIPPED:
-                folders.remove(name)
-            elif os.path.islink(os.path.join(folder, name)):
-                raise BadFolder(f"{os.path.join(folder, name)} is a link to a folder; replace it by the folder")
-        folders.sort()
-        for name in sorted(names):
-            path = Path(folder, name)
-            relative = path.relative_to(top).as_posix()
-            if name in SKIPPED:
-                continue
-            try:
-                inside = path.resolve(strict=True).is_relative_to(top)
-                found = path.stat()
-            except (OSError, RuntimeError) as error:
-                raise BadFolder(f"{relative} cannot be read: {error}") from error
-            if not inside:
-                raise BadFolder(f"{relative} is a link out of the folder; remove it")
-            if not stat.S_ISREG(found.st_mode):
-                raise BadFolder(f"{relative} is not a file; remove it")
-            count, size = count + 1, size + found.st_size
-            if count > MOST_FILES or size > MOST_BYTES:
-                raise BadFolder(f"{root} has more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes")
-            yield relative, path
+    for relative, path in _walk(top, top, "", ()):
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise BadFolder(f"{relative} is not a file; remove it")
+        count, size = count + 1, size + found.st_size
+        if count > MOST_FILES or size > MOST_BYTES:
+            raise BadFolder(f"{root} has more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes")
+        yield relative, path
+
+
+def _walk(top: Path, folder: Path, relative: str, above: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
+    """Yield (path below the folder, resolved path) of everything that is no folder."""
+    for name in sorted(os.listdir(folder)):
+        if name in SKIPPED:
+            continue
+        below = f"{relative}{name}"
+        try:
+            path = (folder / name).resolve(strict=True)
+        except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13
+            raise BadFolder(f"{below} cannot be read: {error}") from error
+        if not path.is_relative_to(top):
+            raise BadFolder(f"{below} is a link out of the folder; remove it")
+        if not path.is_dir():
+            yield below, path
+        elif path in (*above, folder, top):
+            raise BadFolder(f"{below} is a link to a folder that it is in; remove it")
+        else:
+            yield from _walk(top, path, f"{below}/", (*above, folder))
 
 
 def digest_of(root: Path) -> str:
@@ -71,4 +74,4 @@ def copy_folder(source: Path, target: Path) -> None:
     for relative, path in files_of(source):
         place = target / relative
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path.resolve(), place)
+        shutil.copy(path, place)

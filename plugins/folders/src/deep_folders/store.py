@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +15,7 @@ from .folder import Folder
 from .reading import read_folder
 from .snapshot import BadFolder, copy_folder, digest_of
 
-__all__ = ["Added", "Store"]
+__all__ = ["Added", "Store", "without_login"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,11 @@ class Added:
     commit: str
     digest: str
     programs: bool
+
+
+def without_login(origin: str) -> str:
+    """Return an address without a user and a password, for people."""
+    return re.sub(r"//[^/@]*@", "//***@", origin)
 
 
 class Store:
@@ -78,7 +84,7 @@ class Store:
                 yield self._folder(added)
 
     def _folder(self, added: Added) -> Folder:
-        root, source = self.content(added), f"deep folders add {added.origin}"
+        root, source = self.content(added), f"deep folders add {without_login(added.origin)}"
         try:
             if digest_of(root) != added.digest:
                 raise BadFolder("its copy was changed after it was added")
@@ -114,19 +120,24 @@ class Store:
         temporary = path.with_name(f".{uuid4().hex}")
         temporary.write_text(json.dumps({"schema": 1, **asdict(added)}, indent=1) + "\n", encoding="utf-8")
         temporary.replace(path)
-        if old is not None and old.digest != added.digest:
-            shutil.rmtree(self.content(old), ignore_errors=True)
+        # Programs that run now use the copy before this one; those before that go.
+        kept = {place, place if old is None else self.content(old)}
+        for copy in self._copies(added.name):
+            if copy not in kept:
+                shutil.rmtree(copy, ignore_errors=True)
 
     def remove(self, name: str) -> bool:
         """Remove a folder, its copy and what its programs kept. Returns whether it was there."""
-        added, path = self.get(name), self._path(name)
+        path = self._path(name)
         there = path.exists()
         path.unlink(missing_ok=True)
-        if added is not None:
-            shutil.rmtree(self.content(added), ignore_errors=True)
-        if there:
-            shutil.rmtree(self.data(name), ignore_errors=True)
+        for folder in (*self._copies(name), self.data(name)) if there else ():
+            shutil.rmtree(folder, ignore_errors=True)
         return there
+
+    def _copies(self, name: str) -> list[Path]:
+        copies = (self.root / "content").glob(f"{name}-*")
+        return [path for path in copies if re.fullmatch(r"[0-9a-f]{16}", path.name.removeprefix(f"{name}-"))]
 
     def _paths(self) -> list[Path]:
         return sorted((self.root / "added").glob("*.json"))
