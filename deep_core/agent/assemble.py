@@ -22,7 +22,7 @@ from ..plugins.options import check_narrower
 from ..plugins.registry import specs_of
 from .config import check_honored, read_agent_config, restricted_layers
 from .context import AgentContext
-from .policy.gates import NativeTools, PolicyCapability, approves, kinds_in, leaves_of
+from .policy.gates import NativeTools, PolicyCapability, approves, is_innermost, kinds_in, leaves_of
 from .policy.rules import InterruptOn, Policy
 from .policy.vetting import vet
 from .run.capability import AgentParts, AttemptCapability, DeepCapability
@@ -173,19 +173,18 @@ class Assembly:
         return out
 
     def _vet(self, capabilities: Iterable[Contribution[Any]]) -> None:
-        approvers, innermost = self._named("approvers"), self._named("innermost")
+        _ = self._named("approvers"), self._named("innermost")  # a misspelt plugin is the user's mistake
         for item in capabilities:
             try:
-                vet(
-                    item.value,
-                    self.kernel.label(item.plugin),
-                    native_tools=self._native_tools(),
-                    approver=item.plugin in approvers,
-                    innermost=item.plugin in innermost,
-                )
+                self.vet(item.plugin, item.value)
             except BaseException as error:
                 reraise_control(error)
                 self._drop(item.plugin, "hook deep_capabilities", error)
+
+    def vet(self, plugin: str, capability: AbstractCapability[Any]) -> None:
+        """Check a plugin's capability. Raises PluginError."""
+        may = {"approver": plugin in self._named("approvers"), "innermost": plugin in self._named("innermost")}
+        vet(capability, self.kernel.label(plugin), native_tools=self._native_tools(), **may)
 
     def _named(self, key: Literal["approvers", "innermost"]) -> set[str]:
         """Return the plugins that code or configuration names for a right."""
@@ -222,6 +221,8 @@ class Assembly:
         if self.caller.plugins("deep_run_event", self._kept()):
             policy.emit = Emitter(self._emit)
         contributed = [capability for _, capability in plugin_capabilities]
+        known = [*named, *contributed]
+        leaves = [leaf for capability in known for leaf in (capability, *leaves_of(capability))]
         # Only the leading ones, so that the order stays the same.
         hosted = tuple(takewhile(hostable, [*contributed, *own]))
         processors = self._all_processors()
@@ -232,6 +233,7 @@ class Assembly:
                 policy=policy,
                 native_tools=NativeTools(self._native_tools() | self._native_kinds(named), self._refused_native),
                 owners=owners,
+                has_innermost=any(map(is_innermost, leaves)),
                 toolbox=toolbox,
                 workspaces=workspaces,
                 contexts=self.contexts,
@@ -246,9 +248,8 @@ class Assembly:
                 strict=self.strict,
             )
         )
-        known = [*named, *contributed]
-        approvers = tuple(leaf for cap in known for leaf in (cap, *leaves_of(cap)) if approves(leaf))
-        gate = PolicyCapability(id="deep.policy", policy=policy, approvers=approvers, hosted=hosted)
+        approvers = tuple(filter(approves, leaves))
+        gate = PolicyCapability(id="deep.policy", policy=policy, approvers=approvers, hosted=hosted, owners=owners)
         tools.check_claims(toolbox, plugin_capabilities, named)
         self.known = tools.check_rules(toolbox, known, dynamic=len(named) < len(own))
         given, model = self.spec.given, self._model()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from pydantic_ai import Agent
+    from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.models import Model
     from pydantic_ai.workspaces import WorkspaceBackend
 
@@ -50,6 +51,10 @@ class AgentContext(PluginContext):
             PluginError: the hook is of a later phase, of another plugin, or unknown.
         """
         return self._assembly.contributions(self.plugin, hook)
+
+    def vet(self, capability: AbstractCapability[Any]) -> None:
+        """Check a capability of this plugin as the kernel will. Raises PluginError: the kernel would refuse it."""
+        self._assembly.vet(self.plugin, capability)
 
     def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
         """Return a session's backend; create it if this agent has not used it yet. At run time only.

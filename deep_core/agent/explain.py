@@ -215,7 +215,7 @@ def _sections(
         contribution = static.get(part.name or "")
         plugin, name = ("app", part.name or "instructions") if contribution is None else (part.name or "").split(".", 1)
         if contribution is None and part.id is not None and "capability:" in str(part.id):
-            plugin = str(part.id).split(":")[1].split(".")[0]
+            plugin = deep.parts.owners.get(own := str(part.id).split(":")[1]) or own.split(".")[0]
         locked = contribution is not None and contribution.value.locked
         out.append(SectionCost(name, plugin, len(part.content), tokens(len(part.content)), live=False, locked=locked))
     texts = last_live_texts(messages)

@@ -191,6 +191,7 @@ class PolicyCapability(HostingCapability):
 
     policy: Policy = field(default_factory=Policy)
     approvers: tuple[AbstractCapability[Any], ...] = ()
+    owners: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def alone(self) -> PolicyCapability:
         """Return the gate without the capabilities that it hosts, for an agent that has none of them."""
@@ -294,7 +295,7 @@ class PolicyCapability(HostingCapability):
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Wrap the run's tools in the filter."""
-        return ShownToolset(toolset, self.policy)
+        return ShownToolset(toolset, self.policy, self.owners)
 
     async def wrap_tool_execute(
         self,
@@ -343,6 +344,11 @@ def leaves_of(capability: AbstractCapability[Any]) -> list[AbstractCapability[An
     leaves: list[AbstractCapability[Any]] = []
     capability.apply(leaves.append)
     return leaves
+
+
+def is_innermost(capability: AbstractCapability[Any]) -> bool:
+    """Whether a capability asks for a place behind all others, as durable engines do."""
+    return (capability.get_ordering() or CapabilityOrdering()).position == "innermost"
 
 
 def approves(capability: AbstractCapability[Any]) -> bool:

@@ -9,7 +9,7 @@ from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 
 from ...errors import PluginError
 from ..run.capability import AttemptCapability
-from .gates import PolicyCapability, approves, leaves_of
+from .gates import PolicyCapability, approves, is_innermost, leaves_of
 
 
 def vet(
@@ -41,7 +41,7 @@ def vet(
         if any(isinstance(ref, type) and issubclass(PolicyCapability, ref) for ref in ordering.wraps):
             raise PluginError(f"{label}: capability {name} asks for a place outside the policy; none is allowed there")
         behind = any(isinstance(ref, type) and issubclass(AttemptCapability, ref) for ref in ordering.wrapped_by)
-        if (behind or ordering.position == "innermost") and not innermost:
+        if (behind or is_innermost(leaf)) and not innermost:
             raise PluginError(
                 f"{label}: capability {name} asks for a place behind the kernel's last check. To allow it, name the "
                 "plugin: create_deep_agent(innermost=[…]) or innermost in [agent]."

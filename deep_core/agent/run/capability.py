@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import InstructionPart, ToolDefinition, UserPromptNode
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, UnexpectedModelBehavior
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import RunContext, ToolDenied
@@ -49,6 +49,7 @@ class AgentParts:
         policy: the agent's rules.
         native_tools: which of the provider's own tools are sent.
         owners: capability id -> the plugin that contributed it.
+        has_innermost: whether a capability that the user named stands behind the kernel's last check.
         toolbox: all tools.
         workspaces: all backends.
         contexts: what each plugin's hooks received.
@@ -67,6 +68,7 @@ class AgentParts:
     policy: Policy
     native_tools: NativeTools
     owners: Mapping[str, str]
+    has_innermost: bool
     toolbox: Toolbox
     workspaces: Workspaces
     contexts: Mapping[str, AgentContext]
@@ -102,6 +104,10 @@ class DeepCapability(AbstractCapability[Any]):
     def get_serialization_name(cls) -> str | None:
         """Return None: the capability belongs to its kernel and cannot be created from a spec."""
         return None
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Place it inside every other capability, wherever those push each other; only named ones are innermost."""
+        return CapabilityOrdering(wrapped_by=() if self.parts.has_innermost else [AbstractCapability])
 
     # -- contributions -------------------------------------------------------------------------------------------
 

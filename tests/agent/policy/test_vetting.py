@@ -65,3 +65,20 @@ def test_a_subagent_cannot_name_one() -> None:
     agent_of(plugin("boss", toolsets=lambda context: contexts.append(context) or []))  # type: ignore[func-returns-value]
     with pytest.raises(TypeError, match="innermost"):
         contexts[0].create_agent("test", innermost=["boss"])
+
+
+def test_a_plugin_can_ask_whether_the_kernel_would_refuse_a_capability() -> None:
+    said: list[str] = []
+
+    def ask(context: Any) -> list[Any]:
+        for capability in (Durable(), Behind()):
+            try:
+                context.vet(capability)
+            except PluginError as error:
+                said.append(str(error))
+        return []
+
+    agent_of(plugin("dbos", capabilities=ask), innermost=["dbos"])
+    assert said == []
+    agent_of(plugin("dbos", capabilities=ask))
+    assert [text.count("behind the kernel's last check") for text in said] == [1, 1]
