@@ -1,6 +1,6 @@
 # The names of plugin_api.py as type checkers see them: at run time each is imported on first use.
 from .agent.config import agent_values, ignored_keys, read_agent_config, restricted_layers
-from .agent.policy.gates import PolicyCapability
+from .agent.policy.gates import PolicyCapability, approves
 from .agent.run.capability import AgentParts, DeepCapability
 from .agent.run.history import last_live_texts, live_text
 from .agent.tools.expressions import And, ExpressionParseError, Not, Or, as_expression
@@ -43,6 +43,7 @@ __all__ = [
     "UnmatchedExpression",
     "absolute_path",
     "agent_values",
+    "approves",
     "as_expression",
     "candidate_from_object",
     "canonical",

@@ -393,9 +393,10 @@ def options_table() -> str:
             if isinstance(each, type) and issubclass(each, PluginOptions) and re.fullmatch(r"\w+Options", name)
             if each is not PluginOptions
         ]
+        plugin = getattr(module, "PLUGIN", path.parent.name.removeprefix("deep_"))
         for mark in (*NARROWER, None):
             if names := [f"`{name}`" for name, field in model.model_fields.items() if project_mark(field) == mark]:
-                lines.append(f"| {path.parent.name.removeprefix('deep_')} | {EFFECTS[mark]} | {', '.join(names)} |")
+                lines.append(f"| {plugin} | {EFFECTS[mark]} | {', '.join(names)} |")
     return "\n".join(lines)
 
 

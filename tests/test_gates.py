@@ -30,6 +30,8 @@ FEATURES = (
     "summarization",
     "uploads",
     "web_tools",
+    "guards",
+    "capabilities",
     "demo",
     "cli",
 )

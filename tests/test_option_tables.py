@@ -8,8 +8,10 @@ import tomllib
 import pytest
 from deep_ask import AskOptions
 from deep_backends import BackendsOptions
+from deep_capabilities import CapabilitiesOptions
 from deep_filesystem import FilesystemOptions
 from deep_folders import FoldersOptions
+from deep_guards import GuardsOptions
 from deep_mcp import McpOptions
 from deep_memory import MemoryOptions
 from deep_prompted_tools import PromptedToolsOptions
@@ -36,6 +38,8 @@ PAGES: dict[str, type[PluginOptions]] = {
     "models-without-tools.md": PromptedToolsOptions,
     "mcp.md": McpOptions,
     "web.md": WebToolsOptions,
+    "capabilities.md": CapabilitiesOptions,
+    "guards.md": GuardsOptions,
 }
 
 READMES: dict[str, type[PluginOptions]] = {"backends": BackendsOptions, "filesystem": FilesystemOptions}

@@ -6,20 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 from ...errors import warn
-from .expressions import (
-    NOTHING,
-    And,
-    Atom,
-    FromPlugin,
-    Not,
-    Or,
-    Prefix,
-    Tag,
-    ToolExpression,
-    ToolName,
-    clip,
-    value_of,
-)
+from .expressions import NOTHING, And, Atom, FromPlugin, Not, Or, Prefix, Tag, ToolExpression, ToolName, clip, value_of
 from .facts import STANDARD_TAGS, ToolFacts
 
 _LACKS: dict[type[Atom], tuple[str, str]] = {  # the start of the message, and its word for the alternatives
