@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from deep_backends import ConfinementError, local_backend
+from deep_backends import ConfinementError, composite_backend, local_backend, memory_backend
 from pydantic_ai.workspaces import Workspace
 
 from .conftest import Session
@@ -20,6 +20,18 @@ async def test_a_leading_slash_finds_what_is_below_the_working_directory(session
     assert await session.ok("ls", "/uploads") == "a.csv (4 bytes)"
     assert await session.ok("grep", "z", "/uploads") == "uploads/a.csv"
     assert "no-such.csv" in await session.failed("read_file", "/uploads/no-such.csv")
+
+
+async def test_the_root_is_the_workspace_unless_something_is_mounted_there(
+    root: Path, new_session: type[Session]
+) -> None:
+    (root / "a.txt").write_text("x\n")
+    confined = local_backend(root)
+    assert await new_session(Workspace(confined)).ok("ls", "/") == "a.txt (2 bytes)"
+    assert await new_session(Workspace(confined)).ok("grep", "x", "/") == "a.txt"
+    mounted = composite_backend(confined, {"/mnt/notes/": memory_backend()})
+    assert "mnt/" in await new_session(Workspace(mounted)).ok("ls", "/")
+    assert await new_session(Workspace(mounted)).ok("ls", "/mnt") == "notes/"
 
 
 async def test_a_path_that_exists_outside_is_not_another_file_inside(root: Path, new_session: type[Session]) -> None:

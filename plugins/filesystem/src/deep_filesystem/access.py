@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -113,7 +114,7 @@ async def _inside(workspace: Workspace, absolute: str, root: str) -> str:
             return absolute
     except (ValueError, OSError):
         pass  # it leads outside
-    inside = root.rstrip("/") + absolute
+    inside = posixpath.normpath(root.rstrip("/") + absolute)
     try:
         return inside if await workspace.exists(inside) else absolute
     except (ValueError, OSError):

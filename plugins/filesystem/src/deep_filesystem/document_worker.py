@@ -233,10 +233,13 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
 
 def _picture(data: bytes, pixels: int) -> tuple[dict[str, Any], bytes]:
     """Decode a picture in full, so that no provider gets a broken one, and make it small enough to send."""
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     Image.MAX_IMAGE_PIXELS = None  # ours is below, with a message of its own
-    picture = Image.open(io.BytesIO(data), formats=READ_FORMATS)
+    try:
+        picture = Image.open(io.BytesIO(data), formats=READ_FORMATS)
+    except UnidentifiedImageError:  # its message has the address of an object
+        raise Unreadable("is broken: it only begins like one") from None
     width, height = picture.size
     if width * height > pixels:
         raise Unreadable(f"is too large: {width:,} x {height:,} pixels, the limit is {pixels:,} in all")
