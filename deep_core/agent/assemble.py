@@ -285,7 +285,7 @@ class Assembly:
     def _model(self) -> Any:
         model = self.spec.model if self.spec.model is not None else self.agent_config.model.id
         if isinstance(model, str):
-            return self.resolve_model(model) or model
+            return self.resolve_model(model) or self.agent_config.model.served(model) or model
         return model
 
     def _model_settings(self) -> AgentModelSettings[Any] | None:

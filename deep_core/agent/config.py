@@ -6,16 +6,20 @@ A key that no installed code honors is an error.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeGuard, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeGuard, cast
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 
 from ..errors import ConfigError, suggest
 from ..plugins.config import Config, model_parts, put_at, table_at
 from ..plugins.options import Documented
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,12 @@ class Narrows:
 
 HONORED_BY = {
     **dict.fromkeys(["loop", "session", "observability", "limits"], "sessions"),
-    "context": "summarization",
+    **dict.fromkeys(["context", "models.summary"], "summarization"),
+    "models.subagent": "subagents",
     **dict.fromkeys(["prompt.append_time_hint", "prompt.append_runtime_hint", "prompt.allow_override"], "sessions"),
-    **dict.fromkeys(["model.retry", "tools_policy.max_parallel", "tools_policy.max_calls_per_run"], "sessions"),
+    **dict.fromkeys(
+        ["model.fallback", "model.retry", "tools_policy.max_parallel", "tools_policy.max_calls_per_run"], "sessions"
+    ),
     **dict.fromkeys(["runtime_policy.sandbox_mode", "runtime_policy.working_directory"], "backends"),
 }
 """Keys that a plugin honors, and its name. Without that plugin, setting one is an error."""
@@ -105,8 +112,16 @@ class ModelSection(Documented):
     """How long one request may take, in milliseconds."""
     tool_choice: str | None = None
     """`auto`, `none`, `required`, or a tool's name. The last two hold for the first request of a run."""
+    thinking: Literal["low", "medium", "high"] | None = None
+    """How much the model thinks before it answers, if it can."""
     retry: Retry = Retry()
     """Repeated model requests after errors that pass."""
+    fallback: list[str] = Field(default_factory=list[str])
+    """Models that are asked one after another if this one fails: ids, as `provider:model`."""
+    base_url: str | None = Field(default=None, pattern=r"^https?://")
+    """The address of an OpenAI-compatible server that has the model, such as `http://localhost:11434/v1`."""
+    api_key_env: str | None = Field(default=None, min_length=1)
+    """The environment variable with the key of `base_url`. None: that server takes no key."""
 
     @model_validator(mode="before")
     @classmethod
@@ -122,18 +137,43 @@ class ModelSection(Documented):
 
     def settings(self) -> dict[str, Any]:
         """Return this section as Pydantic AI model settings."""
-        out: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        out = {"temperature": self.temperature, "max_tokens": self.max_tokens, "thinking": self.thinking}
         if self.timeout_ms is not None:
             out["timeout"] = self.timeout_ms / 1000
         if self.tool_choice in ("auto", "none"):
             out["tool_choice"] = self.tool_choice
         return {key: value for key, value in out.items() if value is not None}
 
+    def served(self, model_id: str) -> Model | None:
+        """Return the configured model on the server at `base_url`. None for another id, or without such a server.
+
+        Raises:
+            ConfigError: the variable of `api_key_env` is not set.
+        """
+        if self.base_url is None or model_id != self.id:
+            return None
+        key = os.environ.get(self.api_key_env) if self.api_key_env else "none"
+        if not key:
+            raise ConfigError(f"agent.model.api_key_env: {self.api_key_env} is not set: export {self.api_key_env}=…")
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        return OpenAIChatModel(self.model or "", provider=OpenAIProvider(base_url=self.base_url, api_key=key))
+
     @property
     def forced(self) -> dict[str, Any]:
         """The settings of a run's first request only: forced in all requests, a call would never end the run."""
         asks = self.tool_choice not in (None, "auto", "none")
         return {"tool_choice": "required" if self.tool_choice == "required" else [self.tool_choice]} if asks else {}
+
+
+class Models(Documented):
+    """The models of single roles. None means the model of the run."""
+
+    summary: str | None = None
+    """Writes the summaries of long conversations."""
+    subagent: str | None = None
+    """Works in subagents whose type names no model."""
 
 
 class ToolsPolicy(Documented):
@@ -245,6 +285,8 @@ class AgentConfig(Documented):
     """The base prompt."""
     model: ModelSection = ModelSection()
     """Which model answers. A text is read as `provider:model`."""
+    models: Models = Models()
+    """The models of single roles."""
     tools_policy: ToolsPolicy = ToolsPolicy()
     """Which tools the agent has."""
     runtime_policy: RuntimePolicy = RuntimePolicy()

@@ -32,7 +32,8 @@ def test_a_key_that_only_a_plugin_honors_needs_the_plugin(key: str) -> None:
         "session": {"auto_create": False},
         "observability": {"enable_trace": True},
         "limits": {"day": {"usd": 3.5}},
-        "model": {"retry": {"max_attempts": 2}},
+        "model": {"retry": {"max_attempts": 2}} if field == "retry" else {field: ["test"]},
+        "models": {field: "test"},
         "prompt": {field: field != "allow_override"},
         "tools_policy": {field: 3},
         "runtime_policy": {field: "read_only"},
@@ -252,6 +253,12 @@ EFFECTS = {
     f"{SESSIONS}/test_retries.py": {
         "model_retry_ends_after_its_attempts_and_at_other_errors": ["model.retry.max_attempts"],
         "model_retry_waits": ["model.retry.backoff_ms"],
+    },
+    "tests/test_models.py": {
+        "thinking_is_pydantic_ais_setting": ["model.thinking"],
+        "base_url_and_api_key_env_reach_a_server_of_ones_own": ["model.base_url", "model.api_key_env"],
+        "fallback_asks_the_next_model_and_the_events_name_who_answered": ["model.fallback"],
+        "models_of_roles_work_in_subagents_and_write_summaries": ["models.summary", "models.subagent"],
     },
     f"{SESSIONS}/test_parallel.py": {
         "tools_policy_max_parallel_bounds_the_calls_and_keeps_their_order": ["tools_policy.max_parallel"],

@@ -30,6 +30,10 @@ def capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
 
         found.append(Budgets(config))
     # What follows is not hosted.
+    if config.model.fallback:
+        from .fallback import Fallback
+
+        found.append(Fallback(config.model.fallback, context))
     if "retry" in config.model.model_fields_set:
         from .retries import RetryRequests
 

@@ -66,7 +66,10 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
     from .toolset import build_toolset, factory_of
 
     options = context.options(SubagentsOptions)
-    return [build_toolset(options, types_of(context), factory_of(context), context.logger)]
+    types, model = types_of(context), context.config.models.subagent
+    if model is not None:
+        types = {name: kind if kind.model else kind.model_copy(update={"model": model}) for name, kind in types.items()}
+    return [build_toolset(options, types, factory_of(context), context.logger)]
 
 
 @hookimpl
