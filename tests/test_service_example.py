@@ -23,7 +23,7 @@ from tests.environments import REPOSITORY
 from tests.postgresql import cluster
 from tests.stubs import Call, OpenAIStub, Script
 
-HTTP = httpx.Client(timeout=120)
+HTTP = httpx.Client(timeout=120, limits=httpx.Limits(max_keepalive_connections=0))
 """A busy machine takes longer than httpx's five seconds."""
 ACME, GLOBEX = ({"Authorization": f"Bearer {secret}"} for secret in ("secret1", "secret2"))
 

@@ -119,9 +119,9 @@ def effects(folder: Path, verb: str = "end") -> list[str]:
     return [line.split()[1] for line in lines if line.split()[0] == verb]
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]], what: str = "") -> None:
+async def until(condition: Callable[[], bool | Awaitable[bool]], *, seconds: float = 600) -> None:
     """Wait for something that will happen; a machine under load may take long."""
-    async with asyncio.timeout(600):
+    async with asyncio.timeout(seconds):
         while True:
             result = condition()
             if result if isinstance(result, bool) else await result:
@@ -129,13 +129,13 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], what: str = "")
             await asyncio.sleep(0.02)
 
 
-async def finished(queue: Queue) -> list[Job]:
+async def finished(queue: Queue, *, seconds: float = 600) -> list[Job]:
     """Wait until no session waits or runs; return those set aside."""
 
     async def is_empty() -> bool:
         return all(job.state == "set aside" for job in await queue.jobs())
 
-    await until(is_empty)
+    await until(is_empty, seconds=seconds)
     return [*await queue.jobs()]
 
 

@@ -116,13 +116,20 @@ def test_many_sessions_complete_while_workers_are_killed(postgresql_store: str, 
     place = Place(postgresql_store, tmp_path, "--model", f"long:{steps}")
     kills: list[float] = []
 
-    async def kill() -> None:
+    async def working(queue: Queue) -> list[subprocess.Popen[bytes]]:
+        """The workers that have started: on a slow machine, most others would die before they did anything."""
+        numbers = [int(worker.name.rpartition(":")[2]) for worker in await queue.workers()]
+        return [worker for worker in place.workers if worker.poll() is None and worker.pid in numbers]
+
+    async def kill(queue: Queue) -> None:
         draw = random.Random(13)
         while len(kills) < many(1000, 4):
             done = len(place.lines("puts"))
             await asyncio.sleep(many(BETWEEN, 0))
-            await until(lambda done=done: len(place.lines("puts")) > done)  # or a slow machine would only start workers
-            victim = draw.choice([worker for worker in place.workers if worker.poll() is None])
+            await until(lambda done=done: len(place.lines("puts")) > done)
+            while len(found := await working(queue)) < min(crew, 3):
+                await asyncio.sleep(0.1)
+            victim = draw.choice(found)
             victim.kill()
             victim.wait()
             kills.append(time.time())
@@ -134,8 +141,8 @@ def test_many_sessions_complete_while_workers_are_killed(postgresql_store: str, 
                 await begin(store, name)
                 await queue.enqueue(name)
             with place.running(crew):
-                killer = asyncio.ensure_future(kill())
-                left = await finished(queue)
+                killer = asyncio.ensure_future(kill(queue))
+                left = await finished(queue, seconds=count * 60)
                 killer.cancel()
             journals = {name: [*await store.entries(name, limit=10_000)] for name in sessions}
             return left, journals, {(await store.info(name)).status for name in sessions}

@@ -580,6 +580,66 @@ async def test_J12_J13_F4_an_id_is_made_or_used_and_stands_on_every_entry_event_
     assert {span.get("gen_ai.conversation.id") for span in found} == {"s"}
 
 
+async def test_J12_a_run_has_its_id_alone() -> None:
+    inside, leave = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> str:
+        inside.set()
+        await leave.wait()
+        return "left"
+
+    agent = await create(Scripted([call("hang")], "end"), hang)
+    running = asyncio.ensure_future(agent.run("go", session_id="s", run_id="r"))
+    await inside.wait()
+    with pytest.raises(UsageError, match="'r' is under way in session s"):
+        await agent.run("go", session_id="other", run_id="r")
+    leave.set()
+    assert (await running).status == "completed"
+    entries = [*await agent.store.entries("s")]
+    with pytest.raises(UsageError, match="session s has a run 'r' already"):
+        await agent.run("go", session_id="s", run_id="r")
+    for wrong in ("r~2", "r\ud83d", "r\0"):
+        with pytest.raises(UsageError, match="marks the attempts"):
+            await agent.run("go", session_id="s", run_id=wrong)
+    assert [*await agent.store.entries("s")] == entries
+    assert (await agent.run("go", session_id="other", run_id="r")).status == "completed"
+
+
+async def test_J5_J13_a_resumed_run_is_seen_and_aborted_under_its_id() -> None:
+    seen: list[tuple[str, str]] = []
+    inside = asyncio.Event()
+
+    class Observer:
+        def run_started(self, session_id: str, run_id: str) -> None:
+            seen.append(("started", run_id))
+
+        def run_ended(self, result: RunResult) -> None:
+            seen.append((result.status, result.run_id))
+
+    async def hang() -> str:
+        inside.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    agent = await create(Scripted([call("hang")], "end"), Tool(hang, metadata={"tags": ["read"]}), observer=Observer())
+    running = asyncio.ensure_future(agent.run("go", session_id="s", run_id="r"))
+    await inside.wait()
+    with pytest.raises(SessionBusy):
+        await agent.run("go", session_id="s")
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    inside.clear()
+    running = asyncio.ensure_future(agent.resume("s"))
+    await inside.wait()
+    assert agent.get_state().runs == {"r": "tool_running"}
+    agent.abort("r")
+    assert (await running).status == "aborted"
+    with pytest.raises(NothingToResume):
+        await agent.resume("s")
+    assert seen == [("started", "r"), ("started", "r"), ("aborted", "r")]
+
+
 def test_J14_F3_no_turn_or_message_ids_in_the_public_api() -> None:
     methods = [value for name, value in vars(DeepAgent).items() if not name.startswith("_") and callable(value)]
     named = {name for method in methods for name in inspect.signature(method).parameters}
@@ -601,6 +661,44 @@ async def test_J15_a_session_has_one_run() -> None:
         await agent.run("go", session_id="s")
     leave.set()
     assert (await running).status == "completed"
+
+
+@pytest.mark.parametrize("url", ["memory", "sqlite"])
+def test_J15_threads_share_an_agent_and_a_session_has_one_run_in_all_of_them(url: str, tmp_path: Any) -> None:
+    inside, refused = threading.Event(), threading.Event()
+    found: dict[str, list[str]] = {"one": [], "other": []}
+    store = MemoryStore() if url == "memory" else SqliteStore(tmp_path / "runs.db")
+    take = store.acquire
+
+    async def acquire(session_id: str, **how: Any) -> Any:
+        lease = await take(session_id, **how)
+        if not inside.is_set():
+            inside.set()
+            await asyncio.to_thread(refused.wait, 60)
+        return lease
+
+    async def use(name: str) -> None:
+        try:
+            found[name].append((await agent.run("go", session_id="s")).status)
+        except SessionBusy:
+            found[name].append("busy")
+
+    def other() -> None:
+        inside.wait(60)
+        asyncio.run(use("other"))
+        asyncio.run(use("other"))
+        refused.set()
+
+    store.acquire = acquire  # type: ignore[method-assign]
+    agent = asyncio.run(create(Scripted([call("put")], "end"), put, session_store=store))
+    threads = [threading.Thread(target=lambda: asyncio.run(use("one"))), threading.Thread(target=other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == {"one": ["completed"], "other": ["busy", "busy"]}
+    asyncio.run(use("other"))
+    assert found["other"][-1] == "completed"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 from pydantic_ai.models.function import DeltaToolCall, DeltaToolCalls, FunctionModel
+from pydantic_ai.usage import RequestUsage
 
 from deep_core import Kernel, StateSlot, create_default_deps
 from tests.plugins_by_hand import plugin
@@ -373,6 +374,52 @@ async def test_a_call_that_ended_before_the_crash_is_answered_from_the_ledger(re
     assert told in " ".join(str(part.content) for part in parts if part.tool_call_id == "a")  # type: ignore[union-attr]
 
 
+class Opaque:
+    def __str__(self) -> str:
+        return "opaque"
+
+
+@pytest.mark.parametrize("tags", [("write",), ("read",)])
+@pytest.mark.parametrize(
+    ("made", "stored", "status"),
+    [
+        ("half \ud83d of a pair", "half \ufffd of a pair", "completed"),
+        (Opaque(), "opaque", "failed"),  # Pydantic AI has no text of it for the model
+        ({1: {"\udc80"}}, {"1": ["\ufffd"]}, "failed"),
+    ],
+    ids=["half of a pair", "an object", "a set"],
+)
+async def test_what_json_cannot_hold_is_stored_as_it_can_be_read(
+    made: Any, stored: Any, status: str, tags: Any
+) -> None:
+    """From a tool, its result's metadata, the model and a person. The session takes the next message."""
+    store, ran = MemoryStore(), list[object]()
+    half = made if isinstance(made, str) else "half \ud83d of a pair"
+
+    async def odd() -> Any:
+        ran.append(made)
+        return ToolReturn(made, metadata={"made": made})
+
+    async def plain() -> Any:
+        ran.append(made)
+        return made
+
+    def answer(messages: list[ModelMessage], info: object) -> ModelResponse:
+        began = any(isinstance(message, ModelResponse) for message in messages)
+        parts = [TextPart(f"it said: {half}")] if began else [call("odd", "a"), call("plain", "b")]
+        return ModelResponse(parts, usage=RequestUsage(input_tokens=1))  # or it would be estimated, from JSON
+
+    same = runner(store, FunctionModel(answer), odd, plain, tags=tags)
+    outcome = await same.run("s", half, run_id="r")
+    assert (outcome.status, len(ran)) == (status, 2), outcome.error
+    assert (await same.run("s", "And?", run_id="r2")).status == "completed"
+    messages = fold(await store.load("s")).messages()
+    returned = [part.content for m in messages for part in m.parts if isinstance(part, ToolReturnPart)]
+    assert returned == [stored, stored]
+    assert messages[0].parts[0].content == "half \ufffd of a pair"  # type: ignore[union-attr]
+    assert messages[-1].parts[0].content == "it said: half \ufffd of a pair"  # type: ignore[union-attr]
+
+
 async def test_calls_that_a_stopped_run_left_open_are_answered_before_the_next_message() -> None:
     store, token, ran = MemoryStore(), CancellationToken(), list[str]()
 
@@ -503,6 +550,8 @@ async def test_a_call_is_decided_once() -> None:
         await fresh().decide("s", DeferredToolResults(approvals={"a": True}))
     with pytest.raises(NotPending, match=r"'ghost'.*These do: b"):
         await fresh().decide("s", DeferredToolResults(approvals={"ghost": True, "b": True}))
+    with pytest.raises(NotPending, match="'b' does not wait for a result"):
+        await fresh().decide("s", DeferredToolResults(calls={"b": "what nobody ran"}))
     await fresh().decide("s", DeferredToolResults(approvals={"b": True}))
     await fresh().resume("s")
     assert ran == ["put 2"]

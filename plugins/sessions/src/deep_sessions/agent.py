@@ -48,6 +48,7 @@ from .runner import Outcome, Runner
 from .step_config import StepConfig, check_step
 from .store import SessionStore
 from .stores.open import open_store
+from .stores.refusals import is_text
 
 if TYPE_CHECKING:
     from pydantic_ai.agent import EventStreamHandler
@@ -65,8 +66,10 @@ class _Active:
     """A run under way."""
 
     session_id: str
+    run_id: str
     token: CancellationToken
     task: asyncio.Task[Any] | None
+    has_begun: bool = False
 
 
 class AllowedTools(AbstractCapability[Any]):
@@ -205,6 +208,9 @@ class DeepAgent:
 
     def _choose(self, run: Run) -> tuple[Agent[Any, Any], Mapping[str, Any]]:
         """Return what runs a run: the same on every attempt."""
+        active = next((each for each in [*self._active.values()] if each.task is asyncio.current_task()), None)
+        if active is not None:
+            self._begin(active, run.id)
         agent = self._runner.agent
         if run.system_prompt is not None:
             # Pydantic AI's own override would replace the sections of plugins too.
@@ -247,6 +253,7 @@ class DeepAgent:
             SessionNotFound: it does not exist, and may not be made.
             DecisionsPending: calls of the session wait for decisions.
             ToolNotFound: `allowed_tools` names a tool that the agent does not have.
+            UsageError: the session has a run of this id, or one is under way.
             AgentClosed: the agent was closed.
         """
         return await self._run(
@@ -276,6 +283,8 @@ class DeepAgent:
         make = self._deps.id_generator
         if system_prompt is not None and not self._config.prompt.allow_override:
             raise UsageError("system_prompt_override: the configuration forbids it: prompt.allow_override = false")
+        if run_id is not None and (not is_text(run_id) or "~" in run_id):
+            raise UsageError(f"run_id={run_id!r}: give it text without '~', which marks the attempts of a run")
         create = session_id is None or self._config.session.auto_create
         session_id, run_id = session_id or make(), run_id or make()
         if allowed_tools is not None:
@@ -400,21 +409,34 @@ class DeepAgent:
         self, session_id: str, run_id: str, start: Callable[[_Active], Awaitable[Outcome]]
     ) -> RunResult:
         log = self._logger()
-        log.info("run %s of session %s started", run_id, session_id)
-        active = self._active[run_id] = _Active(session_id, CancellationToken(), asyncio.current_task())
-        self._tell("run_started", session_id, run_id)
+        active = _Active(session_id, run_id, CancellationToken(), asyncio.current_task())
+        if self._active.setdefault(run_id, active) is not active:
+            raise UsageError(
+                f"a run {run_id!r} is under way in session {self._active[run_id].session_id}: choose another run_id"
+            )
         try:
             outcome = await start(active)
         finally:
-            del self._active[run_id]
+            del self._active[active.run_id]
         result = _result(session_id, outcome)
         self._last = result.status
+        if not active.has_begun:  # only its end was missing
+            self._tell("run_started", session_id, result.run_id)
         if result.error is None:
             log.info("run %s of session %s: %s", result.run_id, session_id, result.status)
         else:
             log.error("run %s of session %s: %s: %s", result.run_id, session_id, result.status, result.error.message)
         self._tell("run_ended", result)
         return result
+
+    def _begin(self, active: _Active, run_id: str) -> None:
+        """Note that a run begins. The id of one that is resumed is known only now."""
+        if self._active.setdefault(run_id, active) is active and run_id != active.run_id:
+            del self._active[active.run_id]
+            active.run_id = run_id
+        active.has_begun = True
+        self._logger().info("run %s of session %s started", run_id, active.session_id)
+        self._tell("run_started", active.session_id, run_id)
 
     def _handler(self, handler: EventStreamHandler[Any] | None) -> EventStreamHandler[Any] | None:
         return stored_deltas(handler) if self._config.session.persist_delta else handler

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic_ai import DeferredToolRequests, ModelMessagesTypeAdapter
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserContent
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
 from .errors import StoreError
@@ -26,6 +26,8 @@ __all__ = [
     "RunStartedData",
     "RunStatus",
     "SlotsData",
+    "dump",
+    "dump_plain",
     "encode",
     "fill_instructions",
     "last_instructions",
@@ -189,20 +191,50 @@ VERSIONS: Mapping[str, int] = dict.fromkeys(_KINDS, 1)
 """The version of each kind's data that this package writes."""
 
 
+def dump(adapter: TypeAdapter[Any], value: Any) -> bytes:
+    """Return a value as JSON, without what is None.
+
+    Models and tools make what JSON cannot hold. It is stored as it can be read: half of a surrogate pair as U+FFFD, an
+    object of an unknown type as its `str`.
+    """
+    try:
+        return adapter.dump_json(value, exclude_none=True)
+    except PydanticSerializationError:
+        return to_json(_as_text(adapter.dump_python(value, mode="json", exclude_none=True, fallback=str)))
+
+
+def dump_plain(value: Any) -> bytes:
+    """Return plain values as JSON; see `dump`."""
+    try:
+        return to_json(value)
+    except PydanticSerializationError:
+        return to_json(_as_text(value), fallback=str)
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {_as_text(key): _as_text(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_as_text(inner) for inner in cast("Sequence[Any]", value)]
+    return value
+
+
 def encode(kind: str, data: Mapping[str, Any], run_id: str | None = None) -> NewEntry:
     """Return an entry for the journal."""
-    return NewEntry(kind, _KINDS[kind].dump_json(data, exclude_none=True), run_id, VERSIONS[kind])
+    return NewEntry(kind, dump(_KINDS[kind], data), run_id, VERSIONS[kind])
 
 
 def slots_entry(slots: Mapping[str, Any], run_id: str | None) -> NewEntry:
     """Return a `slots` entry. A None in it is a value: `encode` would leave it out."""
-    return NewEntry("slots", to_json({"slots": slots}), run_id, VERSIONS["slots"])
+    return NewEntry("slots", dump_plain({"slots": slots}), run_id, VERSIONS["slots"])
 
 
 def write_prompt(prompt: str | Sequence[UserContent]) -> bytes:
     """Return a message as mail has it."""
     data: RunStartedData = {"prompt": prompt if isinstance(prompt, str) else [*prompt]}
-    return _KINDS["run_started"].dump_json(data, exclude_none=True)
+    return dump(_KINDS["run_started"], data)
 
 
 def read_prompt(data: bytes) -> str | list[UserContent]:
@@ -251,8 +283,8 @@ def messages_entry(
                 instructions = message.instructions
         stripped.append(message)
     more = {**({"agent": agent} if agent else {}), **({} if new is None else {"new": new}), **(base or {})}
-    head = to_json({"path": path, "at": at, "same": same, "slots": slots, "usage": usage or {}, **more})
-    data = head[:-1] + b',"messages":' + ModelMessagesTypeAdapter.dump_json(stripped, exclude_none=True) + b"}"
+    head = dump_plain({"path": path, "at": at, "same": same, "slots": slots, "usage": usage or {}, **more})
+    data = head[:-1] + b',"messages":' + dump(ModelMessagesTypeAdapter, stripped) + b"}"
     kind = "messages" if base is None else "base"
     return NewEntry(kind, data, run_id, VERSIONS[kind], base=base is not None)
 

@@ -16,7 +16,7 @@ from pydantic_ai.usage import RunUsage
 
 from deep_core import SessionState
 
-from .entries import messages_entry, read_prompt, slots_entry
+from .entries import dump, messages_entry, read_prompt, slots_entry
 from .errors import AgentError, StoreError
 from .fold import RUN, Fold, History, Run, is_below, key_of_response
 from .ledger_rows import EffectRow, tail_key, write_row
@@ -149,7 +149,7 @@ class Journal:
         put: dict[str, bytes] = {}
         drop = [*map(tail_key, self._tails(path)), *self._effects(path)]
         if results is not None:
-            put = {tail_key(path): ModelMessagesTypeAdapter.dump_json([results], exclude_none=True)}
+            put = {tail_key(path): dump(ModelMessagesTypeAdapter, [results])}
             drop = [key for key in drop if key not in put]
         read = [number for message in messages[-3:] if (number := self._steer_id(message))]
         commit = Commit([*new, *entries], put, drop, read, status)

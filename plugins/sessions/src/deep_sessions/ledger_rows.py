@@ -10,6 +10,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_ai.messages import ToolReturn, ToolReturnPart, UserContent
 
+from .entries import dump
 from .errors import StoreError
 
 __all__ = ["TAIL", "UNKNOWN", "EffectRow", "read_row", "tail_key", "write_row"]
@@ -80,7 +81,7 @@ def tail_key(path: str) -> str:
 
 def write_row(row: EffectRow) -> bytes:
     """Return a row as JSON."""
-    return _ROW.dump_json(row, exclude_none=True)
+    return dump(_ROW, row)
 
 
 def read_row(key: str, data: bytes) -> EffectRow:

@@ -26,12 +26,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
 from pydantic_ai.usage import RunUsage
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from deep_core import DeepAgentDeps, PluginKernel
 
 from .capability import key_of
-from .entries import Decision, encode, read_prompt, write_prompt
+from .entries import Decision, dump_plain, encode, read_prompt, write_prompt
 from .errors import (
     AgentError,
     DecisionsPending,
@@ -39,6 +39,7 @@ from .errors import (
     NothingToResume,
     NotPending,
     SessionBusy,
+    UsageError,
     as_agent_error,
 )
 from .fold import Fold, Run, fold
@@ -111,6 +112,7 @@ class _Held:
     """A lease while it is held, and why it was lost."""
 
     lease: Lease
+    loop: asyncio.AbstractEventLoop
     lost: AgentError | None = None
     journal: Journal | None = None
     live: _Live | None = None
@@ -177,8 +179,8 @@ class Runner:
         """The workspaces of sessions that are not loaded any more: a workspace in memory must outlast that."""
         self._edits: dict[str, int] = {}
         """How many `edit` blocks a session is in: it stays loaded."""
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Held while a session is loaded, or changes hands between a run and an edit of this process."""
+        self._locks: WeakValueDictionary[tuple[str, asyncio.AbstractEventLoop], asyncio.Lock] = WeakValueDictionary()
+        """Held while a session is loaded, or changes hands between a run and an edit of this event loop."""
 
     # -- what callers do -----------------------------------------------------------------------------------------------
 
@@ -214,6 +216,7 @@ class Runner:
             SessionBusy: another runner has the session.
             SessionNotFound: it does not exist, and `create` is False.
             DecisionsPending: calls wait for a person.
+            UsageError: the session has a run of this id already.
         """
 
         def plan(state: Fold) -> _Plan:
@@ -223,6 +226,8 @@ class Runner:
             new.allowed_tools = None if allowed_tools is None else [*allowed_tools]
             new.system_prompt = system_prompt
             new.labels = {**(labels or {})}
+            if (state.run is not None and state.run.id == run_id) or any(new.wrote(message) for message in history):
+                raise UsageError(f"session {session_id} has a run {run_id!r} already: choose another run_id")
             return _Plan(new, prompt, history)
 
         return await self._attempt(session_id, plan, create=create, **how)
@@ -293,7 +298,7 @@ class Runner:
 
     def _poke(self, session_id: str) -> None:
         held = self._holds.get(session_id)
-        if held is not None:
+        if held is not None and held.loop is asyncio.get_running_loop():  # a run of another loop looks every second
             held.has_mail.set()
 
     async def resume(self, session_id: str, **how: Any) -> Outcome:
@@ -314,14 +319,19 @@ class Runner:
         """
         state = fold(await self.store.load(session_id))
         decided = {**(state.run.decisions if state.run else {}), **_mailed(state.mail)}
-        waiting = {call.tool_call_id for call in pending_calls(state)} - decided.keys()
+        requests = (state.run.requests if state.run else None) or DeferredToolRequests()
         decisions = decisions_of(results)
-        if unknown := decisions.keys() - waiting:
-            raise NotPending(
-                f"session {session_id}: call {min(unknown)!r} does not wait for a decision. "
-                + (f"These do: {', '.join(sorted(waiting))}" if waiting else "None does.")
-            )
-        await self.store.post(session_id, "decision", to_json(decisions))
+        for what, given, asked in (
+            ("an approval", results.approvals.keys(), requests.approvals),
+            ("a result", results.calls.keys(), requests.calls),
+        ):
+            waiting = {call.tool_call_id for call in asked} - decided.keys()
+            if unknown := given - waiting:
+                raise NotPending(
+                    f"session {session_id}: call {min(unknown)!r} does not wait for {what}. "
+                    + (f"These do: {', '.join(sorted(waiting))}" if waiting else "None does.")
+                )
+        await self.store.post(session_id, "decision", dump_plain(decisions))
 
     @asynccontextmanager
     async def edit(self, session_id: str) -> AsyncGenerator[DeepAgentDeps[Any]]:
@@ -335,7 +345,7 @@ class Runner:
         """
         async with AsyncExitStack() as stack:
             async with self._lock(session_id):
-                held = self._holds.get(session_id)
+                held = self._held_here(session_id)
                 live = held.live if held is not None and held.live is not None else await self._load(session_id)
                 self._edits[session_id] = self._edits.get(session_id, 0) + 1
             stack.callback(self._edited, session_id)
@@ -348,6 +358,12 @@ class Runner:
             if names:
                 await self._write_slots(session_id, live, {name: after.get(name) for name in names})
 
+    def _held_here(self, session_id: str) -> _Held | None:
+        held = self._holds.get(session_id)
+        if held is not None and held.loop is not asyncio.get_running_loop():
+            raise SessionBusy(f"session {session_id} runs in another thread of this process: try it again")
+        return held
+
     def _edited(self, session_id: str) -> None:
         self._edits[session_id] -= 1
         if not self._edits[session_id]:
@@ -357,7 +373,7 @@ class Runner:
         """Write changes through the journal of the run under way, or under a lease where none is."""
         while True:
             async with self._lock(session_id):
-                held = self._holds.get(session_id)
+                held = self._held_here(session_id)
                 if held is None:
                     lease = await self.store.acquire(session_id, ttl=self._ttl, create=False)
                     try:
@@ -367,7 +383,7 @@ class Runner:
                     finally:
                         await self.store.release(lease)
                     if not is_same:
-                        self._live.pop(session_id, None)
+                        self._unload(session_id)
                     return
             if held.live not in (None, live):
                 raise SessionBusy(f"session {session_id} was run by another process meanwhile: try it again")
@@ -438,7 +454,7 @@ class Runner:
                     try:
                         live.deps.backend = await stack.enter_async_context(self._workspaces(session_id))
                     except BaseException:
-                        self._live.pop(session_id, None)  # the plan has changed it
+                        self._unload(session_id)  # the plan has changed it
                         raise
                 if usage_limits is not None:
                     more["usage_limits"] = usage_limits
@@ -471,7 +487,7 @@ class Runner:
             if isinstance(error, RunTimedOut):
                 return await self._failed(journal, live, error)
             if held.lost is not None:
-                self._live.pop(session_id, None)
+                self._unload(session_id)
                 raise held.lost from error
             if self.keep_partial:
                 await self._settle_partial(journal, live, error)
@@ -479,11 +495,11 @@ class Runner:
             return self._outcome(live, "aborted", None, error)
         except asyncio.CancelledError:
             # The task was cancelled: the session stays resumable, as after a crash.
-            self._live.pop(session_id, None)
+            self._unload(session_id)
             raise
         except Exception as error:
             if journal.failure is not None:  # nothing more can be written; the session stays resumable
-                self._live.pop(session_id, None)
+                self._unload(session_id)
                 raise journal.failure from error
             return await self._failed(journal, live, error)
         finally:
@@ -535,6 +551,10 @@ class Runner:
     async def _failed(self, journal: Journal, live: _Live, error: Exception) -> Outcome:
         known = as_agent_error(error)
         await self._end(journal, live, "failed", "failed", {"code": known.code, "message": known.message})
+        if live.deps.session_id not in self._edits:
+            self._unload(
+                str(live.deps.session_id)
+            )  # what no model can be sent is in it as an object, and stored as text
         return self._outcome(live, "failed", None, error)
 
     async def _end(
@@ -607,23 +627,28 @@ class Runner:
             session.bind(self._kernel)
             live = _Live(state, DeepAgentDeps(backend=kept or backend, session_id=session_id, state=session, app=app))
         self._live[session_id] = live
-        unused = [name for name in self._live if name not in self._edits] if len(self._live) > self._keep else []
+        unused = [name for name in [*self._live] if name not in self._edits] if len(self._live) > self._keep else []
         for old in unused[: max(0, len(self._live) - self._keep)]:
-            gone = self._live.pop(old)
-            if gone.deps.backend is not None and self._workspaces is None:
-                self._backends[old] = gone.deps.backend
+            self._unload(old)
         return live
+
+    def _unload(self, session_id: str) -> None:
+        """Read the session from the store the next time. Its workspace stays: one in memory must outlast that."""
+        gone = self._live.pop(session_id, None)
+        if gone is not None and gone.deps.backend is not None and self._workspaces is None:
+            self._backends[session_id] = gone.deps.backend
 
     @asynccontextmanager
     async def _lock(self, session_id: str) -> AsyncGenerator[None]:
-        lock = self._locks.setdefault(session_id, asyncio.Lock())
+        lock = self._locks.setdefault((session_id, asyncio.get_running_loop()), asyncio.Lock())
         async with lock:
             yield
 
     @asynccontextmanager
     async def _held(self, session_id: str, *, create: bool, token: CancellationToken) -> AsyncGenerator[_Held]:
         async with self._lock(session_id):
-            held = _Held(await self.store.acquire(session_id, ttl=self._ttl, create=create))
+            lease = await self.store.acquire(session_id, ttl=self._ttl, create=create)
+            held = _Held(lease, asyncio.get_running_loop())
             self._holds[session_id] = held
         renewal = asyncio.ensure_future(self._keep_lease(held, token))
         try:
