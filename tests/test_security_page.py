@@ -8,7 +8,7 @@ import pytest
 
 from tests.environments import REPOSITORY
 
-THREATS = [str(number) for number in range(1, 30)]
+THREATS = [str(number) for number in range(1, 31)]
 ROWS = re.findall(r"^\| (\d+) \|(.*)\|$", (REPOSITORY / "docs" / "security.md").read_text(encoding="utf-8"), re.M)
 
 

@@ -165,7 +165,7 @@ def test_an_update_leaves_the_copy_that_running_programs_use(tmp_path: Path) -> 
         store.add(Added("a-z", str(root), "", "", "", digest_of(root), True), root)
         copies.append(len(list((tmp_path / "store" / "content").glob("a-[0-9a-f]*"))))
     assert copies == [1, 2, 2]
-    a, b = store.folders()
+    b, a = store.folders()
     assert (a.problem, b.problem) == ("", "")
     assert a.source == "deep folders add https://***@example.com/a.git"
     assert store.remove("a")
