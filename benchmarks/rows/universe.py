@@ -30,8 +30,8 @@ def measure(bench: Bench) -> list[Figure]:
         return []
     taken = lockstep([Contender("ours", "ours")], "universe", bench.rounds(5), 1)
     goals = {
-        SELECT: ("ms", Goal(20, gate=True), 1),
-        RENDER: ("ms", None, 0),
+        SELECT: ("ms CPU", Goal(20, gate=True), 1),
+        RENDER: ("ms CPU", None, 0),
         LINEAR: ("", Goal(1.5, gate=True), 2),
         DISPATCH: ("ms", None, 0),
         PEAK: ("calls", Goal(CAP, gate=True), 0),
@@ -74,9 +74,9 @@ def child(module: str, answer: Callable[[Any], None]) -> None:
 def _milliseconds(work: Callable[[], object]) -> float:
     taken: list[float] = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.process_time()  # nothing waits, so that other programs of the machine do not count
         work()
-        taken.append(time.perf_counter() - began)
+        taken.append(time.process_time() - began)
     return min(taken) * 1000
 
 
