@@ -14,9 +14,11 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-__all__ = ["ALT_ENTER", "CTRL_C", "CTRL_D", "UP", "Terminal"]
+import pyte
 
-CTRL_C, CTRL_D, UP, ALT_ENTER = "\x03", "\x04", "\x1b[A", "\x1b\r"
+__all__ = ["ALT_ENTER", "CTRL_C", "CTRL_D", "ESC", "SHIFT_TAB", "UP", "Terminal"]
+
+CTRL_C, CTRL_D, UP, ALT_ENTER, ESC, SHIFT_TAB = "\x03", "\x04", "\x1b[A", "\x1b\r", "\x1b", "\x1b[Z"
 PATIENCE = 60
 """Seconds without output after which a test gives up."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>78])")
@@ -29,9 +31,11 @@ class Terminal:
         screen: everything shown, without colors and cursor movements.
     """
 
-    def __init__(self, deep: Any, *arguments: str, env: Mapping[str, str]) -> None:
+    def __init__(self, deep: Any, *arguments: str, env: Mapping[str, str], size: tuple[int, int] = (120, 50)) -> None:
         self._here, there = pty.openpty()
-        fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
+        self._emulator: Any = pyte.HistoryScreen(*size, history=10_000, ratio=0.5)
+        self._stream: Any = pyte.ByteStream(self._emulator)
+        fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.process = deep.attach(there, *arguments, env={**env, "TERM": "xterm-256color"})
         os.close(there)
         self._raw = ""
@@ -58,6 +62,43 @@ class Terminal:
         shown, self._seen = self.screen[self._seen : end], end
         return shown
 
+    @property
+    def display(self) -> list[str]:
+        """The lines that a person sees now, without empty ones at the end."""
+        lines = [line.rstrip() for line in self._emulator.display]
+        while lines and not lines[-1]:
+            del lines[-1]
+        return lines
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines above the screen, which a person can scroll to, then those on it."""
+        return [_text(line) for line in self._emulator.history.top] + self.display
+
+    def see(self, text: str) -> list[str]:
+        """Wait until a line on the screen begins with a text; return the screen."""
+        while not any(line.startswith(text) for line in self.display):
+            if not self._read():
+                raise AssertionError(f"ended without {text!r}:\n" + "\n".join(self.lines))
+        return self.display
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size of the terminal."""
+        emulator = self._emulator
+        above = max(0, emulator.cursor.y + 1 - rows)
+        for _ in range(above):  # as terminals do; pyte would leave the cursor below the screen
+            emulator.history.top.append(emulator.buffer[0].copy())
+            emulator.cursor.y, y = 0, emulator.cursor.y
+            emulator.delete_lines(1)
+            emulator.cursor.y = y - 1
+        y = emulator.cursor.y
+        if rows < emulator.lines:
+            emulator.set_margins()
+            emulator.lines = rows
+        emulator.resize(rows, columns)
+        emulator.cursor.y = y
+        fcntl.ioctl(self._here, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     def type(self, text: str) -> None:
         """Send keys."""
         os.write(self._here, text.encode())
@@ -68,8 +109,12 @@ class Terminal:
         self.type(f"{text}\r")
 
     def prompt(self) -> str:
-        """Wait for the chat's prompt; return the output before it."""
-        return self.expect("\n>")
+        """Wait until the chat is ready for a message; return the output before."""
+        while not any(line.startswith("ready · ") for line in self.display[-2:]):
+            if not self._read():
+                raise AssertionError(f"ended without a prompt:\n{self.screen}")
+        shown, self._seen = self.screen[self._seen :], len(self.screen)
+        return shown
 
     def answer(self, text: str) -> str:
         """Wait for a question and answer it; return the output up to it."""
@@ -97,5 +142,10 @@ class Terminal:
         except OSError:  # the other side is closed (Linux)
             return False
         self._raw += data.decode("utf-8", "replace")
+        self._stream.feed(data)
         self.screen = _ESCAPES.sub("", self._raw).replace("\r", "")
         return bool(data)
+
+
+def _text(line: Any) -> str:
+    return "".join(line[column].data for column in range(max(line, default=-1) + 1)).rstrip()

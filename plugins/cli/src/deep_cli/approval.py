@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 from .asking import NO_ANSWER, Choice, Said
 from .plan import CARRY_OUT, message_after, plan_choice
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "ApprovalMode", "Approver", "Ask", "Question", "Refusal", "picture", "questions"]
 
+T = TypeVar("T")
 ApprovalMode: TypeAlias = Literal["ask", "allow", "deny"]
 
 
@@ -224,6 +225,20 @@ class Approver:
             requests: the output of the run.
             waiting: `questions(requests, …)`.
         """
+        return self._answer(self.deciding(requests, waiting))
+
+    def _answer(self, steps: Generator[Question, Answer, T]) -> T:
+        try:
+            question = next(steps)
+            while True:
+                question = steps.send("closed" if self._ask is None else self._ask(question))
+        except StopIteration as end:
+            return end.value
+
+    def deciding(
+        self, requests: DeferredToolRequests, waiting: list[Question]
+    ) -> Generator[Question, Answer, DeferredToolResults]:
+        """Yield each question that a person must answer, take the answer, and return what `decide` returns."""
         from pydantic_ai import ToolDenied
 
         own: dict[str, Any] = {}
@@ -231,12 +246,12 @@ class Approver:
         calls: dict[str, Any] = {}
         for question in waiting:
             if question.choice is not None:
-                answer = self._ask(question) if self._ask is not None else "closed"
+                answer = yield question
                 (below if question.child else calls)[question.call_id] = (
                     answer.text if isinstance(answer, Said) else NO_ANSWER
                 )
                 continue
-            approved, by, reason = self._decide(question)
+            approved, by, reason = yield from self._decide(question)
             call_id = question.call_id.rpartition("/")[2]
             self._record(Decision(question.tool, question.plugin, question.args, approved, by, call_id))
             decisions = below if question.child else own
@@ -259,13 +274,16 @@ class Approver:
         Returns:
             The next message of the user: `CARRY_OUT`, or words on the plan; None if it is not approved.
         """
-        by: DecidedBy = "unanswered"
-        message = None
+        return self._answer(self.deciding_plan(plan, slots))
+
+    def deciding_plan(self, plan: str, slots: Mapping[str, Any]) -> Generator[Question, Answer, str | None]:
+        """Yield the question about a plan if a person must answer it, and return what `decide_plan` returns."""
         if self._mode != "ask":
             by, message = self._mode, CARRY_OUT if self._mode == "allow" else None
-        elif self._ask is not None:
-            answer = self._ask(Question("plan", "plan", "cli", {}, choice=plan_choice(plan, slots)))
-            by, message = "you", message_after(answer if isinstance(answer, Said) else None)
+        else:
+            answer = yield Question("plan", "plan", "cli", {}, choice=plan_choice(plan, slots))
+            by: DecidedBy = "unanswered" if answer == "closed" else "you"
+            message = message_after(answer if isinstance(answer, Said) else None)
         if message in (None, CARRY_OUT):
             self._record(Decision("plan", "cli", {}, message is not None, by))
         return message
@@ -278,14 +296,14 @@ class Approver:
         self.decisions.append(decision)
         self._tell(decision)
 
-    def _decide(self, question: Question) -> tuple[bool, DecidedBy, str]:
+    def _decide(self, question: Question) -> Generator[Question, Answer, tuple[bool, DecidedBy, str]]:
         if self._mode != "ask":
             by: DecidedBy = self._mode
             return by == "allow", by, ""
         key = (question.plugin, question.tool)
         if key in self._always:
             return True, "always", ""
-        answer = self._ask(question) if self._ask is not None else "closed"
+        answer = yield question
         if answer == "always":
             self._always.add(key)
         by = "unanswered" if answer == "closed" else "you"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .output import Lines
 
-__all__ = ["NO_ANSWER", "Choice", "Said", "offers_questions", "read_choice"]
+__all__ = ["NO_ANSWER", "Choice", "Said", "offers_questions", "read_choice", "show_choice"]
 
 NO_ANSWER = "No user is here to answer. Do not ask again: decide yourself, and say what you assumed."
 CHARS = 4_000
@@ -47,6 +47,20 @@ class Choice:
         if not isinstance(asked, Mapping):
             return None
         return cls(str(asked.get("text", "")), tuple(map(str, asked.get("options") or ())))  # pyright: ignore
+
+    @property
+    def asks_for(self) -> str:
+        """The prompt for the answer."""
+        count = len(self.options)
+        numbers = f"1-{count}, or " if count > 1 else "1, or " if count else ""
+        return f"    your answer ({numbers}in your own words): "
+
+    def answer(self, line: str) -> Said | None:
+        """Return the answer that was typed: a number's option, or the words; None for no words."""
+        said = visible(line.strip())
+        if said.isdecimal() and 0 < int(said[:6]) <= len(self.options):
+            return Said(self.options[int(said) - 1])
+        return Said(said[:CHARS]) if said else None
 
 
 @dataclass(frozen=True)
@@ -88,19 +102,11 @@ def read_choice(choice: Choice, about: str, *, show: Callable[..., None], out: L
         KeyboardInterrupt: Ctrl-C.
     """
     with defer_interrupts():
-        for line in visible(choice.body).split("\n") if choice.body else ():
-            show(f"  {line}")
-        first, *rest = middle(visible(choice.text), CHARS).split("\n")
-        show(("  ? ", "yellow"), (first, "bold"), (f"  [{label(about)}]", "dim"))
-        for line in rest:
-            show(f"    {line}")
-        for number, option in enumerate(choice.options, 1):
-            show((f"    {number}  ", "bold"), label(option))
-    numbers = f"1-{len(choice.options)}, or " if len(choice.options) > 1 else "1, or " if choice.options else ""
+        show_choice(choice, about, show)
     while True:
         try:
             with defer_interrupts():
-                out.line(f"    your answer ({numbers}in your own words): ", end="")
+                out.line(choice.asks_for, end="")
             line = replies.readline()
         except KeyboardInterrupt:
             show("")  # start the next output on a new line
@@ -108,8 +114,18 @@ def read_choice(choice: Choice, about: str, *, show: Callable[..., None], out: L
         if not line:
             show("")
             return None
-        said = visible(line.strip())
-        if said.isdecimal() and 0 < int(said[:6]) <= len(choice.options):
-            return Said(choice.options[int(said) - 1])
-        if said:
-            return Said(said[:CHARS])
+        said = choice.answer(line)
+        if said is not None:
+            return said
+
+
+def show_choice(choice: Choice, about: str, show: Callable[..., None]) -> None:
+    """Show a question with its options, line by line; arguments as for `read_choice`."""
+    for line in visible(choice.body).split("\n") if choice.body else ():
+        show(f"  {line}")
+    first, *rest = middle(visible(choice.text), CHARS).split("\n")
+    show(("  ? ", "yellow"), (first, "bold"), (f"  [{label(about)}]", "dim"))
+    for line in rest:
+        show(f"    {line}")
+    for number, option in enumerate(choice.options, 1):
+        show((f"    {number}  ", "bold"), label(option))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from deep_sessions import AgentError, DecisionsPending, SessionBusy, SessionStore
 from pydantic_ai import CancellationToken
@@ -19,7 +22,7 @@ from .chat_screen import ChatScreen
 from .chat_sessions import ChatRuns, StoredChat, answers
 from .errors import explain_error
 from .failure import show_traceback
-from .interrupts import ChatLoop, Interrupts
+from .interrupts import ChatLoop, Interrupts, LeftRunning, Stopped
 from .names import new_id, short_id
 from .plan import CARRY_OUT
 from .progress import CliProgress
@@ -27,10 +30,15 @@ from .screen import one_line
 
 if TYPE_CHECKING:
     from deep_sessions import Outcome
+    from pydantic_ai import DeferredToolRequests
+    from pydantic_ai.tools import DeferredToolResults
     from pydantic_ai.workspaces import WorkspaceBackend
+
+    from .chat_prompt import ChatPrompt
 
 __all__ = ["Chat", "Left"]
 
+T = TypeVar("T")
 End = Literal["done", "stopped", "failed", "lost"]
 """How a turn ended. `lost`: no answer came, so the conversation is unchanged."""
 GO_ON = "Everything so far is kept: say what to do next."
@@ -39,7 +47,15 @@ BUSY = "Another deep chat is at work in this chat. Nothing is lost: send it agai
 
 
 class Left(Exception):
-    """The user left in the middle of a turn; the conversation so far is stored."""
+    """The user left in the middle of a turn; the conversation so far is stored.
+
+    Args:
+        interrupted: whether by Ctrl-C.
+    """
+
+    def __init__(self, *, interrupted: bool = False) -> None:
+        super().__init__()
+        self.interrupted = interrupted
 
 
 class Chat:
@@ -52,6 +68,7 @@ class Chat:
         stored: the conversation to continue, or a new one.
         store: where it is stored.
         screen: shows it.
+        prompt: where the user types; None without a terminal.
         approve: how to decide calls that need approval: `ask`, `allow` or `deny`.
         max_requests: maximum requests of one turn.
         loop: runs everything; a provider's client is tied to the loop that first used it.
@@ -67,6 +84,7 @@ class Chat:
         store: SessionStore,
         screen: ChatScreen,
         *,
+        prompt: ChatPrompt | None = None,
         approve: ApprovalMode,
         max_requests: int,
         loop: ChatLoop,
@@ -87,7 +105,11 @@ class Chat:
         self._backend: WorkspaceBackend | None = None
         self._was_run = False
         """Whether the store may have this conversation."""
-        self._approver = Approver(approve, self._ask if screen.ask else None, screen.decided)
+        self._prompt = prompt
+        self._own: list[str] = []
+        """Messages to the run under way that may become the next message."""
+        self._posts: set[asyncio.Future[None]] = set()
+        self._approver = Approver(approve, None, screen.decided)
         self._interrupts = Interrupts()
         self._use(setup)
 
@@ -97,7 +119,7 @@ class Chat:
 
     # -- one turn ------------------------------------------------------------------------------------------------------
 
-    def turn(self, prompt: str | None) -> End:
+    async def turn(self, prompt: str | None) -> End:
         """Run until the model has answered, asking about calls that need approval. The store has every step.
 
         Args:
@@ -108,10 +130,29 @@ class Chat:
                 before the run ended.
         """
         self._interrupts = Interrupts()
-        with self._interrupts.handling():
-            return self._turn(prompt)
+        with self._hearing(self._interrupts):
+            return await self._turn(prompt)
 
-    def _turn(self, prompt: str | None) -> End:
+    @contextmanager
+    def _hearing(self, interrupts: Interrupts) -> Generator[None]:
+        """Hear Ctrl-C: as a key at the prompt, or as a signal."""
+        if self._prompt is not None:
+            self._prompt.stop, self._prompt.busy = interrupts, True
+            try:
+                yield
+            finally:
+                self._prompt.busy = False
+            return
+        loop = asyncio.get_running_loop()
+        usual = signal.getsignal(signal.SIGINT)
+        loop.add_signal_handler(signal.SIGINT, interrupts)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            signal.signal(signal.SIGINT, usual)
+
+    async def _turn(self, prompt: str | None) -> End:
         # What was unfinished belongs to this turn.
         before = answers(self.stored.messages) if prompt is not None else 0
         self._was_run, outcome = True, None
@@ -120,23 +161,30 @@ class Chat:
             runs, chat = self._runs, self.stored
             step = partial(runs.resume, chat) if prompt is None else partial(runs.send, chat, prompt)
             while True:
-                outcome = self._run(step)
+                outcome = await self._run(step)
                 while outcome.status == "awaiting" and outcome.requests is not None:
-                    waiting = self._loop.run(questions(outcome.requests, self._workspace(chat.id)))
-                    results = self._approver.decide(outcome.requests, waiting)
-                    outcome = self._run(partial(runs.answer, chat, results))
-                message = self._loop.run(runs.next_message(chat)) if outcome.status == "completed" else None
+                    waiting = await questions(outcome.requests, self._workspace(chat.id))
+                    results = await self._decide(outcome.requests, waiting)
+                    outcome = await self._run(partial(runs.answer, chat, results))
+                message = await runs.next_message(chat) if outcome.status == "completed" else None
                 if message is None:
                     break
-                self._screen.note(f"another process wrote: {one_line(message, 200)}")
+                self._tell_message(message)
                 step = partial(runs.next, chat)
-        except KeyboardInterrupt as stop:
-            return self._end_stopped(before, stop)
+        except Stopped:  # at a question: the calls must not wait any more
+            await self._attempt(self._runs.cancel(self.stored))
+            return self._end_stopped(before)
+        except LeftRunning as stop:  # it must not be continued
+            await self._attempt(self._runs.cancel(self.stored))
+            await self._attempt(self._runs.load(self.stored))
+            self.stopped = True
+            self._screen.problem("left while a tool was at work")
+            raise Left(interrupted=True) from stop
         except Left:
             raise
         except Exception as error:  # noqa: BLE001 - the chat shows the error and continues
             if outcome is not None and not isinstance(error, AgentError):  # no question could be made of the calls
-                self._attempt(self._runs.cancel(self.stored))
+                await self._attempt(self._runs.cancel(self.stored))
             return self._end_failed(error, before)
         finally:
             self._interrupts.over()
@@ -145,29 +193,56 @@ class Chat:
             return self._end_stopped(before)
         return "done" if outcome.error is None else self._end_failed(outcome.error, before)
 
-    def _run(self, step: Callable[..., Coroutine[Any, Any, Outcome]]) -> Outcome:
-        token, interrupts = CancellationToken(), self._interrupts
+    async def _run(self, step: Callable[..., Coroutine[Any, Any, Outcome]]) -> Outcome:
+        token = CancellationToken()
 
         def cancel() -> None:
-            if interrupts.running:
-                self._screen.stopping()
-                token.cancel()
+            self._screen.stopping()
+            token.cancel()
 
-        # From before the loop runs until after it: raised in between, Ctrl-C would leave the run in the loop and the
-        # next turn would continue it. Handled in the loop, because a signal handler may interrupt anything.
-        with interrupts.cancelling(lambda: self._loop.soon(cancel)):
-            outcome = self._loop.run(step(token=token, usage_limits=self._limits, on_events=self._progress.stream))
+        work = step(token=token, usage_limits=self._limits, on_events=self._progress.stream)
+        outcome = await self._interrupts.run(work, cancel)
         self.stored.messages = outcome.messages
-        if interrupts.count and outcome.status == "awaiting":
-            raise KeyboardInterrupt  # too late to cancel this run, in time for what it asks
+        if self._interrupts.count and outcome.status == "awaiting":
+            raise Stopped  # too late to cancel this run, in time for what it asks
         return outcome
 
-    def _ask(self, question: Question) -> Answer:
-        ask = self._screen.ask
-        answer = "closed" if ask is None else ask(question)
-        if answer == "closed":
-            raise Left
-        return answer
+    async def _decide(self, requests: DeferredToolRequests, waiting: list[Question]) -> DeferredToolResults:
+        if self._prompt is None:
+            return self._approver.decide(requests, waiting)
+        return await self._answer(self._approver.deciding(requests, waiting))
+
+    async def _answer(self, steps: Generator[Question, Answer, T]) -> T:
+        """Ask each question at the prompt."""
+        if self._prompt is None:
+            raise RuntimeError("a chat without a prompt asks no question")
+        try:
+            question = next(steps)
+            while True:
+                answer = await self._screen.ask_at(self._prompt, question)
+                if answer == "closed":
+                    raise Left
+                question = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+
+    def steer(self, message: str) -> None:
+        """Add a message to the next request of the run under way; it is the next message if the run ends before."""
+
+        async def post() -> None:
+            await self._attempt(self._runs.steer(self.stored, message))
+
+        self._own.append(message)
+        self._screen.note(f"  steering: {one_line(message, 200)}")
+        self._posts.add(task := asyncio.ensure_future(post()))
+        task.add_done_callback(self._posts.discard)
+
+    def _tell_message(self, message: str) -> None:
+        if message in self._own:
+            self._own.remove(message)
+            self._screen.show_message(message)
+        else:
+            self._screen.note(f"another process wrote: {one_line(message, 200)}")
 
     def _workspace(self, session_id: str) -> WorkspaceBackend | None:
         """Return the workspace of this chat, and of those that begin with `/new`. A question needs it before a run."""
@@ -179,17 +254,9 @@ class Chat:
 
     # -- other ends of a turn -----------------------------------------------------------------------------------------
 
-    def _end_stopped(self, before: int, stop: KeyboardInterrupt | None = None) -> End:
+    def _end_stopped(self, before: int) -> End:
         self.stopped = True
-        running = self._interrupts.running
         self._interrupts.over()
-        if stop is not None:
-            # At a question: the calls must not wait any more. In a run that does not end: it must not be continued.
-            self._attempt(self._runs.cancel(self.stored))
-        if running:
-            self._attempt(self._runs.load(self.stored))
-            self._screen.problem("left while a tool was at work")
-            raise Left from stop
         hint = "A tool does not stop, and may still do its work. " if self._loop.thread_at_work() else ""
         self._screen.problem("stopped", hint + (GO_ON if answers(self.stored.messages) != before else SEND_AGAIN))
         return "stopped"
@@ -213,10 +280,10 @@ class Chat:
             return one_line(error.message, None)
         return explain_error(error, self._setup.model).message
 
-    def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the store; show why it failed."""
         try:
-            self._loop.run(work)
+            await work
         except AgentError as error:
             self._screen.problem(self._explain(error))
 
@@ -254,22 +321,22 @@ class Chat:
                 question, answer = text, ""
         return question, answer
 
-    def finish_last_turn(self) -> None:
+    async def finish_last_turn(self) -> None:
         """Ask again about calls that wait, and continue a turn that was interrupted. Raises Left as `turn` does."""
         if self.stored.unfinished == "stopped":
-            self._attempt(self._runs.cancel(self.stored))
+            await self._attempt(self._runs.cancel(self.stored))
         elif self.stored.unfinished:
             if self.stored.unfinished == "interrupted":
                 self._screen.note(f"the last turn was interrupted, and continues: {one_line(self.stored.prompt, 60)}")
-            self.turn(None)
+            await self.turn(None)
 
-    def usage(self) -> RunUsage:
+    async def usage(self) -> RunUsage:
         """What all turns used.
 
         Raises:
             AgentError: the store cannot be read.
         """
-        return self._loop.run(self._runs.usage(self.stored))
+        return await self._runs.usage(self.stored)
 
     def use_model(self, model: str) -> None:
         """Switch to another model.
@@ -277,11 +344,11 @@ class Chat:
         Raises:
             Exception: it is unknown, or its key or package is missing; the chat keeps its model.
         """
-        has_person = self._screen.ask is not None
+        has_person = self._prompt is not None
         self._use(make_agent(self._kernel, model, self._setup.backend, is_stored=True, has_person=has_person))
         self._runs.use(self._setup.modes)
 
-    def ask_about_plan(self) -> str | None:
+    async def ask_about_plan(self) -> str | None:
         """Ask whether to carry out the plan of a turn in plan mode; leave the mode if so.
 
         Returns:
@@ -290,28 +357,31 @@ class Chat:
         Raises:
             Left: the input ended at the question.
         """
-        if self._screen.ask is None:
+        if self._prompt is None:
             return None
-        message = self._approver.decide_plan("", self._loop.run(self._runs.slots(self.stored)))
+        try:
+            message = await self._answer(self._approver.deciding_plan("", await self._runs.slots(self.stored)))
+        except Stopped:
+            return None
         self.stored.plan = message != CARRY_OUT
         return message
 
-    def begin_anew(self) -> None:
+    async def begin_anew(self) -> None:
         """Leave this conversation stored, and begin another in the same workspace."""
-        self.leave()
+        await self.leave()
         self.stored = StoredChat(new_id(self.stored.folder), self.stored.folder, plan=self.stored.plan)
         self._use(self._setup)
         self._approver.forget()
 
-    def leave(self) -> None:
+    async def leave(self) -> None:
         """Leave this conversation: it is deleted if nothing was answered."""
         if self._was_run and self._runs.is_stored and not answers(self.stored.messages):
-            self._attempt(self._runs.drop(self.stored))
+            await self._attempt(self._runs.drop(self.stored))
         self._was_run = False
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the store."""
-        self._attempt(self._runs.close())
+        await self._attempt(self._runs.close())
 
 
 def _user_text(message: ModelRequest) -> str:

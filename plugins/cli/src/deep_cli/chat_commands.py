@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ class ChatCommand:
         about: what it does, in few words.
     """
 
-    do: Callable[[Chat, ChatScreen, str], bool]
+    do: Callable[[Chat, ChatScreen, str], Awaitable[bool]]
     usage: str
     about: str
 
@@ -42,7 +42,7 @@ def is_command(text: str) -> bool:
     return _COMMAND.match(text) is not None
 
 
-def obey(text: str, chat: Chat, screen: ChatScreen) -> bool:
+async def obey(text: str, chat: Chat, screen: ChatScreen) -> bool:
     """Run a command.
 
     Returns:
@@ -56,14 +56,16 @@ def obey(text: str, chat: Chat, screen: ChatScreen) -> bool:
             "/help lists them; begin a message with a space.",
         )
         return True
-    return command.do(chat, screen, rest.strip())
+    return await command.do(chat, screen, rest.strip())
 
 
-def _help(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+async def _help(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     lines = [(f"{name} {command.usage}".strip(), command.about) for name, command in COMMANDS.items()]
     lines += [
-        ("Enter", "send; Alt-Enter, or \\ at the line's end, begins another line"),
+        ("Enter", "send; while the agent works: queue the message"),
+        ("Alt-Enter", "begin another line, as \\ at a line's end; while the agent works: steer it"),
         ("arrow up", "earlier messages"),
+        ("Esc", "stop the turn"),
         ("Ctrl-C", "stop the turn; clear the line; at an empty prompt: leave"),
         ("Ctrl-D", "leave"),
     ]
@@ -71,9 +73,9 @@ def _help(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     return True
 
 
-def _cost(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+async def _cost(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     try:
-        usage = chat.usage()
+        usage = await chat.usage()
     except AgentError as error:
         screen.problem(error.message)
         return True
@@ -84,7 +86,7 @@ def _cost(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     return True
 
 
-def _model(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+async def _model(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     if rest:
         try:
             chat.use_model(rest)
@@ -95,21 +97,21 @@ def _model(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     return True
 
 
-def _plan(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+async def _plan(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     chat.stored.plan = not chat.stored.plan
     screen.show_lines("  plan mode: only tools that read" if chat.stored.plan else "  plan mode is off")
     return True
 
 
-def _new(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+async def _new(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     if chat.is_resumable:
         screen.note(chat.how_to_go_on().replace("Continue with", "This one is kept"))
-    chat.begin_anew()
+    await chat.begin_anew()
     screen.show_lines(f"  chat {chat.id}")
     return True
 
 
-def _quit(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+async def _quit(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     return False
 
 

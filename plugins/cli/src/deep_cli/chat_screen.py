@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from .approval import Answer, Question
+from .asking import show_choice
 from .output import Part, say_text
 from .screen import label, one_line
-from .terminal import TerminalReporter
+from .terminal import TerminalReporter, answer_of, body_of, of_child
+
+if TYPE_CHECKING:
+    from .chat_prompt import ChatPrompt
 
 __all__ = ["ChatScreen"]
 
@@ -21,6 +25,8 @@ class ChatScreen(TerminalReporter):
     def __init__(self, answer: TextIO | None = None, **how: Any) -> None:
         super().__init__(answer or sys.stdout, **how)
         self._plain = answer or sys.stdout
+        self.is_live = how.get("foot") is not None
+        """Whether the prompt is below, so that nothing typed waits in the terminal."""
         self._open = False
         """Whether the last line of an answer that is not rendered is unfinished."""
 
@@ -77,10 +83,42 @@ class ChatScreen(TerminalReporter):
             if text:
                 self._line((f"  {who}  {one_line(text, max(20, self._out.width - 10))}", "dim"))
 
-    def _question(self, question: Question) -> Answer:
+    def show_message(self, text: str) -> None:
+        """Show what the user sent."""
+        self._end_prose()
+        if self._last:
+            self._exact()
+        for number, line in enumerate(text.split("\n")):
+            self._exact(("> " if number == 0 else "  ", "bold"), (line, "bold"))
+
+    async def ask_at(self, prompt: ChatPrompt, question: Question) -> Answer:
+        """Ask about a call at the prompt. Raises `Stopped` at Ctrl-C."""
         self._end_prose()
         self._end_text()
-        return super()._question(question)
+        if question.choice is not None:
+            self._quiet()
+            show_choice(question.choice, f"{question.plugin}{of_child(question)}", self._line)
+            while (line := await prompt.reply([("", question.choice.asks_for)])) is not None:
+                if (said := question.choice.answer(line)) is not None:
+                    self._exact(f"    {said.text}")
+                    return said
+            return "closed"
+        body = body_of(question)
+        self._show_question(question, body)
+        while True:
+            line = await prompt.reply(
+                [
+                    *(("", "    run it? "), ("bold", "y"), ("", "es, "), ("bold", "n"), ("", "o, "), ("bold", "a")),
+                    ("", f"lways ({label(question.tool)}, {self.always_for}), or say why not: "),
+                ]
+            )
+            if line is None:
+                return "closed"
+            answer = answer_of(line)
+            if answer is not None:
+                return answer
+            if line.strip().lower() in ("v", "view"):
+                self._block(body)
 
     def _line(self, *parts: Part) -> None:
         self._end_text()

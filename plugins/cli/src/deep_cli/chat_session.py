@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from deep_sessions import default_store, open_store
 
@@ -17,7 +19,7 @@ from .approval import ApprovalMode
 from .attach import with_files
 from .chat import Chat, Left
 from .chat_commands import is_command, obey
-from .chat_input import prompt_messages, read_lines
+from .chat_input import read_lines
 from .chat_screen import ChatScreen
 from .chat_sessions import StoredChat, find_chat
 from .failure import FAILED, INTERRUPTED, REFUSED
@@ -25,12 +27,16 @@ from .interrupts import ChatLoop
 from .names import chats_folder, new_id, project
 from .options import cli_options
 from .progress import CliProgress
-from .screen import is_text, one_line, redirect_prints
+from .screen import is_text, label, one_line, redirect_prints
+
+if TYPE_CHECKING:
+    from .chat_prompt import ChatPrompt
 
 __all__ = ["run_chat"]
 
 NOT_TEXT = "Set the terminal to UTF-8; convert a file with iconv -t UTF-8."
 PLAN_NOTE = "plan mode: only tools that read; /plan leaves it"
+BUSY = "Esc stops"
 HINT = "/help lists the commands. Ctrl-C stops a turn, Ctrl-D leaves."
 
 
@@ -71,14 +77,17 @@ def run_chat(
         Failure: no model is named, a file cannot be attached, or the chat cannot be resumed.
         Exception: any error of the model's provider before the first message: no key, no package, no such model.
     """
-    folder, screen, loop = os.path.realpath(Path.cwd()), ChatScreen(), ChatLoop()
+    folder, loop = os.path.realpath(Path.cwd()), ChatLoop()
+    prompt = loop.run(_make_prompt(chats_folder() / project(folder))) if sys.stdin.isatty() else None
+    how: dict[str, Any] = {} if prompt is None else {"stream": prompt.stream, "foot": prompt}
+    screen = ChatScreen(**how, verbose=trace)
     store = open_store(default_store())
     stored = StoredChat(new_id(folder), folder)
     if resume is not None:
         stored = loop.run(find_chat(store, resume, folder))
     stored.plan = stored.plan or plan
     progress = CliProgress(screen)
-    terminal = screen.ask is not None
+    terminal = prompt is not None
     with (
         nullcontext() if terminal else redirect_prints(),
         Kernel(plugins=[progress, *plugins], config=config) as kernel,
@@ -94,17 +103,23 @@ def run_chat(
             stored,
             store,
             screen,
+            prompt=prompt,
             approve=approve or options.approve,
             max_requests=max_requests or options.max_requests,
             loop=loop,
             trace=trace,
         )
         _open(chat, screen, terminal=terminal, resumed=resume is not None)
-        typed = prompt_messages(chats_folder() / project(folder)) if terminal else read_lines()
-        interrupted = _talk(chat, screen, typed, attachments)
+        try:
+            if prompt is None:
+                interrupted = _talk(chat, screen, loop, read_lines(), attachments)
+            else:
+                interrupted = loop.run(_talk_at(prompt, chat, screen, attachments))
+        except KeyboardInterrupt:
+            interrupted = True
         if chat.is_resumable:
             screen.note(chat.how_to_go_on())
-        chat.leave()
+        loop.run(chat.leave())
     # On a terminal the user has seen what failed and what was denied.
     code = 0 if terminal else FAILED if chat.failed else REFUSED if chat.has_denials else 0
     code = INTERRUPTED if interrupted else code
@@ -112,7 +127,7 @@ def run_chat(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-    chat.close()
+    loop.run(chat.close())
     loop.close()
     return code
 
@@ -127,28 +142,73 @@ def _open(chat: Chat, screen: ChatScreen, *, terminal: bool, resumed: bool) -> N
         screen.show_exchange(*chat.last_exchange())
 
 
-def _talk(chat: Chat, screen: ChatScreen, messages: Iterable[str], attachments: str) -> bool:
-    """Take messages until they end; return whether Ctrl-C ended it."""
+async def _make_prompt(folder: Path) -> ChatPrompt:
+    from .chat_prompt import ChatPrompt
+
+    return ChatPrompt(folder)
+
+
+def _talk(chat: Chat, screen: ChatScreen, loop: ChatLoop, messages: Iterable[str], attachments: str) -> bool:
+    """Take the lines of a pipe until they end; return whether Ctrl-C ended it."""
+    talk = _Talk(chat, screen, attachments)
     try:
-        chat.finish_last_turn()
-        for text in messages:
-            if is_command(text):
-                if not obey(text, chat, screen):
-                    break
-                continue
-            if not is_text(text):
-                chat.failed = True
-                screen.problem(f"not sent, it is not UTF-8: {one_line(text, 60)}", NOT_TEXT)
-                continue
-            end = chat.turn(text + attachments)
-            while end == "done" and chat.stored.plan and (message := chat.ask_about_plan()) is not None:
-                end = chat.turn(message)
-            if end == "stopped" and screen.ask is None:
-                return True
-            if end != "lost":
-                attachments = ""
+        loop.run(chat.finish_last_turn())
+        # Read outside the loop, so that Ctrl-C ends a wait for a line.
+        return any(loop.run(talk.take(text)) for text in messages) and talk.was_stopped
     except Left as left:
-        return isinstance(left.__cause__, KeyboardInterrupt)
-    except KeyboardInterrupt:
-        return True
+        return left.interrupted
+
+
+async def _talk_at(prompt: ChatPrompt, chat: Chat, screen: ChatScreen, attachments: str) -> bool:
+    """Take messages from the prompt until the user leaves; return whether a second Ctrl-C ended it."""
+    talk = _Talk(chat, screen, attachments)
+    prompt.steer = chat.steer
+    prompt.about = lambda: BUSY if prompt.busy else label(chat.stored.model or "")
+
+    async def work() -> None:
+        await chat.finish_last_turn()
+        while True:
+            text = await prompt.message()
+            screen.show_message(text)
+            if await talk.take(text):
+                return
+
+    async with prompt.open() as left:
+        worker = asyncio.ensure_future(work())
+        await asyncio.wait([worker, left], return_when=asyncio.FIRST_COMPLETED)
+        if not worker.done():
+            worker.cancel()
+            await asyncio.wait([worker])
+        elif isinstance(error := worker.exception(), Left):
+            return error.interrupted
+        elif error is not None:
+            raise error
     return False
+
+
+class _Talk:
+    """Takes messages."""
+
+    def __init__(self, chat: Chat, screen: ChatScreen, attachments: str) -> None:
+        self._chat = chat
+        self._screen = screen
+        self._attachments = attachments
+        self.was_stopped = False
+
+    async def take(self, text: str) -> bool:
+        """Obey a command, or run a turn; return whether the chat ends."""
+        chat, screen = self._chat, self._screen
+        if is_command(text):
+            return not await obey(text, chat, screen)
+        if not is_text(text):
+            chat.failed = True
+            screen.problem(f"not sent, it is not UTF-8: {one_line(text, 60)}", NOT_TEXT)
+            return False
+        end = await chat.turn(text + self._attachments)
+        while end == "done" and chat.stored.plan and (message := await chat.ask_about_plan()) is not None:
+            screen.show_message(message)
+            end = await chat.turn(message)
+        self.was_stopped = end == "stopped"
+        if end != "lost":
+            self._attachments = ""
+        return self.was_stopped and not screen.is_live

@@ -231,6 +231,11 @@ class ChatRuns:
                 raise
         return await self._runner.run(chat.id, prompt, run_id=new, labels=chat.labels, **how)
 
+    async def steer(self, chat: StoredChat, message: str) -> None:
+        """Add a message to the run under way. Errors as for `Runner.post`."""
+        with suppress(SessionNotFound):  # the first run has not begun: nothing to steer
+            await self._runner.post(chat.id, "steer", message)
+
     async def next_message(self, chat: StoredChat) -> str | None:
         """Return a message that another process left in the chat. A store that fails is left in the next turn."""
         with suppress(AgentError):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from .waiting import waking
 
-__all__ = ["ChatLoop", "Interrupts", "defer_interrupts"]
+__all__ = ["ChatLoop", "Interrupts", "LeftRunning", "Stopped", "defer_interrupts"]
 
 T = TypeVar("T")
 POOL = "deep-chat"
@@ -47,57 +47,61 @@ def defer_interrupts() -> Generator[None]:
 class Interrupts:
     """Ctrl-C in one turn.
 
-    The first one cancels the run and keeps its results; without a run (at a question) it raises KeyboardInterrupt. A
-    second one raises if the run still has not ended; later ones are ignored, so that an impatient user does not lose
-    the chat.
+    The first one cancels the run and keeps its results. A second one leaves the run behind if it still has not ended;
+    later ones are ignored, so that an impatient user does not lose the chat.
 
     Attributes:
-        running: whether a run is in progress.
         count: how often the user typed Ctrl-C.
+        left: whether the run was left behind.
     """
 
     def __init__(self) -> None:
-        self.running = False
         self.count = 0
+        self.left = False
         self._cancel: Callable[[], None] | None = None
+        self._leave: asyncio.Future[None] | None = None
 
-    @contextmanager
-    def handling(self) -> Generator[None]:
-        """Handle Ctrl-C until the turn ends."""
-        usual = signal.signal(signal.SIGINT, self._on_signal)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, usual)
+    def __call__(self) -> None:
+        """Take a Ctrl-C. Called in the loop."""
+        self.count += 1
+        if self._cancel is None:
+            return
+        if self.count == 1:
+            self._cancel()
+        elif self._leave is not None and not self._leave.done():
+            self._leave.set_result(None)
 
-    @contextmanager
-    def cancelling(self, cancel: Callable[[], None]) -> Generator[None]:
-        """Let Ctrl-C call `cancel`, from the signal handler, while a run is in progress.
+    async def run(self, work: Coroutine[Any, Any, T], cancel: Callable[[], None]) -> T:
+        """Run something that Ctrl-C cancels.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C came twice and the run has not ended: `running` stays true.
+            LeftRunning: Ctrl-C came twice and it has not ended. It still runs.
         """
-        self._cancel, self.running = cancel, True
+        task = asyncio.ensure_future(work)
+        self._leave = asyncio.get_running_loop().create_future()
+        self._cancel = cancel
+        if self.count:
+            cancel()
         try:
-            yield
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
-            self._cancel, self.running = None, False
-            raise
-        self._cancel, self.running = None, False
+            await asyncio.wait([task, self._leave], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._cancel = None
+        if task.done():
+            return task.result()
+        self.left = True
+        raise LeftRunning
 
     def over(self) -> None:
         """End the turn: ignore Ctrl-C from now on."""
-        self.count += 1
-        self._cancel, self.running = None, False
+        self._cancel = None
 
-    def _on_signal(self, *_: object) -> None:
-        self.count += 1
-        if self.count == 1 and self._cancel is not None:
-            self._cancel()
-        elif self.count == 1 or self.running:
-            raise KeyboardInterrupt
+
+class Stopped(Exception):
+    """The user pressed Ctrl-C or Esc at a question."""
+
+
+class LeftRunning(Exception):
+    """A run that did not end was left behind."""
 
 
 class ChatLoop:
@@ -116,10 +120,6 @@ class ChatLoop:
         """Run a coroutine to its end."""
         with waking(self._runner.get_loop()):
             return self._runner.run(work)
-
-    def soon(self, callback: Callable[[], None]) -> None:
-        """Call a function in the loop; works in a signal handler too."""
-        self._runner.get_loop().call_soon_threadsafe(callback)
 
     def thread_at_work(self) -> bool:
         """Whether a tool still runs in a thread of Pydantic AI, after a short wait: idle threads end with their run."""

@@ -238,6 +238,7 @@ class TerminalReporter(Reporter):
         """The function that asks the user, None if the input is not a terminal."""
         return self._question if self._in.isatty() else None
 
+    is_live = False
     always_for = "in this task"
     """The scope of the answer `always`, as the question shows it."""
 
@@ -245,22 +246,23 @@ class TerminalReporter(Reporter):
         if question.choice is not None:
             self._quiet()
             forget_typed(self._in)
-            about = f"{question.plugin}{_of_child(question)}"
+            about = f"{question.plugin}{of_child(question)}"
             said = read_choice(question.choice, about, show=self._line, out=self._out, replies=self._in)
             return "closed" if said is None else said
-        body = _body(question)
+        body = body_of(question)
         with defer_interrupts():
             self._show_question(question, body)
         return self._reply(question, body)
 
     def _show_question(self, question: Question, body: Sequence[Line]) -> None:
         self._quiet()
-        forget_typed(self._in)
+        if not self.is_live:
+            forget_typed(self._in)
         self._line(
             (f"  {self._marks.ask} ", "yellow"),
             (label(question.tool), "bold"),
             " wants to run",
-            (f"  [{label(question.plugin)}{_of_child(question)}]", "dim"),
+            (f"  [{label(question.plugin)}{of_child(question)}]", "dim"),
             (f"  {middle(label(question.reason), 400)}" if question.reason else "", "dim"),
         )
         for key, value in (question.about or {}).items():
@@ -392,11 +394,11 @@ def forget_typed(stream: TextIO) -> None:
         termios.tcflush(stream, termios.TCIFLUSH)
 
 
-def _of_child(question: Question) -> str:
+def of_child(question: Question) -> str:
     return f", subagent {label(question.child)}" if question.child else ""
 
 
-def _body(question: Question) -> list[Line]:
+def body_of(question: Question) -> list[Line]:
     """The whole call, line by line: every argument that the diff does not show, then the diff."""
     lines: list[Line] = []
     for key, value in question.args.items():
