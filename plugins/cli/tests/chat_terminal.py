@@ -10,7 +10,8 @@ import select
 import signal
 import struct
 import termios
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,8 +20,8 @@ import pyte
 __all__ = ["ALT_ENTER", "CTRL_C", "CTRL_D", "ESC", "SHIFT_TAB", "UP", "Terminal"]
 
 CTRL_C, CTRL_D, UP, ALT_ENTER, ESC, SHIFT_TAB = "\x03", "\x04", "\x1b[A", "\x1b\r", "\x1b", "\x1b[Z"
-PATIENCE = 60
-"""Seconds without output after which a test gives up."""
+PATIENCE = 15
+"""Seconds after which a test gives up waiting for a text. The status line shows the time, so output never ends."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>78])")
 
 
@@ -55,9 +56,7 @@ class Terminal:
 
     def expect(self, text: str) -> str:
         """Wait for a text after the last one; return the output until its end."""
-        while text not in self.screen[self._seen :]:
-            if not self._read():
-                raise AssertionError(f"ended without {text!r}:\n{self.screen}")
+        self._wait(lambda: text in self.screen[self._seen :], text)
         end = self.screen.index(text, self._seen) + len(text)
         shown, self._seen = self.screen[self._seen : end], end
         return shown
@@ -77,10 +76,16 @@ class Terminal:
 
     def see(self, text: str) -> list[str]:
         """Wait until a line on the screen begins with a text; return the screen."""
-        while not any(line.startswith(text) for line in self.display):
-            if not self._read():
-                raise AssertionError(f"ended without {text!r}:\n" + "\n".join(self.lines))
+        self._wait(lambda: any(line.startswith(text) for line in self.display), text)
         return self.display
+
+    def _wait(self, shows: Callable[[], bool], text: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while not shows():
+            if not self._read():
+                raise AssertionError(f"ended without {text!r}:\n{self.screen}")
+            if time.monotonic() > end:
+                raise AssertionError(f"never showed {text!r}:\n{self.screen}\n--\n" + "\n".join(self.lines))
 
     def resize(self, columns: int, rows: int) -> None:
         """Change the size of the terminal."""
@@ -110,15 +115,13 @@ class Terminal:
 
     def prompt(self) -> str:
         """Wait until the chat is ready for a message; return the output before."""
-        while not any(line.startswith("ready · ") for line in self.display[-2:]):
-            if not self._read():
-                raise AssertionError(f"ended without a prompt:\n{self.screen}")
+        self._wait(lambda: any(line.startswith("ready · ") for line in self.display[-2:]), "ready")
         shown, self._seen = self.screen[self._seen :], len(self.screen)
         return shown
 
     def answer(self, text: str) -> str:
         """Wait for a question and answer it; return the output up to it."""
-        shown = self.expect("or say why not: ")
+        shown = self.expect("or say why not:")
         self.type(f"{text}\n")
         return shown
 

@@ -77,7 +77,7 @@ def test_a_childs_open_question_is_asked_again_in_another_process(deep: Any) -> 
         with start(deep, stub, "chat") as terminal:
             terminal.say("go")
             terminal.answer("y")
-            terminal.expect("or say why not: ")
+            terminal.expect("or say why not:")
             terminal.kill()
         assert not (deep.work / "new.txt").exists()  # nothing runs until all that the child waits for is decided
         with start(deep, stub, "chat", "--resume") as terminal:

@@ -28,6 +28,7 @@ from deep_cli.plugin_warnings import show_warnings
 from deep_cli.report import Decision, RunReport, Step
 from deep_cli.settings import Value
 from deep_cli.terminal import CallScreen
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 
 from deep_core import (
     ApprovalEvent,
@@ -212,7 +213,9 @@ def chat(text: str) -> object:
     screen.text(text)
     screen.problem(text, text)
     screen.show_lines(text)
-    screen.show_exchange(text, text)
+    screen.show_message(text)
+    screen.show_diff([text])
+    screen.replay([ModelRequest([UserPromptPart(text)]), ModelResponse([TextPart(text)])])
     return stream.getvalue()
 
 
@@ -367,7 +370,6 @@ ALLOWED: Mapping[str, set[str]] = {
     "output.py": PRINTS,
     "__main__.py": {"print"},  # `as_table`, `as_json` and the version, without click
     "listing.py": {"echo"},  # the same, with it
-    "chat_input.py": {"prompt"},  # the user's own line
     "records.py": {"write"},  # a file
     "probe.py": {"write"},
     "waiting.py": {"write"},  # a pipe of an event loop

@@ -128,7 +128,7 @@ def test_on_a_terminal_a_person_decides(deep: Any, typed: str, made: bool, code:
 def test_always_asks_once_a_tool(deep: Any) -> None:
     script = Script(EXECUTE, Call("execute", {"command": "printf more > c.txt"}), "done")
     with OpenAIStub(script) as stub:
-        done = deep.typed("run", "Go", *MODEL, answers=[("run it?", "a\n")], env=stub.env)
+        done = deep.typed("run", "Go", *MODEL, answers=[("run it?", "a\n"), ("which?", "1\n")], env=stub.env)
     assert done.code == 0
     assert done.out.count("run it?") == 1
     assert (deep.work / "c.txt").exists()

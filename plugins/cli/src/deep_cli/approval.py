@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 from .asking import NO_ANSWER, Choice, Said
 from .plan import CARRY_OUT, message_after, plan_choice
 from .report import DecidedBy, Decision
+from .rules import Always, Rules, is_edit
 from .screen import label
 
 if TYPE_CHECKING:
@@ -36,8 +37,9 @@ class Refusal:
     reason: str
 
 
-Answer: TypeAlias = "Literal['yes', 'no', 'always', 'closed'] | Refusal | Said"
-"""`always`: approve this tool for the rest of the task. `closed`: the input ended. `Said`: the answer to a `choice`."""
+Answer: TypeAlias = "Literal['yes', 'no', 'always', 'closed'] | Always | Refusal | Said"
+"""`always`: approve this tool for the rest of the task; `Always`: what a rule covers. `closed`: the input ended.
+`Said`: the answer to a `choice`."""
 FIELDS = frozenset({"id", "path", "tool", "plugin", "args", "reason", "question"})
 """Metadata keys that a `Question` has as fields."""
 DIFF_CHARS = 400_000
@@ -209,9 +211,19 @@ class Approver:
         mode: `ask` the user, `allow` all or `deny` all.
         ask: asks the user; None denies.
         tell: receives every decision.
+        rules: answers before a person does; None for none.
     """
 
-    def __init__(self, mode: ApprovalMode, ask: Ask | None, tell: Callable[[Decision], None]) -> None:
+    def __init__(
+        self,
+        mode: ApprovalMode,
+        ask: Ask | None,
+        tell: Callable[[Decision], None],
+        rules: Rules | None = None,
+    ) -> None:
+        self.accepts_edits = False
+        """Whether changes to a file are approved without a question."""
+        self._rules = rules
         self._mode: ApprovalMode = mode
         self._ask = ask
         self._tell = tell
@@ -291,6 +303,8 @@ class Approver:
     def forget(self) -> None:
         """Forget the tools that the user always approved."""
         self._always.clear()
+        if self._rules is not None:
+            self._rules.forget()
 
     def _record(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -303,7 +317,14 @@ class Approver:
         key = (question.plugin, question.tool)
         if key in self._always:
             return True, "always", ""
+        if self.accepts_edits and is_edit(question):
+            return True, "mode", ""
+        if self._rules is not None and self._rules.covering(question) is not None:
+            return True, "always", ""
         answer = yield question
+        if isinstance(answer, Always) and self._rules is not None:
+            self._rules.add(answer)
+            return True, "you", ""
         if answer == "always":
             self._always.add(key)
         by = "unanswered" if answer == "closed" else "you"

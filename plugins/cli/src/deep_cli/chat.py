@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from deep_sessions import AgentError, DecisionsPending, SessionBusy, SessionStore
+from deep_sessions import AgentError, ChatCommand, DecisionsPending, SessionBusy, SessionStore, chat_commands
 from pydantic_ai import CancellationToken
-from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.usage import RunUsage, UsageLimits
 
 from deep_core import Kernel, create_default_deps
@@ -19,14 +19,15 @@ from deep_core import Kernel, create_default_deps
 from .agent import AgentSetup, make_agent
 from .approval import Answer, ApprovalMode, Approver, Question, questions
 from .chat_screen import ChatScreen
-from .chat_sessions import ChatRuns, StoredChat, answers
+from .chat_sessions import ChatRuns, StoredChat, answers, find_chat
 from .errors import explain_error
 from .failure import show_traceback
 from .interrupts import ChatLoop, Interrupts, LeftRunning, Stopped
-from .names import new_id, short_id
+from .names import new_id, project, short_id
 from .plan import CARRY_OUT
 from .progress import CliProgress
 from .screen import one_line
+from .undo import FileLog, TakenBack
 
 if TYPE_CHECKING:
     from deep_sessions import Outcome
@@ -109,7 +110,9 @@ class Chat:
         self._own: list[str] = []
         """Messages to the run under way that may become the next message."""
         self._posts: set[asyncio.Future[None]] = set()
-        self._approver = Approver(approve, None, screen.decided)
+        self._approver = Approver(approve, None, screen.decided, screen.rules)
+        self.log = progress.log = FileLog()
+        """What the tools of this chat changed."""
         self._interrupts = Interrupts()
         self._use(setup)
 
@@ -157,6 +160,8 @@ class Chat:
         before = answers(self.stored.messages) if prompt is not None else 0
         self._was_run, outcome = True, None
         self._screen.waiting()
+        if prompt is not None:
+            self.log.begin(await self._runs.entry(self.stored))
         try:
             runs, chat = self._runs, self.stored
             step = partial(runs.resume, chat) if prompt is None else partial(runs.send, chat, prompt)
@@ -311,16 +316,6 @@ class Chat:
         """The command to type."""
         return f"Continue with: deep chat --resume {self.id}"
 
-    def last_exchange(self) -> tuple[str, str]:
-        """The last messages of the user and the model; "" for none."""
-        question = answer = ""
-        for message in self.stored.messages:
-            if isinstance(message, ModelResponse):
-                answer = message.text or answer
-            elif text := _user_text(message):
-                question, answer = text, ""
-        return question, answer
-
     async def finish_last_turn(self) -> None:
         """Ask again about calls that wait, and continue a turn that was interrupted. Raises Left as `turn` does."""
         if self.stored.unfinished == "stopped":
@@ -329,6 +324,91 @@ class Chat:
             if self.stored.unfinished == "interrupted":
                 self._screen.note(f"the last turn was interrupted, and continues: {one_line(self.stored.prompt, 60)}")
             await self.turn(None)
+
+    # -- modes ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def mode(self) -> str:
+        """`ask`, `accept-edits` or `plan`."""
+        return "plan" if self.stored.plan else "accept-edits" if self._approver.accepts_edits else "ask"
+
+    def switch_mode(self) -> None:
+        """Take the next mode."""
+        before = self.mode
+        self._approver.accepts_edits = before == "ask"
+        self.stored.plan = before == "accept-edits"
+
+    # -- back and elsewhere --------------------------------------------------------------------------------------------
+
+    async def take_back(self, turns: int) -> TakenBack | None:
+        """Take back the last turns: what tools changed in files, and the conversation. None if there are fewer.
+
+        Raises:
+            AgentError: another process runs the chat, or the store fails.
+        """
+        backend = self._workspace(self.stored.id)
+        if backend is None or not 1 <= turns <= len(self.log):
+            return None
+        done = await self.log.take_back(turns, backend)
+        if done.entry:
+            await self._runs.rewind(self.stored, done.entry)
+            await self._runs.load(self.stored)
+        else:
+            await self._runs.drop(self.stored)
+            self.stored.messages = []
+        return done
+
+    async def diff(self) -> list[str]:
+        """Return the lines of a diff of the files that tools changed in this chat."""
+        backend = self._workspace(self.stored.id)
+        return [] if backend is None else await self.log.diff(backend)
+
+    async def fork(self) -> None:
+        """Continue in a copy of this conversation; this one stays as it is. Raises AgentError if the store fails."""
+        copy = new_id(self.stored.folder)
+        await self._runs.fork(self.stored, copy)
+        self.stored = replace(self.stored, id=copy)
+        self.log.clear()
+
+    async def others(self, words: str) -> list[tuple[str, str]]:
+        """Return the digits and titles of this folder's chats whose title has the words, the newest first."""
+        found = await self._runs.titles(f"{project(self.stored.folder)}.")
+        wanted = words.lower().split()
+        return [(short_id(id), title) for id, title in found if all(word in title.lower() for word in wanted)]
+
+    async def go_to(self, digits: str) -> None:
+        """Leave this conversation, and continue another one of this folder.
+
+        Raises:
+            Failure: there is no such chat, or it cannot be read.
+        """
+        found = await find_chat(self._runs.store, digits, self.stored.folder)
+        await self.leave()
+        model = found.model
+        self.stored = found
+        self.log.clear()
+        self._approver.forget()
+        if model is not None and model != self._setup.model:
+            self.use_model(model)
+        else:
+            self._use(self._setup)
+
+    def tools(self) -> Sequence[Any]:
+        """Return the tools that the model is offered, as `deep explain` shows them."""
+        with self._progress.mute():
+            return self._kernel.explain(self._setup.agent).tools
+
+    async def render(self, name: str, words: str) -> str | None:
+        """Return the message of a plugin's command; None if no plugin has it. Raises ValueError as the command does."""
+        command = self.plugin_commands().get(name)
+        if command is None:
+            return None
+        message = command.render(words)
+        return message if isinstance(message, str) else await message
+
+    def plugin_commands(self) -> Mapping[str, ChatCommand]:
+        """Return the commands that plugins add, by name."""
+        return chat_commands(self._kernel)
 
     async def usage(self) -> RunUsage:
         """What all turns used.
@@ -372,6 +452,7 @@ class Chat:
         self.stored = StoredChat(new_id(self.stored.folder), self.stored.folder, plan=self.stored.plan)
         self._use(self._setup)
         self._approver.forget()
+        self.log.clear()
 
     async def leave(self) -> None:
         """Leave this conversation: it is deleted if nothing was answered."""
@@ -382,11 +463,3 @@ class Chat:
     async def close(self) -> None:
         """Close the store."""
         await self._attempt(self._runs.close())
-
-
-def _user_text(message: ModelRequest) -> str:
-    """The text that the user wrote. The kernel's live texts in user turns are marked parts, not strings."""
-    for part in message.parts:
-        if isinstance(part, UserPromptPart) and isinstance(part.content, str):
-            return part.content
-    return ""

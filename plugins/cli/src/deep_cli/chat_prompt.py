@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from io import TextIOBase
 from pathlib import Path
@@ -17,7 +17,6 @@ from .interrupts import Stopped
 from .screen import one_line
 
 if TYPE_CHECKING:
-    from prompt_toolkit.completion import Completer
     from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 __all__ = ["ChatPrompt"]
@@ -34,14 +33,14 @@ class ChatPrompt:
 
     Args:
         folder: where to keep the history for the up arrow.
-        completer: completes commands and files; None for none.
     """
 
-    def __init__(self, folder: Path, completer: Completer | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         # A terminal's answer to "where is the cursor?" may come after the prompt has ended: it would be typed text.
         os.environ.setdefault("PROMPT_TOOLKIT_NO_CPR", "1")
         from prompt_toolkit import PromptSession
         from prompt_toolkit.output import create_output
+        from prompt_toolkit.shortcuts import CompleteStyle
 
         self.queue: list[str] = []
         """Messages that wait for the agent."""
@@ -68,8 +67,9 @@ class ChatPrompt:
             key_bindings=self._keys(),
             output=self._output,
             erase_when_done=True,
-            completer=completer,
             complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,  # a menu would keep empty lines below the prompt
+            reserve_space_for_menu=0,
             complete_in_thread=True,
             refresh_interval=REFRESH,
         )
@@ -77,6 +77,12 @@ class ChatPrompt:
         self._session.app.timeoutlen = self._session.app.ttimeoutlen = 0.1
         self.stream = cast("TextIO", _Above(self._print))
         """A terminal for lines above the prompt."""
+
+    def complete(self, commands: Callable[[], Iterable[tuple[str, str]]], folder: str) -> None:
+        """Complete commands, each with what it does, and files of a folder."""
+        from .completion import ChatCompleter
+
+        self._session.completer = ChatCompleter(commands, folder)
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
@@ -164,7 +170,9 @@ class ChatPrompt:
             parts += [*to_formatted_text(ANSI(line)), ("", "\n")]
         if self._question is not None:
             return [*parts, *self._question[0]]
-        status = visible(self._status()) if self._status is not None and self.busy else "ready"
+        status = "ready"
+        if self.busy:
+            status = "working" if self._status is None else visible(self._status())
         parts += [(DIM, f"  next: {one_line(text, 70)}\n") for text in self.queue]
         return [*parts, (DIM, f"{status} · {visible(self.about())}\n"), ("bold", "> ")]
 

@@ -8,13 +8,34 @@ from typing import TYPE_CHECKING, Any, TextIO
 from .approval import Answer, Question
 from .asking import show_choice
 from .output import Part, say_text
-from .screen import label, one_line
-from .terminal import TerminalReporter, answer_of, body_of, of_child
+from .report import Step
+from .rules import offers
+from .screen import label
+from .terminal import WHICH, TerminalReporter, answer_of, body_of, of_child, rule_of
+from .view import diff_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic_ai.messages import ModelMessage
+
     from .chat_prompt import ChatPrompt
 
 __all__ = ["ChatScreen"]
+
+
+REPLAYED = 3
+"""Messages of the user, with what followed, that a resumed chat shows."""
+
+
+def user_text(message: ModelMessage) -> str:
+    """The text that the user wrote. The kernel's live texts in user turns are marked parts, not strings."""
+    from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+    for part in message.parts if isinstance(message, ModelRequest) else ():
+        if isinstance(part, UserPromptPart) and isinstance(part.content, str):
+            return part.content
+    return ""
 
 
 class ChatScreen(TerminalReporter):
@@ -48,6 +69,7 @@ class ChatScreen(TerminalReporter):
     def stopping(self) -> None:
         """The user typed Ctrl-C; the run is ending."""
         self._end_text()
+        self.view.stop()
         self._wait("stopping; Ctrl-C again leaves at once")
 
     def turn_over(self) -> None:
@@ -77,11 +99,37 @@ class ChatScreen(TerminalReporter):
         for line in text.splitlines():
             self._line(line)
 
-    def show_exchange(self, question: str, answer: str) -> None:
-        """Show the last exchange of a resumed chat, one line each."""
-        for who, text in (("you  ", question), ("agent", answer)):
-            if text:
-                self._line((f"  {who}  {one_line(text, max(20, self._out.width - 10))}", "dim"))
+    def show_diff(self, lines: Sequence[str]) -> None:
+        """Print a diff."""
+        for line in lines:
+            self._exact("  ", *diff_line(line))
+
+    def replay(self, messages: Sequence[ModelMessage]) -> None:
+        """Show the end of a conversation as it was shown when it happened."""
+        from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+
+        begins = [place for place, message in enumerate(messages) if user_text(message)]
+        first = begins[-REPLAYED] if len(begins) > REPLAYED else 0
+        if first:
+            self._line((f"  … {first} messages before", "dim"))
+        calls: dict[str, ToolCallPart] = {}
+        for message in messages[first:]:
+            for part in message.parts:
+                match part:
+                    case UserPromptPart(content=str(text)):
+                        self.show_message(text)
+                    case TextPart(content=text) if isinstance(message, ModelResponse) and text.strip():
+                        self._show_prose(text) if self.streams else say_text(text, self._plain)
+                    case ToolCallPart():
+                        calls[part.tool_call_id] = part
+                    case ToolReturnPart() if part.tool_call_id in calls:
+                        args = calls[part.tool_call_id].args_as_dict()
+                        outcome: Any = "success" if part.outcome == "success" else "failed"
+                        step = Step(part.tool_name, "", args, outcome, 0.0, result=part.model_response_str())
+                        for line in self.view.ended(step):
+                            self._line(*line)
+                    case _:
+                        pass
 
     def show_message(self, text: str) -> None:
         """Show what the user sent."""
@@ -115,6 +163,10 @@ class ChatScreen(TerminalReporter):
             if line is None:
                 return "closed"
             answer = answer_of(line)
+            if answer == "always" and self.rules is not None:
+                found = offers(question, self.rules.folder)
+                self._show_rules(found, self.rules)
+                answer = rule_of(await prompt.reply([("", WHICH)]) or "", found, self.rules)
             if answer is not None:
                 return answer
             if line.strip().lower() in ("v", "view"):

@@ -18,7 +18,7 @@ from .agent import make_agent
 from .approval import ApprovalMode
 from .attach import with_files
 from .chat import Chat, Left
-from .chat_commands import is_command, obey
+from .chat_commands import all_commands, is_command, obey
 from .chat_input import read_lines
 from .chat_screen import ChatScreen
 from .chat_sessions import StoredChat, find_chat
@@ -27,6 +27,7 @@ from .interrupts import ChatLoop
 from .names import chats_folder, new_id, project
 from .options import cli_options
 from .progress import CliProgress
+from .rules import rules_of
 from .screen import is_text, label, one_line, redirect_prints
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ __all__ = ["run_chat"]
 NOT_TEXT = "Set the terminal to UTF-8; convert a file with iconv -t UTF-8."
 PLAN_NOTE = "plan mode: only tools that read; /plan leaves it"
 BUSY = "Esc stops"
-HINT = "/help lists the commands. Ctrl-C stops a turn, Ctrl-D leaves."
+HINT = "/help lists the commands. Shift-Tab changes the mode, Esc stops a turn, Ctrl-D leaves."
 
 
 def run_chat(
@@ -81,6 +82,7 @@ def run_chat(
     prompt = loop.run(_make_prompt(chats_folder() / project(folder))) if sys.stdin.isatty() else None
     how: dict[str, Any] = {} if prompt is None else {"stream": prompt.stream, "foot": prompt}
     screen = ChatScreen(**how, verbose=trace)
+    screen.rules = None if prompt is None else rules_of(folder)
     store = open_store(default_store())
     stored = StoredChat(new_id(folder), folder)
     if resume is not None:
@@ -139,7 +141,7 @@ def _open(chat: Chat, screen: ChatScreen, *, terminal: bool, resumed: bool) -> N
     if stored.plan:
         screen.note(PLAN_NOTE)
     if resumed:
-        screen.show_exchange(*chat.last_exchange())
+        screen.replay(stored.messages)
 
 
 async def _make_prompt(folder: Path) -> ChatPrompt:
@@ -163,7 +165,9 @@ async def _talk_at(prompt: ChatPrompt, chat: Chat, screen: ChatScreen, attachmen
     """Take messages from the prompt until the user leaves; return whether a second Ctrl-C ended it."""
     talk = _Talk(chat, screen, attachments)
     prompt.steer = chat.steer
-    prompt.about = lambda: BUSY if prompt.busy else label(chat.stored.model or "")
+    prompt.about = lambda: BUSY if prompt.busy else f"{chat.mode} · {label(chat.stored.model or '')}"
+    prompt.switch = chat.switch_mode
+    prompt.complete(lambda: all_commands(chat), chat.stored.folder)
 
     async def work() -> None:
         await chat.finish_last_turn()
@@ -199,7 +203,10 @@ class _Talk:
         """Obey a command, or run a turn; return whether the chat ends."""
         chat, screen = self._chat, self._screen
         if is_command(text):
-            return not await obey(text, chat, screen)
+            message = await obey(text, chat, screen)
+            if not isinstance(message, str):
+                return not message
+            text = message
         if not is_text(text):
             chat.failed = True
             screen.problem(f"not sent, it is not UTF-8: {one_line(text, 60)}", NOT_TEXT)

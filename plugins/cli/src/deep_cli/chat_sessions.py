@@ -44,6 +44,8 @@ __all__ = ["NEWEST", "ChatRuns", "StoredChat", "answers", "find_chat"]
 NEWEST = "newest"
 """`--resume` without an id."""
 PAGE = 500
+TITLES = 200
+"""Chats whose titles are read."""
 IMPORT = "deep sessions import-chats"
 
 
@@ -230,6 +232,42 @@ class ChatRuns:
             if was_asked:
                 raise
         return await self._runner.run(chat.id, prompt, run_id=new, labels=chat.labels, **how)
+
+    @property
+    def store(self) -> SessionStore:
+        """Where the chats are."""
+        return self._runner.store
+
+    async def entry(self, chat: StoredChat) -> int:
+        """Return the number of a chat's last entry; 0 if it has none."""
+        with suppress(AgentError):
+            return (await self.store.info(chat.id)).seq
+        return 0
+
+    async def rewind(self, chat: StoredChat, entry: int) -> None:
+        """Set a chat back. Errors as for `deep_sessions.rewind`."""
+        from deep_sessions import rewind
+
+        await rewind(self.store, chat.id, to=entry)
+
+    async def fork(self, chat: StoredChat, copy: str) -> None:
+        """Copy a chat. Errors as for `deep_sessions.fork`."""
+        from deep_sessions import fork
+
+        await fork(self.store, chat.id, new_id=copy)
+
+    async def titles(self, begin: str) -> list[tuple[str, str]]:
+        """Return the ids that begin with a text, and their titles, the newest first; at most `TITLES`."""
+        from deep_sessions import title_of
+
+        found: list[tuple[str, str]] = []
+        async for session_id in _ids(self.store):
+            if session_id.startswith(begin) and WHOLE.fullmatch(session_id):
+                with suppress(AgentError):  # one that is damaged has no title
+                    found.append((session_id, await title_of(self.store, session_id)))
+            if len(found) >= TITLES:
+                break
+        return found
 
     async def steer(self, chat: StoredChat, message: str) -> None:
         """Add a message to the run under way. Errors as for `Runner.post`."""

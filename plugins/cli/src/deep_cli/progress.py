@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from deep_core import AgentContext, DeepAgentDeps, RunEvent
 
+    from .undo import FileLog
+
 __all__ = ["CliProgress", "Spent"]
 
 
@@ -54,6 +56,8 @@ class CliProgress:
         self._reporter = reporter
         self._muted = False
         self._context: AgentContext | None = None
+        self.log: FileLog | None = None
+        """Keeps what tools change, to take it back; None for nothing."""
         self.spent = Spent()
         self.steps: list[Step] = []
         self.denied_ids: set[str] = set()

@@ -13,7 +13,7 @@ from .screen import redact
 __all__ = ["DecidedBy", "Decision", "PromptCost", "Report", "RunReport", "Status", "Step"]
 
 Status = Literal["done", "failed", "refused"]
-DecidedBy = Literal["you", "always", "allow", "deny", "unanswered"]
+DecidedBy = Literal["you", "always", "mode", "allow", "deny", "unanswered"]
 EXIT_CODES: Mapping[Status, int] = {"done": 0, "failed": 1, "refused": 3}
 """The exit codes of `deep run` and `deep call`."""
 
@@ -70,8 +70,8 @@ class Decision:
         plugin: the tool's plugin.
         args: the arguments in the question.
         approved: whether it ran.
-        by: `you`; `always` (your earlier answer for this tool); `allow` or `deny` (from `--approve`); `unanswered` (no
-            terminal to ask on).
+        by: `you`; `always` (your earlier answer); `mode` (accept-edits); `allow` or `deny` (from `--approve`);
+            `unanswered` (no terminal to ask on).
         call_id: the call's id, "" if unknown.
     """
 

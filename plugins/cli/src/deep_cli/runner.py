@@ -24,6 +24,7 @@ from .plan import CARRY_OUT, is_planned
 from .progress import CliProgress
 from .report import PromptCost, RunReport
 from .reporter import Reporter
+from .rules import Rules
 from .screen import one_line
 from .stored import StoredSession
 from .waiting import waking
@@ -59,6 +60,7 @@ def run_task(
     store: str | None = None,
     keep: bool = False,
     plan: bool = False,
+    rules: Rules | None = None,
 ) -> RunReport:
     """Let an agent of all installed plugins do one task, and report the result.
 
@@ -85,6 +87,7 @@ def run_task(
             fails, the task runs all the same, and `reporter` gets a note.
         plan: plan first: only tools that read until `ask` (or `approve="allow"`) approves the plan, which is the
             output otherwise.
+        rules: answer questions before `ask` does.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -105,7 +108,7 @@ def run_task(
             is_stored = session is not None or keep
             setup = make_agent(kernel, model, backend, is_stored=is_stored, has_person=has_person)
             prompt = None if task is None else with_files(task, paths, options.attach_chars, given)
-            approver = Approver(mode, ask, listener.decided)
+            approver = Approver(mode, ask, listener.decided, rules)
             keep = keep and session is None
             session = new_id(os.path.realpath(Path.cwd())) if keep else session
             job = _Job(kernel, setup, progress, listener, approver, session, store, keep=keep, plan=plan)

@@ -23,6 +23,7 @@ from .output import Foot, Lines, Part, say_text
 from .prose import Prose
 from .report import Decision, RunReport, Step
 from .reporter import Reporter
+from .rules import Always, Rule, Rules, offers
 from .screen import label, middle, one_line
 from .view import DIFF_STYLES, Marks, View, exit_code, plural, target
 from .waiting import interruptible
@@ -40,9 +41,11 @@ WIDTH = 1_000
 Line: TypeAlias = tuple[str, str]
 """A line of a question, and its style."""
 ANSWERS: Mapping[str, Answer] = {"y": "yes", "yes": "yes", "n": "no", "no": "no", "a": "always", "always": "always"}
+WHICH = "    which? (Enter: none) "
 BY = {
     "you": "by you",
     "always": "by you: always",
+    "mode": "by mode: accept-edits",
     "allow": "by setting: allow",
     "deny": "by setting: deny",
     "unanswered": "no terminal to ask on",
@@ -239,6 +242,8 @@ class TerminalReporter(Reporter):
         return self._question if self._in.isatty() else None
 
     is_live = False
+    rules: Rules | None = None
+    """The rules that the answer `always` may add to; None: it is about the tool."""
     always_for = "in this task"
     """The scope of the answer `always`, as the question shows it."""
 
@@ -267,6 +272,8 @@ class TerminalReporter(Reporter):
         )
         for key, value in (question.about or {}).items():
             self._line((f"    {label(key)}: {middle(label(str(value)), 400)}", "dim"))
+        if question.diff is not None:
+            self.view.shown.add(question.call_id.rpartition("/")[2])  # the call's own line need not repeat it
         hidden = len(body) - LINES
         last = LINES // 3
         self._block([(middle(line, WIDTH, ": v shows them"), style) for line, style in body[: LINES - last]])
@@ -293,10 +300,23 @@ class TerminalReporter(Reporter):
                 self._line("")
                 return "closed"
             answer = answer_of(line)
+            if answer == "always" and self.rules is not None:
+                found = offers(question, self.rules.folder)
+                self._show_rules(found, self.rules)
+                with defer_interrupts():
+                    self._out.line(WHICH, end="")
+                answer = rule_of(self._in.readline(), found, self.rules)
             if answer is not None:
                 return answer
             if line.strip().lower() in ("v", "view"):
                 self._block(body)
+
+    def _show_rules(self, found: Sequence[Rule], rules: Rules) -> None:
+        """Show what `always` could cover."""
+        for number, rule in enumerate(found, 1):
+            self._exact((f"      {number}  ", "bold"), rule.about)
+        where = f"k1: keep it for this project, in {label(str(rules.file))}" if rules.can_keep else ""
+        self._exact((f"      {self.always_for}{'; ' if where else ''}{where}", "dim"))
 
     def _block(self, lines: Iterable[Line]) -> None:
         for line, style in lines:
@@ -384,6 +404,15 @@ def answer_of(line: str) -> Answer | None:
         return None
     # `n use tabs` and `no, use tabs` are an answer and its reason; in `no new files` the `no` belongs to the reason.
     return Refusal(visible(rest.strip() if answer == "no" and word.lower() != "no" else line.strip()))
+
+
+def rule_of(line: str, found: Sequence[Rule], rules: Rules) -> Always | None:
+    """Parse which rule was chosen: a number, after `k` to keep it; None for no choice, so that the question repeats."""
+    word = line.strip().lower()
+    keep, number = word.startswith("k"), word.removeprefix("k").strip()
+    if not number.isdecimal() or not 1 <= int(number[:4]) <= len(found) or (keep and not rules.can_keep):
+        return None
+    return Always(found[int(number) - 1], keep)
 
 
 def forget_typed(stream: TextIO) -> None:

@@ -84,6 +84,10 @@ class View:
         self._began = time.monotonic()
         self._running.clear()
 
+    def stop(self) -> None:
+        """The user stops the run: what still runs is no news."""
+        self._running.clear()
+
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     def started(self, step: Step) -> list[Line]:
@@ -134,7 +138,7 @@ class View:
             f" {about}" if about else "",
             (detail, style),
             (_counts(step.diff), "dim"),
-            (f"  [{label(step.plugin)}, {_duration(step.milliseconds / 1000)}]", "dim"),
+            (f"  [{label(step.plugin)}, {_duration(step.milliseconds / 1000)}]" if step.plugin else "", "dim"),
         )
         return [head, *((*self._before(step), "  ", *line) for line in self._body(step))]
 

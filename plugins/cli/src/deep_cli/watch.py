@@ -18,6 +18,7 @@ from deep_core.plugin_api import error_message
 
 from .approval import picture
 from .report import Step
+from .undo import changed_path
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext, ToolDefinition
@@ -81,9 +82,12 @@ class WatchCapability(AbstractCapability[Any]):
             task=task,
         )
         self._progress.started(step)
-        diff = None
-        if "read" not in facts.tags:
-            diff, _ = await picture(args, self._progress.backend(ctx.deps))
+        diff, log, path = None, self._progress.log, changed_path(args)
+        backend = None if path is None or "read" in facts.tags else self._progress.backend(ctx.deps)
+        if path is not None and backend is not None:
+            diff, _ = await picture(args, backend)
+            if log is not None:
+                await log.before(path, backend)
         token = TASK.set((*task, str(args.get("description", "")))) if "subagent" in facts.tags else None
         began = time.perf_counter()
         try:
@@ -101,6 +105,8 @@ class WatchCapability(AbstractCapability[Any]):
         finally:
             if token is not None:
                 TASK.reset(token)
+            if path is not None and backend is not None and log is not None:
+                await log.after(path, backend)
         self._end(step, began, "success", result=_text(tool_def.name, result), diff=diff)
         return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any, Literal
@@ -87,12 +88,14 @@ def run(
         enqueue(task or "", files, session, store, config, given=given, as_json=output == "json")
         return
     from deep_cli.plugin_files import load_plugin_files
+    from deep_cli.rules import rules_of
     from deep_cli.runner import run_task
     from deep_cli.terminal import TerminalReporter
 
     with redirect_prints() as stdout:
         answer = None if output == "json" else stdout
         screen = TerminalReporter(answer, verbose=verbose(ctx), quiet=quiet)
+        screen.rules = None if screen.ask is None else rules_of(os.path.realpath(Path.cwd()))
         with screen.open():
             plugins: Any = load_plugin_files(plugin_files)
             report = run_task(
@@ -111,5 +114,6 @@ def run(
                 store=store,
                 keep=session is None,
                 plan=plan,
+                rules=screen.rules,
             )
     finish(ctx, report, as_json=output == "json")
