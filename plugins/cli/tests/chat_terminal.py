@@ -20,7 +20,7 @@ import pyte
 __all__ = ["ALT_ENTER", "CTRL_C", "CTRL_D", "ESC", "SHIFT_TAB", "UP", "Terminal"]
 
 CTRL_C, CTRL_D, UP, ALT_ENTER, ESC, SHIFT_TAB = "\x03", "\x04", "\x1b[A", "\x1b\r", "\x1b", "\x1b[Z"
-PATIENCE = 15
+PATIENCE = 60
 """Seconds after which a test gives up waiting for a text. The status line shows the time, so output never ends."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>78])")
 

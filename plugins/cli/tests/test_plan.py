@@ -49,7 +49,7 @@ def test_a_chat_stays_in_plan_mode_over_a_kill_until_the_plan_is_approved(deep: 
     with OpenAIStub(Script(TODOS, "My plan.", "A better plan.", "Still a plan.", WRITE, "Written.")) as stub:
         with Terminal(deep, "chat", "--plan", *MODEL, env=stub.env) as chat:
             chat.say("go")
-            shown = chat.expect("your answer (1-2, or in your own words): ")
+            shown = chat.expect("your answer (1-2, or in your own words):")
             chat.type("make it better\n")
             chat.expect("A better plan.")
             chat.expect("your answer")

@@ -36,7 +36,7 @@ from deep_cli.waiting import exit_code, interruptible_stdin
 from deep_sessions import MemoryStore
 from pydantic_ai.models.function import FunctionModel
 
-from deep_core import Kernel
+from deep_core import ApprovalEvent, Kernel, RunEvent
 from tests.environments import Distribution
 from tests.stubs import Call, Script, function_model
 
@@ -324,62 +324,40 @@ def test_ctrl_c_while_a_command_imports_is_a_quiet_exit(deep: Any, module: str) 
 # -- a chat ------------------------------------------------------------------------------------------------------------
 
 
-class Asking(ChatScreen):
-    """A screen on which a person approves everything."""
+class Typing(ChatScreen):
+    """A screen on which Ctrl-C is typed once: when the first run begins, or when its call waits for approval."""
 
-    def __init__(self) -> None:
-        super().__init__(stream=io.StringIO(), answer=io.StringIO())
-        self.asked = 0
+    def __init__(self, when: str) -> None:
+        super().__init__(io.StringIO(), stream=io.StringIO())
+        self._when = when
 
-    @property
-    def ask(self) -> Callable[[Question], Answer]:
-        return self._approve
-
-    def _approve(self, question: Question) -> Answer:
-        self.asked += 1
-        return "yes"
-
-
-class Ending(ChatLoop):
-    """A loop in which Ctrl-C is typed when the first run has ended, and the next thing is its question."""
-
-    async def _then(self, work: Any) -> Any:
-        result = await work
-        if not self.typed:
-            self.typed = True
+    def _type(self, now: str) -> None:
+        if now == self._when:
+            self._when = ""
             signal.raise_signal(signal.SIGINT)
-        return result
 
-    typed = False
+    def waiting(self) -> None:
+        super().waiting()
+        self._type("begins")
 
-    def run(self, work: Any) -> Any:
-        return super().run(self._then(work))
-
-
-class Beginning(ChatLoop):
-    """A loop in which Ctrl-C is typed before the first run has begun."""
-
-    typed = False
-
-    def run(self, work: Any) -> Any:
-        if not self.typed:
-            self.typed = True
-            signal.raise_signal(signal.SIGINT)
-        return super().run(work)
+    def event(self, event: RunEvent) -> None:
+        super().event(event)
+        if isinstance(event, ApprovalEvent):
+            self._type("ends with a question")
 
 
-@pytest.mark.parametrize("loop", [Beginning(), Ending()], ids=["begins", "ends with a question"])
-def test_a_signal_as_a_run_of_a_chat_begins_or_ends_stops_the_turn_and_the_next_one_is_answered(
-    loop: ChatLoop,
-) -> None:
-    script = Script(Call("execute", {"command": "touch made"}), "good")
-    screen, store = Asking(), MemoryStore()
+@pytest.mark.parametrize("when", ["begins", "ends with a question"])
+def test_a_signal_as_a_run_of_a_chat_begins_or_ends_stops_the_turn_and_the_next_one_is_answered(when: str) -> None:
+    call = Call("execute", {"command": "touch made"})
+    script = Script(*(["good"] if when == "begins" else [call, "good"]))
+    screen, store, loop = Typing(when), MemoryStore(), ChatLoop()
     progress = CliProgress(screen)
     with Kernel(plugins=[progress]) as kernel:
         made = make_agent(kernel, function_model(script), "local", is_stored=True)
         new = StoredChat(new_id(str(Path.cwd())), str(Path.cwd()))
         chat = Chat(kernel, progress, made, new, store, screen, approve="ask", max_requests=9, loop=loop)
-        assert chat.turn("go") == "stopped"
-        assert (screen.asked, list(Path.cwd().iterdir())) == (0, [])
-        assert chat.turn("go on") == "done"
+        assert loop.run(chat.turn("go")) == "stopped"
+        assert not chat.has_denials  # nothing was decided
+        assert list(Path.cwd().iterdir()) == []
+        assert loop.run(chat.turn("go on")) == "done"
     loop.close()

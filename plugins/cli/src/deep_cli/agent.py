@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,7 @@ def make_agent(
     *,
     is_stored: bool = False,
     has_person: bool = False,
+    choose: Callable[[], str] | None = None,
 ) -> AgentSetup:
     """Create the agent of all plugins.
 
@@ -59,6 +60,7 @@ def make_agent(
         backend: a name or an instance; None reads the configuration, then takes `local`.
         is_stored: whether its sessions are stored.
         has_person: whether a person answers questions of the model.
+        choose: returns a model if none is named; None for an error.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -71,8 +73,14 @@ def make_agent(
     settings = read_agent_config(kernel.config)
     model_id = model if model is not None else settings.model.id
     if model_id is None:
-        problem = no_model()
-        raise Failure(problem.message, problem.exit_code)
+        if choose is None:
+            problem = no_model()
+            raise Failure(problem.message, problem.exit_code)
+        model_id = choose()
+    if isinstance(model_id, str):
+        from .keys import load_key
+
+        load_key(model_id)
     place = backend if backend is not None else settings.runtime_policy.profile or BACKEND
     capabilities = _capabilities() if is_stored else ()
     more: dict[str, Any] = {"config": offers_questions(kernel)} if has_person else {}

@@ -11,9 +11,10 @@ BUILT_IN = {
     "plugins": ("commands.plugins:plugins", "Show and change the installed plugins."),
     "explain": ("commands.explain:explain", "Show every part of the agent: its plugin and its cost."),
     "doctor": ("commands.doctor:doctor", "Find problems and show the commands that fix them."),
+    "keys": ("commands.keys:keys", "Store the keys of model providers."),
     "config": ("commands.config:config", "Show, create or trust the configuration."),
     "new": ("commands.new:new", "Create a plugin from the template."),
 }
 """Command -> its module and help line, so that `deep --help` imports no command."""
-LIGHT = frozenset({"plugins", "doctor", "new"})
+LIGHT = frozenset({"plugins", "doctor", "new", "keys"})
 """Built-in commands that do not load pydantic, or handle it themselves."""

@@ -23,6 +23,7 @@ from .chat_input import read_lines
 from .chat_screen import ChatScreen
 from .chat_sessions import StoredChat, find_chat
 from .failure import FAILED, INTERRUPTED, REFUSED
+from .first_run import chooser
 from .interrupts import ChatLoop
 from .names import chats_folder, new_id, project
 from .options import cli_options
@@ -97,7 +98,7 @@ def run_chat(
         options = cli_options(kernel.config)
         attachments = with_files("", files, options.attach_chars) if files else ""
         model, backend = model or stored.model, backend or stored.backend
-        setup = make_agent(kernel, model, backend, is_stored=True, has_person=terminal)
+        setup = make_agent(kernel, model, backend, is_stored=True, has_person=terminal, choose=chooser())
         chat = Chat(
             kernel,
             progress,

@@ -54,10 +54,9 @@ class ErrorLine:
 
 def no_model() -> ErrorLine:
     """The error for a run without a model."""
-    variables = ", ".join(list(KEYS.values())[:3])
     return ErrorLine(
-        f"no model: name one with --model {EXAMPLE}, DEEP_MODEL={EXAMPLE}, or [agent] model in the user's config.toml; "
-        f"its provider's key is read from the environment ({variables}, …). Without a key: deep demo",
+        f"no model: name one with --model {EXAMPLE}, DEEP_MODEL or [agent] model; its key is in the environment, "
+        "or stored by: deep keys set openai. Without a key: deep demo",
         USAGE,
     )
 
@@ -136,8 +135,8 @@ def _user_error(error: Exception, model: str) -> ErrorLine:
     variable = _VARIABLE.search(text)
     if variable:
         return ErrorLine(
-            f"no key for {model or 'the model'}: set {variable[1]} (export {variable[1]}=…), or name another model "
-            "with --model. Without a key: deep demo",
+            f"no key for {model or 'the model'}: store it (deep keys set {variable[1]}), set {variable[1]}, or name "
+            "another --model. Without a key: deep demo",
             USAGE,
         )
     if text.startswith("Unknown model"):

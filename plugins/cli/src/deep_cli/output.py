@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.text import Text
 
-__all__ = ["Foot", "Lines", "Part", "as_json", "ask", "confirm", "say", "say_json", "say_text"]
+__all__ = ["Foot", "Lines", "Part", "as_json", "ask", "ask_hidden", "confirm", "say", "say_json", "say_text"]
 
 Part: TypeAlias = "str | tuple[str, str]"
 """A text, or a text and its style: `bold`, `dim` or a color."""
@@ -78,7 +78,21 @@ def confirm(question: str) -> None:
     click.confirm(visible(question), abort=True)
 
 
-def ask(question: str, *, default: str, parse: Callable[[str], Any] | None = None, among: Sequence[str] = ()) -> Any:
+def ask_hidden(question: str) -> str:
+    """Ask for a text that is not shown while it is typed."""
+    import click
+
+    return click.prompt(visible(question), hide_input=True, err=True)
+
+
+def ask(
+    question: str,
+    *,
+    default: str,
+    parse: Callable[[str], Any] | None = None,
+    among: Sequence[str] = (),
+    err: bool = False,
+) -> Any:
     """Ask for a text; Enter takes the default.
 
     Args:
@@ -86,11 +100,12 @@ def ask(question: str, *, default: str, parse: Callable[[str], Any] | None = Non
         default: the answer of Enter.
         parse: checks and converts an answer.
         among: the possible answers; all if empty.
+        err: on stderr instead of stdout.
     """
     import click
 
     choice = click.Choice(among) if among else None
-    return click.prompt(visible(question), default=visible(default), value_proc=parse, type=choice)
+    return click.prompt(visible(question), default=visible(default), value_proc=parse, type=choice, err=err)
 
 
 class Foot(Protocol):

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,7 @@ def run_task(
     keep: bool = False,
     plan: bool = False,
     rules: Rules | None = None,
+    choose: Callable[[], str] | None = None,
 ) -> RunReport:
     """Let an agent of all installed plugins do one task, and report the result.
 
@@ -88,6 +89,7 @@ def run_task(
         plan: plan first: only tools that read until `ask` (or `approve="allow"`) approves the plan, which is the
             output otherwise.
         rules: answer questions before `ask` does.
+        choose: returns a model if none is named.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -106,7 +108,7 @@ def run_task(
             mode = approve or options.approve
             has_person = ask is not None and mode == "ask"
             is_stored = session is not None or keep
-            setup = make_agent(kernel, model, backend, is_stored=is_stored, has_person=has_person)
+            setup = make_agent(kernel, model, backend, is_stored=is_stored, has_person=has_person, choose=choose)
             prompt = None if task is None else with_files(task, paths, options.attach_chars, given)
             approver = Approver(mode, ask, listener.decided, rules)
             keep = keep and session is None

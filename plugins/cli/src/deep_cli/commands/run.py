@@ -87,6 +87,7 @@ def run(
 
         enqueue(task or "", files, session, store, config, given=given, as_json=output == "json")
         return
+    from deep_cli.first_run import chooser
     from deep_cli.plugin_files import load_plugin_files
     from deep_cli.rules import rules_of
     from deep_cli.runner import run_task
@@ -115,5 +116,6 @@ def run(
                 keep=session is None,
                 plan=plan,
                 rules=screen.rules,
+                choose=chooser(),
             )
     finish(ctx, report, as_json=output == "json")
