@@ -32,7 +32,7 @@ def test_an_option_or_own_words_answer_a_question_of_the_agent_and_of_its_child(
         if command == "chat":
             terminal.say("go")
         first = terminal.expect("your answer (1-2, or in your own words):")
-        terminal.type("\n2\n")
+        terminal.type("2\n" if command == "chat" else "\n2\n")
         second = terminal.expect("subagent general-purpose]")
         terminal.expect("your answer")
         terminal.type("neither, green\n")

@@ -94,7 +94,7 @@ def test_a_chat_goes_on_with_its_history_its_todos_its_model_and_what_it_has_cos
         OpenAIStub(Script(Call("read_todos", {}), "milk")) as stub,
         Terminal(deep, "chat", "--resume", "0123abcd", env=stub.env) as terminal,
     ):
-        terminal.expect("you    hello")
+        terminal.expect("> hello")
         terminal.expect("noted")
         terminal.say("what is left?")
         terminal.expect("milk")

@@ -188,7 +188,7 @@ def test_a_missing_model_or_key_is_told_with_what_to_set(crowd: Any) -> None:
     env = {"DEEP_MODEL": "openai-chat:x", "GROQ_API_KEY": "g", "DEEP_PLUGINS_ALLOW": "cli"}
     code, found = checks(deep, env=env)
     assert code == 1
-    assert found["model"]["fix"] == "export OPENAI_API_KEY=…"
+    assert found["model"]["fix"] == "deep keys set OPENAI_API_KEY"
     assert "keys set for: GROQ_API_KEY" in found["model"]["message"]
 
 

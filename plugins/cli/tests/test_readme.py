@@ -76,7 +76,7 @@ def test_the_report_of_the_readme_has_the_keys_of_a_report() -> None:
 
     report = RunReport(
         status="done", output="", error=None, model="m", backend="b", requests=1, input_tokens=1, output_tokens=1,
-        steps=(step,), decisions=(decision,), files=(FileChange("a", "added"),), files_by="folder",
+        steps=(step,), decisions=(decision,), files=(FileChange("a", "added"),), files_by="folder", session="s",
         prompt=PromptCost(1, {}),
     )  # fmt: skip
     shown = next(json.loads(text) for text in JSON if '"exit_code"' in text)

@@ -243,6 +243,7 @@ class Chat:
         task.add_done_callback(self._posts.discard)
 
     def _tell_message(self, message: str) -> None:
+        self._screen.answered()
         if message in self._own:
             self._own.remove(message)
             self._screen.show_message(message)

@@ -72,6 +72,10 @@ class ChatScreen(TerminalReporter):
         self.view.stop()
         self._wait("stopping; Ctrl-C again leaves at once")
 
+    def answered(self) -> None:
+        """An answer is whole: what follows is not part of it."""
+        self._end_prose()
+
     def turn_over(self) -> None:
         """The turn ended."""
         self._end_prose()
@@ -119,7 +123,7 @@ class ChatScreen(TerminalReporter):
                     case UserPromptPart(content=str(text)):
                         self.show_message(text)
                     case TextPart(content=text) if isinstance(message, ModelResponse) and text.strip():
-                        self._show_prose(text) if self.streams else say_text(text, self._plain)
+                        self._show_prose(text) if self.streams else self.show_lines(text)
                     case ToolCallPart():
                         calls[part.tool_call_id] = part
                     case ToolReturnPart() if part.tool_call_id in calls:

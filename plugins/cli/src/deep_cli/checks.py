@@ -390,5 +390,5 @@ def _model(outcome: Outcome, model: str | None) -> Check:
 
 def _model_fix(message: str) -> str:
     """The command in the `explain_error` message for a model that cannot be created."""
-    command = re.search(r"export [A-Z0-9_]+=…|pip install '[^']+'", message)
+    command = re.search(r"deep keys set [A-Z0-9_]+|pip install '[^']+'", message)
     return command[0] if command else "name another model: DEEP_MODEL=provider:name, or [agent] model"
