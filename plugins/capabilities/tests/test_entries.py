@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from deep_capabilities import distributions, named_capabilities
 from deep_capabilities.commands import capabilities as command
+from deep_cli.checks import examine
 from pydantic_ai import FunctionToolset
 from pydantic_ai.capabilities import AbstractCapability, CombinedCapability, HandleDeferredToolCalls
 
@@ -332,3 +333,15 @@ def test_a_capability_of_pydantic_ai_stands_in_the_agent_and_not_in_the_way_of_t
     assert warned == []
     assert tools.ran == []
     assert PLUGIN in {item["plugin"] for item in found.capabilities}
+
+
+@pytest.mark.exhaustive  # it probes in a child process
+def test_the_doctor_has_a_check_that_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "deep.toml"
+    file.write_text(f'[plugins.{PLUGIN}.options.entries]\nx = {{ use = "no_such_package_here:X" }}\n', "utf-8")
+    monkeypatch.setenv("DEEP_PLUGINS_ALLOW", f"cli,{PLUGIN}")
+    monkeypatch.chdir(tmp_path)
+    (check,) = [check for check in examine(file, 60) if check.plugin == PLUGIN]
+    assert not check.ok
+    assert "entry x: needs-package: no_such_package_here:X" in check.message
+    assert check.fix.endswith("install no-such-package-here")

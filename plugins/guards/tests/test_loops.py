@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import deep_guards
+import deep_subagents
 import pytest
 from deep_guards import GuardsOptions, StuckLoop
 from pydantic_ai import FunctionToolset
@@ -16,7 +17,7 @@ from pydantic_ai.usage import UsageLimits
 
 from deep_core import Deny, Kernel, create_default_deps
 from deep_core.plugin_api import last_live_texts
-from tests.plugins_by_hand import pending, plugin, run, scripted
+from tests.plugins_by_hand import pending, plugin, returns, run, scripted
 from tests.stubs import Call
 
 
@@ -141,6 +142,20 @@ def test_calls_that_wait_for_approval_count_over_the_runs() -> None:
             result = approve(result)
         with pytest.raises(StuckLoop):
             approve(result)
+
+
+def test_a_subagent_in_a_loop_is_a_failed_call_of_its_caller() -> None:
+    answers = Answers("rain")
+    with kernel_of(answers, deep_subagents) as kernel:
+        # One script: the caller delegates, the subagent repeats itself, then the caller goes on.
+        delegate = Call("task", {"description": "look at the weather"}, id="t1")
+        agent = kernel.create_agent(scripted(delegate, *calls(5), "I give up."))
+        result = run(agent, deps=create_default_deps(kernel=kernel))
+    assert answers.count == 5
+    assert result.output == "I give up."
+    (part,) = returns(result.all_messages())
+    assert part.outcome != "success"
+    assert "the run is stuck" in str(part.content)
 
 
 def test_it_costs_nothing_until_it_speaks() -> None:

@@ -324,6 +324,7 @@ def _without_metadata(candidate: Candidate, target: Target) -> Check:
 
 def _way_out(reason: str) -> str:
     """The command that ends the kernel's reason: `…: pip install X`, `…; to enable it, …`."""
+    reason = re.sub(r" \([^()]*\)$", "", reason)  # an incident's effect stands behind it
     command = re.search(r"pip (?:un)?install [^;\n]+$", reason)
     return command[0] if command else reason.rpartition("; ")[2] if "; " in reason else ""
 
