@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ FEATURES: list[Any] = [
 ]
 MOST_CHARS, MOST_TOKENS = 6_000, 1_500
 """Contract, section 7: of prompt and schemas, in every request."""
+MOST_BREADTH = 300
+"""Of tokens that the plugins which wrap others' work add while nothing is configured."""
 OBJECT = len(',"additionalProperties":false')
 """What the OpenAI adapter adds to each object in a schema; `explain` measures what the plugin wrote."""
 
@@ -55,6 +58,16 @@ def shares(**how: Any) -> dict[str, int]:
     costs = explained(**how).by_plugin()
     names = (module.__name__.removeprefix("deep_") for module in FEATURES)
     return {name: costs.get(name, 0) for name in sorted(names)}
+
+
+def test_breadth_costs_little_until_it_is_configured() -> None:
+    """Everything of breadth installed and nothing configured: at most 300 tokens more in a request."""
+    names = ("ask", "capabilities.named_capabilities", "folders", "guards", "mcp", "memory", "web_tools")
+    breadth = [import_module(f"deep_{name}") for name in names]
+    with Kernel(plugins=[*FEATURES, *breadth], discover=False, strict=True) as kernel:
+        found = kernel.explain(kernel.create_agent(TestModel(), backend="local"))
+    more = sum(found.by_plugin().values()) - sum(explained().by_plugin().values())
+    assert 0 < more <= MOST_BREADTH, found.by_plugin()
 
 
 def sent(provider: str) -> dict[str, Any]:
