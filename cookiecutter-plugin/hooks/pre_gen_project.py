@@ -46,7 +46,7 @@ RESERVED = [
     "toolsets",
     "validation_context",
 ]
-COMMANDS = ["call", "chat", "config", "demo", "doctor", "explain", "new", "plugins", "run"]
+COMMANDS = ["call", "chat", "config", "demo", "doctor", "explain", "keys", "new", "plugins", "run"]
 
 plugin = "{{ cookiecutter.plugin }}"
 distribution = "{{ cookiecutter.distribution }}"
