@@ -64,6 +64,20 @@ SHOWS = {
         "uploads/invoice 7.txt: 18 bytes, 1 lines, text/plain, utf-8",
         "  but named .png, content is a PDF document",
     ],
+    "research_agent.py": [
+        "the site was asked for /tides",
+        "High tide is at **14:20**.\n</web_page>",  # what the model read: Markdown of the page
+        "the site was asked for /winds",  # by the subagent
+        "task: Hardly any wind.",
+        "remember: Remembered in sailing.",
+        "recall: sailing: High tide at 14:20, hardly any wind.",
+    ],
+    "data_agent.py": [
+        "read_file: [uploads/sales.xlsx: Excel workbook",
+        "2\tjanuary\t120\n3\tfebruary\t80\n",
+        "execute: sum 200",
+        "in the sandbox: sum 200 | outside: False",
+    ],
     "long_conversation.py": [
         "18 messages were sent and received; the history never had more than 10",
         "The user's first request, word for word:\nI plan a trip to Oslo in May, for 900 euros.",
@@ -93,6 +107,8 @@ TYPED = {"chat.py": "how many files?\ny\nthanks\n"}
 """What a person types into an example."""
 NOT_RUN = {"scripted.py"}
 """Imported by the others."""
+NEEDS = {"docker_sandbox.py": "Docker", "data_agent.py": "bubblewrap"}
+"""What an example needs that a machine may lack (tests.needs)."""
 
 
 def run(name: str, home: Path, typed: str = "") -> subprocess.CompletedProcess[str]:
@@ -114,7 +130,7 @@ def test_an_example_says_how_to_run_it(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.needs("Docker")] if name == "docker_sandbox.py" else []) for name in SHOWS],
+    [pytest.param(name, marks=[pytest.mark.needs(NEEDS[name])] if name in NEEDS else []) for name in SHOWS],
 )
 def test_an_example_shows_what_it_says(name: str, tmp_path: Path) -> None:
     result = run(name, tmp_path, TYPED.get(name, ""))
@@ -122,6 +138,12 @@ def test_an_example_shows_what_it_says(name: str, tmp_path: Path) -> None:
     for line in SHOWS[name]:
         assert line in result.stdout, result.stdout + result.stderr
     assert result.stderr == ""  # no warning either
+
+
+def test_the_memory_of_the_research_agent_is_a_file(tmp_path: Path) -> None:
+    assert run("research_agent.py", tmp_path).returncode == 0
+    kept = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("memory/**/*.md")]
+    assert [text.splitlines()[-1] for text in kept] == ["- High tide at 14:20, hardly any wind."]
 
 
 def test_a_refusal_in_the_chat_reaches_the_agent(tmp_path: Path) -> None:
