@@ -1,0 +1,240 @@
+"""scripts/release.py on a copy of the tree; the metadata and the workflows that a release needs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.environments import REPOSITORY
+from tests.local_wheels import PROJECTS, of_the_checkout, repack
+
+FOLDERS = [folder for folder in PROJECTS if folder == REPOSITORY or folder.parent.name == "plugins"]
+HOME = "https://github.com/someone/deep"
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("release_script", REPOSITORY / "scripts" / "release.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+release = script()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of every file that a release changes or reads."""
+    copy = tmp_path / "tree"
+    for path in {*release.versioned(REPOSITORY), REPOSITORY / "CHANGELOG.md"}:
+        target = copy / path.relative_to(REPOSITORY)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    for package in (path.parent for path in REPOSITORY.glob("plugins/*/src/*/__init__.py")):
+        (copy / package.relative_to(REPOSITORY)).mkdir(parents=True, exist_ok=True)
+    return copy
+
+
+Said = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def said(tree: Path, capsys: pytest.CaptureFixture[str]) -> Said:
+    """Runs the script over the copy; returns its exit code and what it printed."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = release.main(arguments, tree)
+        return code, capsys.readouterr().out
+
+    return run
+
+
+def changelog(tree: Path, heading: str) -> None:
+    path = tree / "CHANGELOG.md"
+    path.write_text(path.read_text("utf-8").replace("## 0.1.0", f"## {heading}\n\n- One thing.\n\n## 0.1.0"), "utf-8")
+
+
+def test_a_release_step_by_step(tree: Path, said: Said) -> None:
+    code, told = said("check")
+    assert code == 1
+    assert "[project.urls]" in told
+    assert said("home", HOME + "/") == (0, "home: done\n")
+    assert said("home", HOME) == (0, "home: done\n")  # again, nothing stands twice
+    assert all(release.project(folder)["urls"]["Issues"] == f"{HOME}/issues" for folder in release.projects(tree))
+
+    code, told = said("bump", "0.2.0")
+    assert code == 1
+    assert '"## 0.2.0"' in told
+    changelog(tree, "0.2.0 (unreleased)")
+    assert said("bump", "0.2.0") == (0, "bump: done\n")
+    assert {release.project(folder)["version"] for folder in release.projects(tree)} == {"0.2.0"}
+    assert '__version__ = "0.2.0"' in (tree / "deep_core" / "__init__.py").read_text("utf-8")
+    code, told = said("check")
+    assert code == 1
+    assert told.splitlines() == [
+        'CHANGELOG.md says "0.2.0 (unreleased)": write the date there, as in "## 0.2.0 (2026-01-31)"'
+    ]
+    path = tree / "CHANGELOG.md"
+    path.write_text(path.read_text("utf-8").replace("0.2.0 (unreleased)", "0.2.0 (2027-01-31)"), "utf-8")
+    assert said("check") == (0, "check: done\n")
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.0.9", "next", "v0.2.0", "0.02.0"])
+def test_a_version_that_is_none_or_no_later_one_changes_nothing(tree: Path, said: Said, version: str) -> None:
+    before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+    code, told = said("bump", version)
+    assert code == 1
+    assert "0.2.0" in told
+    assert {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()} == before
+
+
+def test_a_version_that_differs_and_a_range_that_leaves_it_out_are_found(tree: Path, said: Said) -> None:
+    changelog(tree, "1.0.0 (2027-01-31)")
+    assert said("bump", "1.0.0")[0] == 0
+    todo = tree / "plugins" / "todo" / "pyproject.toml"
+    todo.write_text(todo.read_text("utf-8").replace('version = "1.0.0"', 'version = "0.9.0"'), "utf-8")
+    _, told = said("check")
+    assert "plugins/todo/pyproject.toml says 0.9.0, deep-core is 1.0.0" in told
+    assert re.search(r"plugins/skills/pyproject.toml needs deep-core.*, which leaves out 1.0.0", told)
+
+
+def test_an_address_that_is_none_is_refused(said: Said) -> None:
+    code, told = said("home", "github.com/someone")
+    assert code == 1
+    assert "https://host/owner/name" in told
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_metadata_is_whole(folder: Path) -> None:
+    data = release.project(folder)
+    assert len(data["description"]) <= 120
+    assert (folder / data["readme"]).is_file()
+    assert data["license-files"] == ["LICENSE"]
+    assert (folder / "LICENSE").read_bytes() == (REPOSITORY / "LICENSE").read_bytes()
+    assert {"Development Status :: 3 - Alpha", "Programming Language :: Python :: 3.11"} <= set(data["classifiers"])
+    assert ("deep-plugin" in data["keywords"]) == bool({"deep", "deep.commands"} & {*data.get("entry-points", {})})
+
+
+WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
+
+
+def test_workflows_and_issue_forms_follow_their_schemas() -> None:
+    forms = [path for path in (REPOSITORY / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml"]
+    assert WORKFLOWS
+    assert forms
+    for schema, files in (("vendor.github-workflows", WORKFLOWS), ("vendor.github-issue-forms", forms)):
+        command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *files]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_actions_are_pinned_and_only_the_one_that_publishes_may_sign() -> None:
+    text = {path.name: path.read_text("utf-8") for path in WORKFLOWS}
+    uses = re.findall(r"uses: (\S+)", "".join(text.values()))
+    assert uses
+    assert all(re.fullmatch(r"[\w.-]+/[\w.-]+@v\d+\.\d+\.\d+", action) for action in uses)
+    assert [name for name in text if "id-token: write" in text[name]] == ["release.yml"]
+    assert not re.search(r"secrets\.|password", "".join(text.values()))
+
+
+# -- real builds -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    return of_the_checkout(tmp_path_factory)
+
+
+def files(wheel: Path) -> dict[str, bytes]:
+    """The files of a wheel; the lines of RECORD sorted, as their order is that of the folders."""
+    with zipfile.ZipFile(wheel) as archive:
+        found = {name: archive.read(name) for name in archive.namelist()}
+    return {n: b"".join(sorted(d.splitlines(True))) if n.endswith("/RECORD") else d for n, d in found.items()}
+
+
+@pytest.mark.wheels
+def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(wheels: Mapping[str, Path], tmp_path: Path) -> None:
+    sdists, out = tmp_path / "sdists", tmp_path / "wheels"
+    for folder in FOLDERS:
+        command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", sdists]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--wheel-dir", out, *sorted(sdists.iterdir())], check=True, capture_output=True)
+    built = sorted(out.glob("*.whl"))
+    assert len(built) == len(FOLDERS)
+    for wheel in built:
+        assert files(wheel) == files(wheels[wheel.name.partition("-")[0].replace("_", "-")]), wheel.name
+    for path in sdists.iterdir():
+        with tarfile.open(path) as archive:
+            assert not [name for name in archive.getnames() if "__pycache__" in name or "/.venv" in name], path.name
+
+
+@pytest.mark.wheels
+def test_entry_points_of_the_wheels_import_and_one_that_does_not_is_named(
+    wheels: Mapping[str, Path], tmp_path: Path
+) -> None:
+    own = [wheels[release.project(folder)["name"]] for folder in FOLDERS]
+    assert release.entry_points(own, tmp_path / "whole") == []
+    broken = tmp_path / wheels["deep-todo"].name
+    with zipfile.ZipFile(broken, "w") as archive:
+        for name, data in files(wheels["deep-todo"]).items():
+            archive.writestr(name, data.replace(b"= deep_todo", b"= deep_gone"))
+    (told,) = release.entry_points([broken], tmp_path / "broken")
+    assert "deep-todo: entry point todo = deep_gone: ModuleNotFoundError" in told
+
+
+@pytest.mark.wheels
+@pytest.mark.parametrize("tool", ["pipx", "uv"])
+def test_deep_cli_is_installed_as_a_tool_with_no_index(tool: str, wheels: Mapping[str, Path], tmp_path: Path) -> None:
+    links = tmp_path / "links"
+    links.mkdir()
+    repack(["click", "prompt_toolkit", "rich", "jinja2", *kernel_needs(), *session_needs()], links)
+    for name in ("deep-core", "deep-sessions", "deep-cli"):
+        shutil.copy(wheels[name], links)
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "PIPX_HOME": str(tmp_path / "pipx"),
+        "PIPX_BIN_DIR": str(tmp_path / "bin"),
+        "UV_TOOL_DIR": str(tmp_path / "uv"),
+        "UV_TOOL_BIN_DIR": str(tmp_path / "bin"),
+        # pipx installs with uv where there is one.
+        **{f"{name}_NO_INDEX": "1" for name in ("PIP", "UV")},
+        **{f"{name}_FIND_LINKS": str(links) for name in ("PIP", "UV")},
+        "UV_OFFLINE": "1",
+        "PYTHONUTF8": "1",
+    }
+    command = {"pipx": ["pipx", "install"], "uv": ["uv", "tool", "install"]}[tool]
+    more: dict[str, Any] = {"env": environment, "cwd": tmp_path, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run([*command, "--python", sys.executable, "deep-cli"], **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    listed = subprocess.run([tmp_path / "bin" / "deep", "plugins", "list", "--json"], **more)
+    assert listed.returncode == 0, listed.stderr
+    assert {plugin["name"] for plugin in json.loads(listed.stdout)["plugins"]} == {"cli", "sessions"}
+
+
+def needs(folder: Path) -> list[str]:
+    texts: list[str] = release.project(folder)["dependencies"]
+    return [re.split(r"[\[<>=]", text)[0] for text in texts if not text.startswith("deep-")]
+
+
+def kernel_needs() -> list[str]:
+    return needs(REPOSITORY)
+
+
+def session_needs() -> list[str]:
+    return needs(REPOSITORY / "plugins" / "sessions")
