@@ -8,8 +8,9 @@ from .lazy import lazy_exports
 
 HOMES = {
     "agent.config": ["agent_values", "ignored_keys", "read_agent_config", "restricted_layers"],
+    "agent.assemble": ["Assembly"],
     "agent.policy.gates": ["PolicyCapability", "approves"],
-    "agent.run.capability": ["AgentParts", "DeepCapability"],
+    "agent.run.capability": ["DeepCapability"],
     "agent.run.history": ["last_live_texts", "live_text"],
     "agent.tools.expressions": ["And", "ExpressionParseError", "Not", "Or", "as_expression"],
     "agent.tools.rule_errors": ["UnmatchedExpression"],

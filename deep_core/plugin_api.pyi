@@ -1,7 +1,8 @@
 # The names of plugin_api.py as type checkers see them: at run time each is imported on first use.
+from .agent.assemble import Assembly
 from .agent.config import agent_values, ignored_keys, read_agent_config, restricted_layers
 from .agent.policy.gates import PolicyCapability, approves
-from .agent.run.capability import AgentParts, DeepCapability
+from .agent.run.capability import DeepCapability
 from .agent.run.history import last_live_texts, live_text
 from .agent.tools.expressions import And, ExpressionParseError, Not, Or, as_expression
 from .agent.tools.rule_errors import UnmatchedExpression
@@ -26,8 +27,8 @@ __all__ = [
     "RESERVED_NAMES",
     "RESERVED_TOOL_NAMES",
     "SETTINGS",
-    "AgentParts",
     "And",
+    "Assembly",
     "Candidate",
     "Config",
     "ConfigFile",

@@ -6,10 +6,9 @@ import sys
 import time
 from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import Lock
-from types import TracebackType
 from typing import Any
 
 from .errors import describe_error
@@ -93,7 +92,7 @@ class _Printed(Trace):
 
 _PRINTED = _Printed()
 """One for all kernels: a step inside another kernel's step is printed once."""
-_open: ContextVar[_Step | None] = ContextVar("deep_open_step", default=None)
+_current: ContextVar[_Open | None] = ContextVar("deep_open_step", default=None)
 _OFF: AbstractContextManager[None] = nullcontext()
 
 
@@ -129,44 +128,44 @@ class Tracer:
         watched = run is not None and type(run.tracer).__name__ != "NoOpTracer"
         if not self._traces and not watched:
             return _OFF
-        return _Step(self._traces, Traced(plugin, kind, name), run if watched else None)
+        return _traced(_Open(self._traces, Traced(plugin, kind, name)), run if watched else None)
 
 
-class _Step(AbstractContextManager[None]):
-    def __init__(self, traces: tuple[Trace, ...], step: Traced, run: Any) -> None:
-        self._traces = traces
-        self._step = step
-        self._span: AbstractContextManager[Any] | None = None
-        if run is not None:
-            about = {"deep.plugin": step.plugin, "deep.kind": step.kind, "deep.name": step.name}
-            # As on Pydantic AI's own spans.
-            about |= {"gen_ai.agent.call.id": run.run_id or "", "gen_ai.conversation.id": run.conversation_id or ""}
-            self._span = run.tracer.start_as_current_span(f"{step.plugin}: {step.kind} {step.name}", attributes=about)
+@dataclass(eq=False)
+class _Open:
+    """A step under way, and the traces that it is in."""
 
-    def __enter__(self) -> None:
-        outer = _open.get()
-        # A task started inside a step may outlive it: it keeps the context in which it was created.
-        self._outer = outer if outer is not None and outer._is_open else None
-        self._is_open = True
-        self._token: Token[_Step | None] = _open.set(self)
-        if self._span is not None:
-            self._span.__enter__()
-        self._began = time.perf_counter()
+    traces: tuple[Trace, ...]
+    step: Traced
+    is_open: bool = True
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._step.milliseconds = (time.perf_counter() - self._began) * 1000
-        if error is not None:
-            self._step.outcome = describe_error(error)
-        if self._span is not None:
-            self._span.__exit__(kind, error, traceback)
-        _open.reset(self._token)
-        self._is_open = False
-        outer = self._outer if self._outer is not None and self._outer._is_open else None
+
+@contextmanager
+def _traced(here: _Open, run: Any) -> Generator[None]:
+    step, outer = here.step, _current.get()
+    # A task started inside a step may outlive it: it keeps the context in which it was created.
+    outer = outer if outer is not None and outer.is_open else None
+    span = _OFF
+    if run is not None:
+        about = {"deep.plugin": step.plugin, "deep.kind": step.kind, "deep.name": step.name}
+        # As on Pydantic AI's own spans.
+        about |= {"gen_ai.agent.call.id": run.run_id or "", "gen_ai.conversation.id": run.conversation_id or ""}
+        span = run.tracer.start_as_current_span(f"{step.plugin}: {step.kind} {step.name}", attributes=about)
+    token, began = _current.set(here), time.perf_counter()
+    try:
+        with span:
+            yield
+    except BaseException as error:
+        step.outcome = describe_error(error)
+        raise
+    finally:
+        step.milliseconds = (time.perf_counter() - began) * 1000
+        _current.reset(token)
+        here.is_open = False
+        outer = outer if outer is not None and outer.is_open else None
         if outer is not None:
-            outer._step.steps.append(self._step)
-        for trace in self._traces:
+            outer.step.steps.append(step)
+        for trace in here.traces:
             # The outer step is not in a trace of another kernel, nor in one that began after it.
-            if outer is None or trace not in outer._traces:
-                trace.add(self._step)
+            if outer is None or trace not in outer.traces:
+                trace.add(step)

@@ -3,45 +3,40 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
-from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolDefinition
+from pydantic_ai import Agent, AgentModelSettings, AgentRetries, DeferredToolRequests, RunContext, ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import WorkspaceRef
 from pydantic_ai.settings import ModelSettings, merge_model_settings
+from pydantic_ai.workspaces import WorkspaceBackend
 
 from ..errors import ConfigError, PluginError, reraise_control, suggest
 from ..plugins import hookspecs
 from ..plugins.contributions import PROCESSOR_PHASES, Contribution, Processor, PromptSection, ToolCall, Verdict
 from ..plugins.dispatch import Incidents
-from ..plugins.options import check_narrower
+from ..plugins.kernel import PluginKernel
+from ..plugins.options import PluginOptions, check_narrower, validate_options
 from ..plugins.registry import specs_of
 from .config import check_honored, read_agent_config, restricted_layers
 from .context import AgentContext
 from .policy.gates import NativeTools, PolicyCapability, approves, is_innermost, kinds_in, leaves_of
 from .policy.rules import InterruptOn, Policy
 from .policy.vetting import vet
-from .run.capability import AgentParts, AttemptCapability, DeepCapability
-from .run.emitter import Emitter
+from .run.capability import AttemptCapability, DeepCapability
 from .run.hosting import hostable
-from .run.session import DeepAgentDeps
+from .run.session import DeepAgentDeps, session
 from .run.workspace import Workspaces
-from .spec import PASSED_ON, CallerSpec, validated_options
+from .spec import PASSED_ON, CallerSpec
 from .tools.assembly import ToolAssembly
 from .tools.expressions import as_expression
 from .tools.facts import tool_facts
-from .tools.toolsets import check_rule
-
-if TYPE_CHECKING:
-    from pydantic_ai import AgentModelSettings, AgentRetries
-    from pydantic_ai.workspaces import WorkspaceBackend
-
-    from .run.events import RunEvent
-
+from .tools.toolsets import Toolbox, check_rule
 
 COLLECT_ORDER = tuple(
     name
@@ -51,14 +46,42 @@ COLLECT_ORDER = tuple(
 """The hooks that contribute to an agent, in the order of `hookspecs.py`."""
 
 
-def assemble(spec: CallerSpec) -> Agent[Any, Any]:
+def assemble(kernel: PluginKernel, model: Any, parameters: Mapping[str, Any]) -> Agent[Any, Any]:
     """Create the agent. See `create_deep_agent`."""
-    spec.kernel.check_open()
+    spec = CallerSpec.of(kernel, model, parameters)
+    kernel.check_open()
     return Assembly(spec).agent()
 
 
 class Assembly:
-    """The construction of one agent: collect what plugins contribute, then build."""
+    """One agent: what plugins contribute to it, collected, and what is built of that. It lives as long as the agent.
+
+    Attributes:
+        kernel: who makes the agent.
+        policy: the agent's rules.
+        settings: `[plugins.x]` of each plugin that the caller does not leave out.
+        contexts: what each plugin's hooks receive; `app` for the application.
+        collected: the contributions to each hook, hooks of plugins included.
+        dropped: plugins that failed for this agent: their status and the reason.
+        incidents: where failures are recorded; strict ones let a tool's exception through.
+        toolbox: all tools.
+        owners: capability id -> the plugin that contributed it.
+        static: the static sections, in order.
+        live: the live sections, in order.
+        processors: the history processors, by phase, then in plugin order.
+        native_tools: which of the provider's own tools are sent.
+        has_innermost: whether a capability that the user named stands behind the kernel's last check.
+        is_heard: whether a plugin listens to the events of runs.
+    """
+
+    toolbox: Toolbox
+    owners: Mapping[str, str]
+    static: Sequence[Contribution[PromptSection]]
+    live: Sequence[Contribution[PromptSection]]
+    processors: Sequence[Contribution[Processor]]
+    native_tools: NativeTools
+    has_innermost: bool
+    is_heard: bool = False
 
     def __init__(self, spec: CallerSpec) -> None:
         self.spec = spec
@@ -72,11 +95,13 @@ class Assembly:
         self.agent_config = read_agent_config(self.config)
         models = kernel.option_models(self._drop)
         self.spec = spec = spec.resolve_typed(models)
-        chosen = [name for name in kernel.active if name not in spec.without and self.config.plugin(name).enabled]
-        self.plugins = [name for name in chosen if name not in self.dropped]
-        self.options = validated_options(spec, self.config, models, self.plugins, self._drop)
+        self.settings = {name: self.config.plugin(name) for name in kernel.active if name not in spec.without}
+        self.plugins = [name for name, own in self.settings.items() if own.enabled and name not in self.dropped]
+        self.options = self._options(models)
+        self.native_kinds = frozenset({*spec.given.get("native_tools", ()), *self.agent_config.native_tools})
+        self.rights = {"approvers": self._named("approvers"), "innermost": self._named("innermost")}
         self.policy = self._policy()
-        self.contexts = {name: AgentContext(name, self) for name in (*self._kept(), "app")}
+        self.contexts = {name: AgentContext(name, self) for name in (*self.kept, "app")}
         self.collected: dict[str, list[Contribution[Any]]] = {}
         self.workspaces: Workspaces | None = None
         self.is_made = False
@@ -85,12 +110,15 @@ class Assembly:
 
     # -- collect -------------------------------------------------------------------------------------------------
 
-    def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
-        """Return a session's backend. Raises PluginError while the agent is being created."""
+    def backend(self, deps: DeepAgentDeps[Any], ref: WorkspaceRef | None = None) -> WorkspaceBackend:
+        """Return a session's backend, under the reference of a stored history if there is one.
+
+        Raises PluginError while the agent is being created.
+        """
         if self.workspaces is None:
             raise _too_early("backend")
         deps.state.bind(self.kernel)
-        return self.workspaces.for_session(deps, None)
+        return self.workspaces.for_session(deps, ref)
 
     def child(self, model: Any, changes: Mapping[str, Any]) -> Agent[Any, Any]:
         """Create a subagent for a plugin, whose changes can only narrow what this agent may do."""
@@ -101,7 +129,7 @@ class Assembly:
             if not isinstance(capability, AbstractCapability):
                 raise TypeError("context.create_agent(capabilities=[…]): instances only")
             given = cast("AbstractCapability[Any]", capability)
-            vet(given, "a subagent", native_tools=self._native_tools())
+            vet(given, "a subagent", self.native_kinds)
         child = Assembly(spec)
         child.policy.parent = self.policy
         for plugin, options in child.options.items():
@@ -135,7 +163,8 @@ class Assembly:
         def arguments(plugin: str) -> dict[str, Any]:
             return {"context": self.contexts[plugin]}
 
-        self.collected[hook] = self.caller.collect(hook, arguments, among=self._kept(), drop=self._drop)
+        accept = {"deep_capabilities": self.vet, "deep_history_processors": _processor}.get(hook)
+        self.collected[hook] = self.caller.collect(hook, arguments, among=self.kept, drop=self._drop, accept=accept)
 
     def _drop(self, plugin: str, where: str, error: BaseException) -> None:
         """Leave a failed plugin out of this agent, with all its contributions. Raise if the plugin must work."""
@@ -156,35 +185,33 @@ class Assembly:
     def _collect(self) -> None:
         for hook in COLLECT_ORDER:
             self._call(hook)
-            if hook == "deep_capabilities":
-                self._vet(self.collected[hook])
-            if hook == "deep_history_processors":
-                self.collected[hook] = self._processors(self.collected[hook])
         if self.fatal is not None:
             raise self.fatal  # the hook's owner caught it
 
-    def _processors(self, found: Sequence[Contribution[Any]]) -> list[Contribution[Any]]:
-        out: list[Contribution[Any]] = []
-        for item in found:
-            try:
-                out.append(Contribution(item.plugin, _processor(item.value)))
-            except (TypeError, ValueError) as error:
-                self._drop(item.plugin, "hook deep_history_processors", error)
-        return out
-
-    def _vet(self, capabilities: Iterable[Contribution[Any]]) -> None:
-        _ = self._named("approvers"), self._named("innermost")  # a misspelt plugin is the user's mistake
-        for item in capabilities:
-            try:
-                self.vet(item.plugin, item.value)
-            except BaseException as error:
-                reraise_control(error)
-                self._drop(item.plugin, "hook deep_capabilities", error)
-
-    def vet(self, plugin: str, capability: AbstractCapability[Any]) -> None:
+    def vet(self, plugin: str, capability: AbstractCapability[Any]) -> AbstractCapability[Any]:
         """Check a plugin's capability. Raises PluginError."""
-        may = {"approver": plugin in self._named("approvers"), "innermost": plugin in self._named("innermost")}
-        vet(capability, self.kernel.label(plugin), native_tools=self._native_tools(), **may)
+        rights = {right for right, plugins in self.rights.items() if plugin in plugins}
+        vet(capability, self.kernel.label(plugin), self.native_kinds, rights)
+        return capability
+
+    def _options(self, models: Mapping[str, type[PluginOptions]]) -> dict[str, PluginOptions]:
+        """Validate the options of plugins. Raises ConfigError if one is wrong, or its plugin takes none."""
+        out: dict[str, PluginOptions] = {}
+        for name in self.plugins:
+            settings, given = self.settings[name], self.spec.options.get(name)
+            if name not in models:
+                if given or settings.options:
+                    where = settings.sources.get(f"options.{next(iter(settings.options), '')}", "code")
+                    raise ConfigError(f"{where}: plugin {self.kernel.label(name)} takes no options", plugin=name)
+                continue
+            try:
+                out[name], _ = validate_options(name, models[name], settings, given)
+            except ConfigError:
+                raise  # the user's mistake, not the plugin's
+            except BaseException as error:  # a validator is the plugin's code
+                reraise_control(error)
+                self._drop(name, "its options", error)
+        return out
 
     def _named(self, key: Literal["approvers", "innermost"]) -> set[str]:
         """Return the plugins that code or configuration names for a right."""
@@ -192,9 +219,6 @@ class Assembly:
         if unknown := named - set(self.kernel.plugins):
             raise PluginError(f"{key}: no plugin {min(unknown)!r}.{suggest(min(unknown), self.kernel.plugins)}")
         return named
-
-    def _native_tools(self) -> frozenset[str]:
-        return frozenset({*self.spec.given.get("native_tools", ()), *self.agent_config.native_tools})
 
     def _native_kinds(self, capabilities: Sequence[AbstractCapability[Any]]) -> frozenset[str]:
         """Return the kinds of native tools that the application's capabilities and settings add: code names these."""
@@ -207,51 +231,34 @@ class Assembly:
     def agent(self) -> Agent[Any, Any]:
         """Collect, then build."""
         self._collect()
-        check_honored(self.config, self._kept())
-        self.guards = self.caller.plugins("deep_check_call", self._kept())
+        check_honored(self.config, self.kept)
+        self.guards = self.caller.plugins("deep_check_call", self.kept)
         # Collect everything before building: nothing of a plugin that fails late gets into the agent.
-        policy = self.policy
-        tools = ToolAssembly(self.spec, self.config, policy, self._kept(), self.incidents)
-        toolbox = tools.toolbox(self._all("deep_toolsets"))
-        self.workspaces = workspaces = self._workspaces()
+        policy, tools = self.policy, ToolAssembly(self)
+        self.toolbox = tools.toolbox(self._all("deep_toolsets"))
+        self.workspaces = self._workspaces()
+        self.is_heard = bool(self.caller.plugins("deep_run_event", self.kept))
+        self.static, self.live = self._sections(live=False), self._sections(live=True)
+        self.processors = self._all_processors()
         plugin_capabilities = self._capabilities()
+        self.owners = {capability.id or "": plugin for plugin, capability in plugin_capabilities}
         own = self._own_capabilities()
         named = [cast("AbstractCapability[Any]", cap) for cap in own if isinstance(cap, AbstractCapability)]
-        owners = {cap.id or "": plugin for plugin, cap in plugin_capabilities}
-        if self.caller.plugins("deep_run_event", self._kept()):
-            policy.emit = Emitter(self._emit)
+        self.native_tools = NativeTools(self.native_kinds | self._native_kinds(named), self._refused_native)
         contributed = [capability for _, capability in plugin_capabilities]
-        known = [*named, *contributed]
-        leaves = [leaf for capability in known for leaf in (capability, *leaves_of(capability))]
+        known = [*plugin_capabilities, *(("app", capability) for capability in named)]
+        leaves = [leaf for _, capability in known for leaf in (capability, *leaves_of(capability))]
+        self.has_innermost = any(map(is_innermost, leaves))
         # Only the leading ones, so that the order stays the same.
         hosted = tuple(takewhile(hostable, [*contributed, *own]))
-        processors = self._all_processors()
-        alone = len(hosted) == len(contributed) + len(own) and not any(c.value.phase == "redact" for c in processors)
-        deep = (DeepCapability if alone else AttemptCapability)(
-            AgentParts(
-                kernel=self.kernel,
-                policy=policy,
-                native_tools=NativeTools(self._native_tools() | self._native_kinds(named), self._refused_native),
-                owners=owners,
-                has_innermost=any(map(is_innermost, leaves)),
-                toolbox=toolbox,
-                workspaces=workspaces,
-                contexts=self.contexts,
-                static=self._sections(live=False),
-                live=self._sections(live=True),
-                processors=processors,
-                emit=policy.emit,
-                resolve_model=self.resolve_model if self.caller.plugins("deep_resolve_model", self._kept()) else None,
-                left_out=self.dropped,
-                collected=self.collected,
-                incidents=self.incidents,
-                strict=self.strict,
-            )
-        )
+        redacts = any(processor.value.phase == "redact" for processor in self.processors)
+        alone = len(hosted) == len(contributed) + len(own) and not redacts
+        deep = (DeepCapability if alone else AttemptCapability)(self)
         approvers = tuple(filter(approves, leaves))
-        gate = PolicyCapability(id="deep.policy", policy=policy, approvers=approvers, hosted=hosted, owners=owners)
-        tools.check_claims(toolbox, plugin_capabilities, named)
-        self.known = tools.check_rules(toolbox, known, dynamic=len(named) < len(own))
+        gate = PolicyCapability(id="deep.policy", policy=policy, approvers=approvers, hosted=hosted, owners=self.owners)
+        tools.check_names(known)
+        has_tools = any(capability.get_toolset() is not None for _, capability in known)
+        self.known = tools.check_rules(complete=len(named) == len(own) and not has_tools)
         given, model = self.spec.given, self._model()
         parameters: dict[str, Any] = {
             "description": self.agent_config.identity.description,
@@ -274,12 +281,14 @@ class Assembly:
             self.explain_unknown(error, model)
             raise
         self.caller.notify_now(
-            "deep_agent_created", lambda p: {"agent": agent, "context": self.contexts[p]}, among=self._kept()
+            "deep_agent_created", lambda p: {"agent": agent, "context": self.contexts[p]}, among=self.kept
         )
         self.is_made = True
         return agent
 
-    def _kept(self) -> tuple[str, ...]:
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The agent's plugins, without those that failed."""
         return tuple(name for name in self.plugins if name not in self.dropped)
 
     def _model(self) -> Any:
@@ -302,9 +311,14 @@ class Assembly:
 
         return settings
 
+    @property
+    def resolves_models(self) -> bool:
+        """Whether a plugin resolves models."""
+        return bool(self.caller.plugins("deep_resolve_model", self.kept))
+
     def resolve_model(self, model_id: str) -> Any:
         """Ask the plugins for a model; None if no plugin knows the id."""
-        return self.caller.first("deep_resolve_model", {"model_id": model_id}, among=self._kept())
+        return self.caller.first("deep_resolve_model", {"model_id": model_id}, among=self.kept)
 
     def explain_unknown(self, error: UserError, model_id: object) -> None:
         """Raise an error for an unknown model that gives the status of the plugin that the id names."""
@@ -342,7 +356,8 @@ class Assembly:
                 *self.spec.narrowing,
                 *(cast("InterruptOn", each.interrupt_on) for each in untrusted if each.interrupt_on),
             ),
-            check_call=self._check_call if self.caller.plugins("deep_check_call", self._kept()) else None,
+            emit=self.emit,
+            check_call=self._check_call if self.caller.plugins("deep_check_call", self.kept) else None,
         )
 
     async def _check_call(self, ctx: RunContext[Any], call: ToolCall) -> Verdict:
@@ -350,10 +365,16 @@ class Assembly:
             "deep_check_call", lambda p: {"call": call, "context": self.contexts[p], "ctx": ctx}, among=self.guards
         )
 
-    async def _emit(self, event: RunEvent) -> None:
-        await self.caller.notify(
-            "deep_run_event", lambda p: {"event": event, "context": self.contexts[p]}, among=self._kept()
-        )
+    async def emit(self, event: str, ctx: RunContext[Any], **about: Any) -> None:
+        """Send an event of a run, by the name of its class in `run/events.py`, to the plugins that listen."""
+        if self.is_heard:
+            from .run import events  # seven dataclasses take 4 ms, and most agents have no listener
+
+            deps, kind = session(ctx), getattr(events, event)
+            sent = kind(run_id=ctx.run_id or "", session_id=deps.session_id, depth=deps.depth, **about)
+            await self.caller.notify(
+                "deep_run_event", lambda p: {"event": sent, "context": self.contexts[p]}, among=self.kept
+            )
 
     def _workspaces(self) -> Workspaces:
         found = self._all("deep_backends")
@@ -363,7 +384,7 @@ class Assembly:
         chosen = self.spec.given.get("backend") or policy.profile
         if not isinstance(chosen, str | None) and policy.model_fields_set - {"profile"}:
             raise ConfigError("agent.runtime_policy: give backend= a name: sandbox_mode and working_directory need one")
-        return Workspaces(chosen, provided, self.contexts["app"], self.kernel.tracer)
+        return Workspaces(chosen, provided, self.contexts["app"])
 
     def _sections(self, *, live: bool) -> list[Contribution[PromptSection]]:
         sections = self._all("deep_prompt_sections")
@@ -387,7 +408,7 @@ class Assembly:
         return Contribution(item.plugin, replace(section, text=text))
 
     def _all_processors(self) -> list[Contribution[Processor]]:
-        own = [Contribution("app", _processor(given)) for given in self.spec.given.get("history_processors", ())]
+        own = [Contribution("app", _processor("app", given)) for given in self.spec.given.get("history_processors", ())]
         found = [*self._all("deep_history_processors"), *own]
         return sorted(found, key=lambda item: PROCESSOR_PHASES.index(item.value.phase))
 
@@ -423,7 +444,7 @@ def _too_early(what: str) -> PluginError:
     )
 
 
-def _processor(given: Processor | Callable[..., Any]) -> Processor:
+def _processor(plugin: str, given: Processor | Callable[..., Any]) -> Processor:
     """A history processor; a bare callable gets the defaults."""
     if isinstance(given, Processor):
         return given

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from pydantic_ai import Agent
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.models import infer_model
+from pydantic_ai.models import Model, infer_model
+from pydantic_ai.workspaces import WorkspaceBackend
 
 from ..plugins.context import PluginContext
 from ..plugins.contributions import Contribution
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
-    from pydantic_ai import Agent
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.models import Model
-    from pydantic_ai.workspaces import WorkspaceBackend
 
     from ..parameters import SubagentParameters
     from .assemble import Assembly

@@ -8,21 +8,20 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic_ai import Agent, ToolDefinition
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from ..plugins.kernel import PluginKernel
 from .policy.gates import PolicyCapability, leaves_of
+from .policy.rules import Policy
 from .run.capability import DeepCapability
 from .run.history import last_live_texts
 from .run.session import create_default_deps
 from .tools.facts import tool_facts
-
-if TYPE_CHECKING:
-    from ..plugins.kernel import PluginKernel
 
 CHARS_PER_TOKEN = 4
 """The estimate behind all token budgets of the project."""
@@ -115,38 +114,32 @@ def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Expla
     leaves = leaves_of(agent.root_capability)
     deep = next((leaf for leaf in leaves if isinstance(leaf, DeepCapability)), None)
     policy = next((leaf for leaf in leaves if isinstance(leaf, PolicyCapability)), None)
-    if deep is None or policy is None or (kernel is not None and deep.parts.kernel is not kernel):
+    if deep is None or policy is None or (kernel is not None and deep.assembly.kernel is not kernel):
         raise ValueError("explain() needs an agent that this kernel made")
-    messages, shown = _request(agent, deep.parts.kernel)
-    sections = _sections(deep, messages, shown)
-    offered = [(d, tool_facts(d)) for d in shown.function_tools]
-    tools = tuple(
-        ToolCost(
-            name=d.name,
-            plugin=known.plugin,
-            tokens=tokens(schema_chars(d)),
-            approval=policy.policy.asks_statically(d),
-            deferred=d.defer_loading,
-            tags=known.tags,
-        )
-        for d, known in offered
-    )
-    chars = sum(s.chars for s in sections) + sum(schema_chars(d) for d, _ in offered if not d.defer_loading)
+    messages, shown = _request(agent, deep.assembly.kernel)
+    sections = [*_sections(deep, messages, shown)]
+    tools = shown.function_tools
     return Explanation(
-        sections=sections,
-        tools=tools,
+        sections=tuple(section for section, _ in sections),
+        tools=tuple(_tool(definition, policy.policy) for definition in tools),
         history_processors=tuple(
-            {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in deep.parts.processors
+            {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in deep.assembly.processors
         ),
         capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, deep)} for leaf in _chain(leaves)),
         contributions=tuple(_contributions(deep)),
         left_out=tuple(
             {"plugin": plugin, "status": status, "reason": reason}
-            for plugin, (status, reason) in deep.parts.left_out.items()
+            for plugin, (status, reason) in deep.assembly.dropped.items()
         ),
-        prompt=_prompt(messages, shown),
-        chars=chars,
+        prompt="\n\n".join(text for _, text in sections if text),
+        chars=sum(len(text) for _, text in sections) + sum(schema_chars(d) for d in tools if not d.defer_loading),
     )
+
+
+def _tool(definition: ToolDefinition, policy: Policy) -> ToolCost:
+    known, cost = tool_facts(definition), tokens(schema_chars(definition))
+    asks, deferred = policy.asks_statically(definition), definition.defer_loading
+    return ToolCost(definition.name, known.plugin, cost, asks, deferred, known.tags)
 
 
 def schema_chars(definition: ToolDefinition) -> int:
@@ -166,20 +159,20 @@ def _chain(leaves: Iterable[Any]) -> Iterator[Any]:
 def _owner(leaf: Any, deep: DeepCapability) -> str | None:
     if leaf.id in ("deep", "deep.policy"):
         return "deep_core"
-    return deep.parts.owners.get(leaf.id or "") or (
+    return deep.assembly.owners.get(leaf.id or "") or (
         "pydantic_ai" if type(leaf).__module__.startswith("pydantic_ai.") else "app"
     )
 
 
 def _contributions(deep: DeepCapability) -> Iterator[dict[str, str]]:
     """Yield contributions to plugins' own hooks. A mapping's item is named by its key, any other by its `name`."""
-    for hook, found in deep.parts.collected.items():
-        owner = deep.parts.kernel.hooks.get(hook)
+    for hook, found in deep.assembly.collected.items():
+        owner = deep.assembly.kernel.hooks.get(hook)
         for plugin, value in found if owner else ():
             pair = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
             name = getattr(cast("object", value), "name", next(iter(pair), ""))
             item = name if isinstance(name, str) else type(cast("object", value)).__name__
-            if plugin not in deep.parts.left_out:
+            if plugin not in deep.assembly.dropped:
                 yield {"hook": hook, "owner": str(owner), "plugin": plugin, "item": item}
 
 
@@ -208,26 +201,23 @@ def _request(agent: Agent[Any, Any], kernel: PluginKernel) -> tuple[list[ModelMe
 
 def _sections(
     deep: DeepCapability, messages: list[ModelMessage], shown: ModelRequestParameters
-) -> tuple[SectionCost, ...]:
-    static = {f"{c.plugin}.{c.value.name}": c for c in deep.parts.static}
-    out: list[SectionCost] = []
+) -> Iterator[tuple[SectionCost, str]]:
+    """Yield the prompt's sections with their texts, the static ones first; a live one may have no text yet."""
+    static = {f"{plugin}.{section.name}": (plugin, section) for plugin, section in deep.assembly.static}
     for part in shown.instruction_parts or []:
-        contribution = static.get(part.name or "")
-        plugin, name = ("app", part.name or "instructions") if contribution is None else (part.name or "").split(".", 1)
-        if contribution is None and part.id is not None and "capability:" in str(part.id):
-            plugin = deep.parts.owners.get(own := str(part.id).split(":")[1]) or own.split(".")[0]
-        locked = contribution is not None and contribution.value.locked
-        out.append(SectionCost(name, plugin, len(part.content), tokens(len(part.content)), live=False, locked=locked))
+        if (part.name or "") in static:
+            plugin, section = static[part.name or ""]
+            yield _section(section.name, plugin, part.content, live=False, locked=section.locked)
+        else:
+            _, of_capability, owner = str(part.id).partition("capability:")
+            own = owner.split(":")[0]
+            plugin = (deep.assembly.owners.get(own) or own.split(".")[0]) if of_capability else "app"
+            yield _section(part.name or "instructions", plugin, part.content, live=False, locked=False)
     texts = last_live_texts(messages)
-    for contribution in deep.parts.live:
-        full = f"{contribution.plugin}.{contribution.value.name}"
-        text = texts[full].text if full in texts else ""
-        name, locked = contribution.value.name, contribution.value.locked
-        out.append(SectionCost(name, contribution.plugin, len(text), tokens(len(text)), live=True, locked=locked))
-    return tuple(out)
+    for plugin, section in deep.assembly.live:
+        sent = texts.get(f"{plugin}.{section.name}")
+        yield _section(section.name, plugin, sent.text if sent else "", live=True, locked=section.locked)
 
 
-def _prompt(messages: list[ModelMessage], shown: ModelRequestParameters) -> str:
-    parts = [part.content for part in shown.instruction_parts or []]
-    parts += [live.text for live in last_live_texts(messages).values()]
-    return "\n\n".join(parts)
+def _section(name: str, plugin: str, text: str, *, live: bool, locked: bool) -> tuple[SectionCost, str]:
+    return SectionCost(name, plugin, len(text), tokens(len(text)), live, locked), text

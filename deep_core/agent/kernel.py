@@ -66,9 +66,8 @@ class Kernel(PluginKernel):
             TypeError: an unknown keyword, with a suggestion.
         """
         from .assemble import assemble
-        from .spec import CallerSpec
 
-        return assemble(CallerSpec.of(self, model, parameters))
+        return assemble(self, model, parameters)
 
     def explain(self, agent: Agent[Any, Any] | None = None) -> Explanation:
         """Show what every plugin puts in front of the model, and its cost. Runs one request with a stand-in model."""
@@ -128,6 +127,5 @@ def create_deep_agent(
     if kernel is None and isinstance(config, str | os.PathLike | Mapping):
         kernel = Kernel(config=parameters.pop("config"))
     from .assemble import assemble
-    from .spec import CallerSpec
 
-    return assemble(CallerSpec.of(kernel or default_kernel(), model, parameters))
+    return assemble(kernel or default_kernel(), model, parameters)

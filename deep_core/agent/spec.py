@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent
 
-from ..errors import ConfigError, PluginError, reraise_control, suggest
+from ..errors import ConfigError, PluginError, suggest
 from ..parameters import LISTS, NOT_INHERITED, PARAMETERS, SESSION, AllParameters, Fixed
 from ..plugins.config import Config, ConfigLayer, load_config
 from ..plugins.contributions import Without
-from ..plugins.options import PluginOptions, validate_options
+from ..plugins.kernel import PluginKernel
+from ..plugins.options import PluginOptions
 from ..plugins.status import entry_source
 from .config import AgentConfig
 from .tools.expressions import as_expression
 
 if TYPE_CHECKING:
-    from ..plugins.kernel import PluginKernel
     from .policy.rules import InterruptOn
 
 PASSED_ON = frozenset(inspect.signature(Agent.__init__).parameters) - {"self", "model", *SESSION}
@@ -170,43 +170,6 @@ class CallerSpec:
                     where = layers[0].source
                     raise ConfigError(f"{where}: plugins.{name} acts before import; give the file to Kernel(config=…)")
         return config._replace(layers=(*layers, *config.layers))
-
-
-def validated_options(
-    spec: CallerSpec,
-    config: Config,
-    models: Mapping[str, type[PluginOptions]],
-    plugins: Iterable[str],
-    fail: Callable[[str, str, BaseException], None],
-) -> dict[str, PluginOptions]:
-    """Validate the options of plugins. Options from code override the configuration's.
-
-    Args:
-        spec: the options from code.
-        config: the configuration.
-        models: the options models of the kernel's plugins.
-        plugins: the plugins of the agent.
-        fail: called with (plugin, where, error) for a plugin whose model raises.
-
-    Raises:
-        ConfigError: an option is wrong, or its plugin takes none.
-    """
-    out: dict[str, PluginOptions] = {}
-    for name in plugins:
-        settings, given = config.plugin(name), spec.options.get(name)
-        if name not in models:
-            if given or settings.options:
-                where = settings.sources.get(f"options.{next(iter(settings.options), '')}", "code")
-                raise ConfigError(f"{where}: plugin {spec.kernel.label(name)} takes no options", plugin=name)
-            continue
-        try:
-            out[name], _ = validate_options(name, models[name], settings, given)
-        except ConfigError:
-            raise  # the user's mistake, not the plugin's
-        except BaseException as error:  # noqa: BLE001 - a validator is the plugin's code
-            reraise_control(error)
-            fail(name, "its options", error)
-    return out
 
 
 def _options(plugin: str, given: object) -> PluginOptions | Mapping[str, Any] | list[Any]:

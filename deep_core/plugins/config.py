@@ -60,6 +60,11 @@ class Config(NamedTuple):
         """The files that policy is read from, now or at the next start: the file tools must not write to them."""
         return (*self.files, *self.places)
 
+    def with_lists(self, **lists: Iterable[str] | None) -> Config:
+        """Return the configuration with the lists of plugins that code gave as its strongest layer."""
+        given = {name: [*plugins] for name, plugins in lists.items() if plugins is not None}
+        return self._replace(layers=(ConfigLayer("code", {"plugins": given}), *self.layers)) if given else self
+
     def plugin_list(self, name: str) -> tuple[tuple[str, str], ...] | None:
         """Return `plugins.allow`, `.disable` or `.require` as (entry, source) pairs; None if no layer has the key.
 

@@ -7,16 +7,20 @@ import inspect
 import logging
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import PluginError, describe_error, reraise_control
 from ..names import visible
-from ..tracing import Tracer
 from .contributions import Allow, Ask, Contribution, Deny, Verdict
 from .markers import HookPolicy
 from .registry import Registry
+
+if TYPE_CHECKING:
+    from .kernel import PluginKernel
 
 logger = logging.getLogger("deep_core")
 
@@ -85,18 +89,14 @@ class Caller:
     """Calls the hooks of one kernel.
 
     Attributes:
+        kernel: for the order of plugins, their names in errors, and the trace.
         registry: the implementations.
-        order: (plugin, hook) -> the application's order.
         incidents: records failures at run time.
-        label: plugin -> its name in errors.
-        tracer: traces every call.
     """
 
+    kernel: PluginKernel
     registry: Registry
-    order: Callable[[str, str], int]
     incidents: Incidents
-    label: Callable[[str], str]
-    tracer: Tracer
 
     def recording(self, incidents: Incidents) -> Caller:
         """Return a caller that records failures in (or raises them by) these incidents."""
@@ -107,7 +107,7 @@ class Caller:
         return tuple(impl.plugin_name for impl in self._impls(hook, among))
 
     def _impls(self, hook: str, among: Iterable[str] | None) -> list[Any]:
-        impls = self.registry.implementations(hook, lambda plugin: self.order(plugin, hook))
+        impls = self.registry.implementations(hook, lambda plugin: self.kernel.order(plugin, hook))
         if among is None:
             return list(impls)
         allowed = set(among)
@@ -117,8 +117,18 @@ class Caller:
         try:
             return impl.function(*(arguments[name] for name in impl.argnames))
         except BaseException as error:
-            error.add_note(f"plugin {self.label(impl.plugin_name)}, hook {hook}")
+            error.add_note(f"plugin {self.kernel.label(impl.plugin_name)}, hook {hook}")
             raise
+
+    @contextmanager
+    def _contained(self, impl: Any, hook: str, fail: Callable[[str, str, BaseException], object]) -> Generator[None]:
+        """Trace the call of one implementation; call `fail` with (plugin, where, error) for what it raises."""
+        try:
+            with self.kernel.tracer.step(impl.plugin_name, "hook", hook):
+                yield
+        except BaseException as error:
+            reraise_control(error)
+            fail(impl.plugin_name, f"hook {hook}", error)
 
     def collect(
         self,
@@ -127,6 +137,7 @@ class Caller:
         *,
         among: Iterable[str] | None,
         drop: Callable[[str, str, BaseException], object],
+        accept: Callable[[str, Any], Any] | None = None,
     ) -> list[Contribution[Any]]:
         """Return the contributions in order. A plugin that raises or returns a wrong type contributes nothing.
 
@@ -135,6 +146,7 @@ class Caller:
             arguments: plugin name -> the hook's arguments.
             among: the plugins to call; None for all.
             drop: called with (plugin, where, error) for a plugin that failed.
+            accept: called with (plugin, item); returns what is contributed, or raises. None takes every item.
         """
         policy = self.registry.policy(hook)
         out: list[Contribution[Any]] = []
@@ -142,33 +154,23 @@ class Caller:
         kind = _kind(hook, policy) if impls else object
         for impl in impls:
             plugin = impl.plugin_name
-            try:
-                with self.tracer.step(plugin, "hook", hook):
-                    items = _items(policy, self._call(impl, hook, arguments(plugin)))
+            with self._contained(impl, hook, drop):
+                items = _items(policy, self._call(impl, hook, arguments(plugin)))
                 for item in items:
                     _check(policy, kind, item[1] if policy.mapping else item)
-            except BaseException as error:
-                reraise_control(error)
-                drop(plugin, f"hook {hook}", error)
-                continue
-            out.extend(Contribution(plugin, item) for item in items)
+                # All of them, or none.
+                out += [Contribution(plugin, item if accept is None else accept(plugin, item)) for item in items]
         return out
 
     def first(self, hook: str, arguments: Mapping[str, Any], *, among: Iterable[str] | None) -> Any:
         """Return the first result that is not None. A plugin that raises is skipped and recorded."""
         for impl in self._impls(hook, among):
-            try:
-                with self.tracer.step(impl.plugin_name, "hook", hook):
-                    result = self._call(impl, hook, arguments)
+            with self._contained(impl, hook, partial(self.incidents.record, effect="skipped")):
+                result = self._call(impl, hook, arguments)
                 if result is not None:
                     policy = self.registry.policy(hook)
                     _check(policy, _kind(hook, policy), result)
-            except BaseException as error:
-                reraise_control(error)
-                self.incidents.record(impl.plugin_name, f"hook {hook}", error, "skipped")
-                continue
-            if result is not None:
-                return result
+                    return result
         return None
 
     async def notify(
@@ -176,27 +178,19 @@ class Caller:
     ) -> None:
         """Call every plugin; record exceptions, ignore results."""
         for impl in self._impls(hook, among):
-            try:
-                with self.tracer.step(impl.plugin_name, "hook", hook):
-                    result = self._call(impl, hook, arguments(impl.plugin_name))
-                    if inspect.isawaitable(result):
-                        await result
-            except BaseException as error:
-                reraise_control(error)
-                self.incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
+            with self._contained(impl, hook, partial(self.incidents.record, effect="ignored")):
+                result = self._call(impl, hook, arguments(impl.plugin_name))
+                if inspect.isawaitable(result):
+                    await result
 
     def notify_now(self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Iterable[str]) -> None:
         """`notify` for synchronous callers; refuse a plugin's coroutine."""
         for impl in self._impls(hook, among):
-            try:
-                with self.tracer.step(impl.plugin_name, "hook", hook):
-                    result = self._call(impl, hook, arguments(impl.plugin_name))
+            with self._contained(impl, hook, partial(self.incidents.record, effect="ignored")):
+                result = self._call(impl, hook, arguments(impl.plugin_name))
                 if inspect.iscoroutine(result):
                     result.close()
                     raise TypeError(f"{hook} cannot be async: the kernel calls it while it creates the agent")
-            except BaseException as error:
-                reraise_control(error)
-                self.incidents.record(impl.plugin_name, f"hook {hook}", error, "ignored")
 
     async def strictest(
         self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Sequence[str]
@@ -209,7 +203,7 @@ class Caller:
         for impl in impls:
             plugin = impl.plugin_name
             try:
-                with self.tracer.step(plugin, "hook", hook):
+                with self.kernel.tracer.step(plugin, "hook", hook):
                     result = self._call(impl, hook, arguments(plugin))
                     if inspect.isawaitable(result):
                         result = await result

@@ -89,6 +89,7 @@ class Candidate(NamedTuple):
         missing: those of them that are not installed.
         accepts_core: whether this deep-core is in `core_range`.
         stamp: of the files that all this was read from.
+        given: the module or object, if the application gave it by hand.
     """
 
     record: PluginRecord
@@ -99,6 +100,7 @@ class Candidate(NamedTuple):
     missing: tuple[str, ...] = ()
     accepts_core: bool = True
     stamp: Sequence[int] = ()
+    given: object = None
 
     @property
     def module(self) -> str:

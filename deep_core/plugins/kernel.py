@@ -21,7 +21,7 @@ from .index import PluginRecord, Status, shield_pydantic
 from .load import failure_of, load
 from .outcomes import remember
 from .registry import Registry
-from .status import ConfigSource, candidate_from_object, entry_source, find_plugins
+from .status import ConfigSource, entry_source, find_plugins
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -69,7 +69,6 @@ class PluginKernel:
         data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         self._closed = False
-        self._active: tuple[str, ...] = ()
         self._closers: list[tuple[str, Callable[[], object]]] = []
         self.runs: list[tuple[AbstractEventLoop, str]] = []  # those under way, with what errors call them
         self.run_ended = threading.Condition()
@@ -94,17 +93,14 @@ class PluginKernel:
         self.config = found.config
         self.records = found.records
         self.plugins: Mapping[str, PluginRecord] = MappingProxyType(_by_name(found.records))
-        self.required = found.lists.require
+        self.required = found.config.plugin_list("require") or ()
         self._settings = {record.name: found.config.plugin(record.name) for record in found.records}
-        self._given = {candidate_from_object(plugin).record.name: plugin for plugin in plugins}
         for message in (*found.warnings, *self._config_warnings()):
             warn(message)
         self._registry = Registry()
         traced = discover and read_config and os.environ.get("DEEP_TRACE", "") not in ("", "0")
         self.tracer = Tracer(to_stderr=traced)
-        self.caller = Caller(
-            self._registry, order=self._order, incidents=self._incidents, label=self.label, tracer=self.tracer
-        )
+        self.caller = Caller(self, self._registry, self._incidents)
         for record in found.records:
             if record.status not in ("active", "disabled", "blocked") or self._is_named(record):
                 self._report(record)
@@ -112,8 +108,7 @@ class PluginKernel:
             warn(
                 "no plugin is installed, so agents have no tools: pip install deep-all, or single ones: deep-filesystem"
             )
-        loaded = load(found.candidates, self._given, self._registry, self._report, self.tracer)
-        self._active = tuple(plugin.record.name for plugin in loaded)
+        load(found.candidates, self._registry, self._report, self.tracer)
         self._check_orders()
         slots, methods = self._collect_session()
         self.slots: Mapping[str, StateSlot[Any]] = MappingProxyType(slots)
@@ -126,12 +121,12 @@ class PluginKernel:
 
     # -- plugins -------------------------------------------------------------------------------------------------
 
-    def _order(self, plugin: str, hook: str) -> int:
+    def order(self, plugin: str, hook: str) -> int:
+        """Return the application's order for a plugin in a hook."""
         return self._settings[plugin].order_in(hook)
 
     def _is_named(self, record: PluginRecord) -> bool:
-        by_hand = record.distribution is None and record.name in self._given
-        return by_hand or entry_source(record, self.required) is not None
+        return record.distribution is None or entry_source(record, self.required) is not None
 
     def _check_orders(self) -> None:
         known = {hook.removeprefix("deep_") for hook in self.hooks}
@@ -252,7 +247,8 @@ class PluginKernel:
     @property
     def active(self) -> tuple[str, ...]:
         """The plugins in use, by name."""
-        return tuple(name for name in self._active if self.plugins[name].status == "active")
+        loaded = {name: record for name, record in self.plugins.items() if record.hooks is not None}
+        return tuple(name for name, record in loaded.items() if record.status == "active")
 
     @property
     def incidents(self) -> tuple[Incident, ...]:

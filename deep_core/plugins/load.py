@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, cast
 
@@ -17,48 +17,43 @@ from .index import MARKER, Candidate, PluginRecord, Status, origin_problem
 from .registry import Registry, static_attribute
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """A loaded plugin: its record and the object with its hooks."""
-
-    record: PluginRecord
-    obj: object
-
-
 def load(
-    candidates: Sequence[Candidate],
-    given: Mapping[str, object],
-    registry: Registry,
-    on_error: Callable[[PluginRecord], None],
-    tracer: Tracer,
-) -> list[Loaded]:
+    candidates: Sequence[Candidate], registry: Registry, on_error: Callable[[PluginRecord], None], tracer: Tracer
+) -> None:
     """Import, check and register the active candidates.
 
     Args:
         candidates: with their statuses; their records change.
-        given: objects given by hand, by plugin name.
         registry: gets the specs of all, then the implementations of all.
         on_error: called with the record of each plugin that fails; may raise (strict, or a plugin that code named).
         tracer: traces every import.
     """
-    # A distribution with a marker alone has no code: deep-folders reads what it brings.
-    active = [c for c in candidates if c.record.status == "active" and c.value != MARKER]
-    found = (_contained(c.record, lambda c=c: _import(c, given, tracer), on_error) for c in active)
-    imported: list[Loaded] = [plugin for plugin in found if plugin is not None]
+    imported: list[tuple[PluginRecord, object]] = []
+    for candidate in candidates:
+        # A distribution with a marker alone has no code: deep-folders reads what it brings.
+        if candidate.record.status == "active" and candidate.value != MARKER:
+            with _contained(candidate.record, on_error):
+                imported.append((candidate.record, _import(candidate, tracer)))
     # Specs first, so that implementations are checked against all hooks.
-    with_specs = [p for p in imported if _contained(p.record, lambda p=p: _add_specs(p, registry), on_error)]
-    return [p for p in with_specs if _contained(p.record, lambda p=p: _register(p, registry), on_error)]
+    for record, plugin in imported:
+        with _contained(record, on_error):
+            _add_specs(record, plugin, registry)
+    for record, plugin in imported:
+        if record.status == "active":
+            with _contained(record, on_error):
+                record.hooks, record.asleep = registry.check(record.name, plugin)
+                registry.register(record.name, plugin)
 
 
-def _contained(record: PluginRecord, step: Callable[[], Any], on_error: Callable[[PluginRecord], None]) -> Any:
+@contextmanager
+def _contained(record: PluginRecord, on_error: Callable[[PluginRecord], None]) -> Generator[None]:
     try:
-        return step()
+        yield
     except BaseException as error:
         reraise_control(error)
         error.add_note(f"plugin {record.label}")
         record.fail(*failure_of(record, error), error)
-    on_error(record)
-    return None
+        on_error(record)
 
 
 def failure_of(record: PluginRecord, error: BaseException, where: str = "") -> tuple[Status, str]:
@@ -88,11 +83,9 @@ def explain_failure(record: PluginRecord, error: BaseException) -> str:
     return f"{text}{where}; {way}"
 
 
-def _import(candidate: Candidate, given: Mapping[str, object], tracer: Tracer) -> Loaded:
-    record = candidate.record
-    if record.name in given and record.distribution is None:
-        obj = given[record.name]
-    else:
+def _import(candidate: Candidate, tracer: Tracer) -> object:
+    record, obj = candidate.record, candidate.given
+    if obj is None:
         problem = origin_problem(candidate)
         if problem:
             raise PluginError(problem, plugin=record.name)
@@ -101,7 +94,7 @@ def _import(candidate: Candidate, given: Mapping[str, object], tracer: Tracer) -
             module = importlib.import_module(candidate.module)
         record.import_ms = (time.perf_counter() - started) * 1000
         obj = _attribute(candidate, module)
-    return Loaded(record, cast("Any", obj)() if isinstance(obj, type) else obj)
+    return cast("Any", obj)() if isinstance(obj, type) else obj
 
 
 def _attribute(candidate: Candidate, module: ModuleType) -> object:
@@ -119,21 +112,14 @@ def _attribute(candidate: Candidate, module: ModuleType) -> object:
     return obj
 
 
-def _add_specs(plugin: Loaded, registry: Registry) -> bool:
-    function = static_attribute(plugin.obj, "deep_hookspecs")
-    if function is not None and getattr(function, "deep_impl", None) is not None:
-        modules: list[object] = list(cast("Any", plugin.obj).deep_hookspecs())
-        for module in modules:
-            if not isinstance(module, ModuleType):
-                raise PluginError(
-                    f"plugin {plugin.record.name}, hook deep_hookspecs: expected modules, got {type(module).__name__}",
-                    plugin=plugin.record.name,
-                )
-            registry.add_specs(plugin.record.name, module)
-    return True
-
-
-def _register(plugin: Loaded, registry: Registry) -> bool:
-    plugin.record.hooks, plugin.record.asleep = registry.check(plugin.record.name, plugin.obj)
-    registry.register(plugin.record.name, plugin.obj)
-    return True
+def _add_specs(record: PluginRecord, plugin: Any, registry: Registry) -> None:
+    function = static_attribute(plugin, "deep_hookspecs")
+    if getattr(function, "deep_impl", None) is None:
+        return
+    for module in plugin.deep_hookspecs():
+        if not isinstance(module, ModuleType):
+            raise PluginError(
+                f"plugin {record.name}, hook deep_hookspecs: expected modules, got {type(module).__name__}",
+                plugin=record.name,
+            )
+        registry.add_specs(record.name, module)

@@ -6,7 +6,6 @@ containment.
 
 from __future__ import annotations
 
-import heapq
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -60,15 +59,14 @@ class Registry:
 
     def __init__(self) -> None:
         self._manager = _Manager(PROJECT)
-        self._policies: dict[str, HookPolicy] = {}
+        self._specs: dict[str, Any] = {}
         self._owners: dict[str, str | None] = {}
-        self._retired: dict[str, tuple[Warning | None, dict[str, Warning] | None]] = {}
         self._order: dict[str, tuple[pluggy.HookImpl, ...]] = {}
         self._add(hookspecs, None)
 
     def policy(self, hook: str) -> HookPolicy:
         """Return a hook's policy. Raises KeyError for an unknown hook."""
-        return self._policies[hook]
+        return self._specs[hook].deep_policy
 
     @property
     def hooks(self) -> Mapping[str, str | None]:
@@ -83,7 +81,7 @@ class Registry:
         """
         for name, function in specs_of(module).items():
             policy, problem = function.deep_policy.policy, ""
-            if name in self._policies:
+            if name in self._specs:
                 problem = f"which {self._owners[name] or 'deep_core'} owns; rename it"
             elif policy not in OWNED_POLICIES:
                 problem = f"with policy={policy!r}; the policy of a plugin's own hook is {', '.join(OWNED_POLICIES)}"
@@ -95,10 +93,8 @@ class Registry:
 
     def _add(self, module: ModuleType, owner: str | None) -> None:
         self._manager.add_hookspecs(module)
-        for name, function in specs_of(module).items():
-            self._policies[name] = function.deep_policy
-            self._retired[name] = (function.deep_spec["warn_on_impl"], function.deep_spec["warn_on_impl_args"])
-            self._owners[name] = owner
+        self._specs |= (specs := specs_of(module))
+        self._owners |= dict.fromkeys(specs, owner)
 
     def check(self, plugin: str, obj: object) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
         """Check the hooks that `obj` implements. This registers nothing.
@@ -121,17 +117,17 @@ class Registry:
             where = f"plugin {plugin}, hook {hook} ({_place(function)})"
             if options.get("wrapper") or options.get("hookwrapper"):
                 raise PluginError(f"{where}: wrapper=True is not supported; hooks are called one by one", plugin=plugin)
-            if hook not in self._policies:
+            if hook not in self._specs:
                 if order.of is not None and order.of not in self._owners.values():
                     asleep.append((hook, order.of))
                     continue
                 owner = f" of plugin {order.of}" if order.of else ""
-                hint = suggest(hook, self._policies) or f" Hooks: {', '.join(sorted(self._policies))}."
+                hint = suggest(hook, self._specs) or f" Hooks: {', '.join(sorted(self._specs))}."
                 raise PluginError(f"{where}: there is no such hook{owner}.{hint}", plugin=plugin)
             if order.of not in (None, owner := self._owners[hook]):
                 way = f'write of="{owner}"' if owner else "leave out of="
                 raise PluginError(f"{where}: of={order.of!r} does not own this hook; {way}", plugin=plugin)
-            if inspect.iscoroutinefunction(function) and self._policies[hook].policy not in ASYNC_POLICIES:
+            if inspect.iscoroutinefunction(function) and self.policy(hook).policy not in ASYNC_POLICIES:
                 raise PluginError(f"{where}: must be a plain function, not async; do I/O at run time", plugin=plugin)
             self._check_arguments(where, plugin, hook, function)
             found.append(hook)
@@ -152,17 +148,10 @@ class Registry:
         """Register a checked plugin under its name."""
         self._manager.register(obj, plugin)
         self._order.clear()
-        for hook, caller in vars(self._manager.hook).items():
-            for impl in caller.get_hookimpls():
+        for hook, spec in self._specs.items():
+            for impl in getattr(self._manager.hook, hook).get_hookimpls():
                 if impl.plugin_name == plugin:
-                    self._warn_if_retired(plugin, hook, impl)
-
-    def _warn_if_retired(self, plugin: str, hook: str, impl: pluggy.HookImpl) -> None:
-        whole, arguments = self._retired.get(hook, (None, None))  # (None, None) for a dormant implementation's hook
-        found = [whole, *(message for name, message in (arguments or {}).items() if name in impl.argnames)]
-        for message in filter(None, found):
-            text = f"{message} (plugin {plugin}, {_place(impl.function)})"
-            warnings.warn(text, type(message), stacklevel=2)
+                    _warn_if_retired(spec.deep_spec, impl)
 
     def clear(self) -> None:
         """Take everything out."""
@@ -190,6 +179,14 @@ def specs_of(module: ModuleType) -> dict[str, Any]:
     return {n: f for n, f in vars(module).items() if inspect.isfunction(f) and hasattr(f, "deep_policy")}
 
 
+def _warn_if_retired(spec: Mapping[str, Any], impl: pluggy.HookImpl) -> None:
+    arguments: Mapping[str, Warning] = spec["warn_on_impl_args"] or {}
+    found: list[Warning | None] = [spec["warn_on_impl"], *(arguments.get(name) for name in impl.argnames)]
+    for message in filter(None, found):
+        text = f"{message} (plugin {impl.plugin_name}, {_place(impl.function)})"
+        warnings.warn(text, type(message), stacklevel=3)
+
+
 def _place(function: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
@@ -200,7 +197,10 @@ def _by_name(impl: pluggy.HookImpl) -> tuple[str, str]:
 
 
 def _sorted(hook: str, impls: Sequence[pluggy.HookImpl], order: Callable[[str], int]) -> list[pluggy.HookImpl]:
-    ranks = [(order(i.plugin_name), 0 if i.tryfirst else 2 if i.trylast else 1, i.plugin_name) for i in impls]
+    ranks = [
+        (order(impl.plugin_name), 0 if impl.tryfirst else 2 if impl.trylast else 1, impl.plugin_name, node)
+        for node, impl in enumerate(impls)
+    ]
     sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(impls)), ()))
     for one, impl in enumerate(impls):
         wish: HookOrder = getattr(impl.function, "deep_order", HookOrder())
@@ -217,12 +217,10 @@ def _sorted(hook: str, impls: Sequence[pluggy.HookImpl], order: Callable[[str], 
         cycle: list[int] = error.args[1]
         names = " -> ".join(impls[node].plugin_name for node in cycle)
         raise PluginError(f"hook {hook}: the plugins' before/after form a cycle: {names}") from None
-    ready: list[tuple[tuple[int, int, str], int]] = []
+    ready: list[int] = []
     out: list[pluggy.HookImpl] = []
     while sorter.is_active():
-        for node in sorter.get_ready():
-            heapq.heappush(ready, (ranks[node], node))
-        _, node = heapq.heappop(ready)
-        out.append(impls[node])
-        sorter.done(node)
+        first, *ready = sorted([*ready, *sorter.get_ready()], key=ranks.__getitem__)
+        out.append(impls[first])
+        sorter.done(first)
     return out

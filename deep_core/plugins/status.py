@@ -20,26 +20,8 @@ from .index import Candidate, PluginRecord, Status, scan
 from .outcomes import recall
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any]
-
-
-class Lists(NamedTuple):
-    """The effective lists: (entry, source) pairs; entries are plugin or distribution names."""
-
-    allow: tuple[tuple[str, str], ...] | None
-    disable: tuple[tuple[str, str], ...]
-    require: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(
-        cls, config: Config, *, allow: Iterable[str] | None, disable: Iterable[str], require: Iterable[str]
-    ) -> Lists:
-        """Join the lists of code and configuration. For `allow`, code wins."""
-        listed = config.plugin_list("allow") if allow is None else tuple((name, "code") for name in allow)
-        return cls(
-            allow=listed,
-            disable=tuple((n, "code") for n in disable) + (config.plugin_list("disable") or ()),
-            require=tuple((n, "code") for n in require) + (config.plugin_list("require") or ()),
-        )
+Entries = tuple[tuple[str, str], ...]
+"""(entry, source) pairs; an entry is the name of a plugin or a distribution."""
 
 
 class FoundPlugins(NamedTuple):
@@ -47,14 +29,12 @@ class FoundPlugins(NamedTuple):
 
     Attributes:
         candidates: every plugin with its status.
-        config: the configuration.
-        lists: allow, disable and require.
+        config: the configuration, with the lists that code gave on top.
         warnings: messages for the user.
     """
 
     candidates: tuple[Candidate, ...]
     config: Config
-    lists: Lists
     warnings: tuple[str, ...]
 
     @property
@@ -87,14 +67,14 @@ def find_plugins(
         remembered: whether an active plugin gets the outcome of its last load.
     """
     settings = load_config(config, files=discover and read_config)
+    settings = settings.with_lists(allow=allow, disable=disable or None, require=require or None)
     found = scan() if discover else []
     hand = [candidate_from_object(plugin) for plugin in plugins]
-    lists = Lists.of(settings, allow=allow, disable=disable, require=require)
     candidates = sorted([*found, *hand], key=lambda c: (c.record.name, c.record.distribution or ""))
-    messages = decide_statuses(candidates, lists, settings)
+    messages = decide_statuses(candidates, settings)
     if remembered:
         recall(candidates)
-    return FoundPlugins(tuple(candidates), settings, lists, tuple(messages))
+    return FoundPlugins(tuple(candidates), settings, tuple(messages))
 
 
 def candidate_from_object(given: object) -> Candidate:
@@ -109,16 +89,15 @@ def candidate_from_object(given: object) -> Candidate:
         name, path = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower(), kind.__module__
     if not NAME.fullmatch(name):
         raise PluginError(f"a plugin given by hand cannot be called {name!r}: a name matches {NAME.pattern}")
-    return Candidate(PluginRecord(name=name, distribution=None, version="", path=path))
+    return Candidate(PluginRecord(name=name, distribution=None, version="", path=path), given=given)
 
 
-def decide_statuses(candidates: Sequence[Candidate], lists: Lists, config: Config) -> list[str]:
+def decide_statuses(candidates: Sequence[Candidate], config: Config) -> list[str]:
     """Give every candidate its status before import.
 
     Args:
         candidates: what the index found; their records change.
-        lists: allow, disable, require.
-        config: for `[plugins.x] enabled`.
+        config: the lists, and `[plugins.x] enabled`.
 
     Returns:
         Warnings.
@@ -126,9 +105,10 @@ def decide_statuses(candidates: Sequence[Candidate], lists: Lists, config: Confi
     Raises:
         ConfigError: an unknown name in `allow` or `require`.
     """
-    warnings = _check_lists(candidates, lists, config)
+    warnings = _check_lists(candidates, config)
+    allow, disable = config.plugin_list("allow"), config.plugin_list("disable") or ()
     for candidate in candidates:
-        if candidate.record.status == "active" and (problem := _problem(candidate, lists, config)):
+        if candidate.record.status == "active" and (problem := _problem(candidate, allow, disable, config)):
             candidate.record.fail(*problem)
     _fail_duplicates(candidates)
     _check_requirements(candidates)
@@ -143,12 +123,12 @@ def entry_source(record: PluginRecord, entries: Iterable[tuple[str, str]]) -> st
     return None
 
 
-def _check_lists(candidates: Sequence[Candidate], lists: Lists, config: Config) -> list[str]:
+def _check_lists(candidates: Sequence[Candidate], config: Config) -> list[str]:
     names = {c.record.name for c in candidates}
     known = names | {canonical(c.record.distribution) for c in candidates if c.record.distribution}
     warnings: list[str] = []
-    for what, entries in (("allow", lists.allow or ()), ("require", lists.require), ("disable", lists.disable)):
-        for entry, source in entries:
+    for what in ("allow", "require", "disable"):
+        for entry, source in config.plugin_list(what) or ():
             if not any(entry_source(c.record, [(entry, source)]) for c in candidates):
                 message = f"{source}: plugins.{what} names {entry!r}, which is not installed.{suggest(entry, known)}"
                 if what != "disable":
@@ -160,7 +140,9 @@ def _check_lists(candidates: Sequence[Candidate], lists: Lists, config: Config) 
     return warnings
 
 
-def _problem(candidate: Candidate, lists: Lists, config: Config) -> tuple[Status, str] | None:
+def _problem(
+    candidate: Candidate, allow: Entries | None, disable: Entries, config: Config
+) -> tuple[Status, str] | None:
     """Return the status and the reason of a plugin that may not load; None for the others."""
     record = candidate.record
     taken = record.name in RESERVED_NAMES
@@ -168,14 +150,14 @@ def _problem(candidate: Candidate, lists: Lists, config: Config) -> tuple[Status
         why = "is a parameter of create_deep_agent" if taken else f"does not match {NAME.pattern}"
         way = "its author must rename the entry point" if record.distribution else "rename its file, module or class"
         return "failed", f"its name {why}; {way}"
-    if source := entry_source(record, lists.disable):
+    if source := entry_source(record, disable):
         return "disabled", f"disabled in {source}; to enable it, remove it from plugins.disable there"
     settings = config.plugin(record.name)
     if not settings.enabled:
         where = settings.sources["enabled"]
         return "disabled", f"disabled in {where}: [plugins.{record.name}] enabled = false"
-    if lists.allow is not None and record.distribution is not None and not entry_source(record, lists.allow):
-        where = ", ".join(sorted({source for _, source in lists.allow} or {"code"}))
+    if allow is not None and record.distribution is not None and not entry_source(record, allow):
+        where = ", ".join(sorted({source for _, source in allow} or {"code"}))
         return "blocked", f"not on the allow list of {where}; add {record.name!r} to plugins.allow"
     if not candidate.accepts_core:
         wanted = candidate.core_range

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic_ai import ToolDefinition, UserPromptNode
 from pydantic_ai.capabilities import (
@@ -21,6 +21,9 @@ from pydantic_ai.capabilities import (
 )
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed, UserError
 from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
@@ -43,12 +46,6 @@ from .approvals import (
 )
 from .budget import release_request, reserve_request
 from .rules import NO_CALL_WAITS, Policy, admitted_call
-
-if TYPE_CHECKING:
-    from pydantic_ai.models import ModelRequestContext
-    from pydantic_ai.run import AgentRunResult
-    from pydantic_ai.settings import ModelSettings
-
 
 RAW_SETTINGS = ("extra_body", "bedrock_additional_model_requests_fields")
 """Model settings with raw fields of the provider's request."""
@@ -109,7 +106,7 @@ class Attributing(WrapperToolset[Any]):
     policy: Policy
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
     """Capability id -> the plugin that contributed it."""
-    foreign: ToolRules = field(default_factory=lambda: ToolRules("a capability"))
+    foreign: ToolRules = field(default_factory=ToolRules)
     _foreign: set[str] = field(default_factory=set[str])
     """The names that were attributed here; each run has its own instance."""
 
@@ -237,9 +234,8 @@ class PolicyCapability(HostingCapability):
         """Report a request once: when every other hook has accepted the answer of its last attempt."""
         response = await super().after_model_request(ctx, request_context=request_context, response=response)
         release_request(ctx)
-        if self.policy.emit.is_heard:
-            used = {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
-            await self.policy.emit("RequestEvent", ctx, model=response.model_name or "", **used)
+        used = {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
+        await self.policy.emit("RequestEvent", ctx, model=response.model_name or "", **used)
         return response
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:

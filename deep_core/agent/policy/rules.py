@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias, cast
 
 from pydantic import ValidationError
 from pydantic_ai import ToolDefinition
@@ -16,7 +16,6 @@ from pydantic_ai.tools import RunContext
 
 from ...errors import reraise_control, suggest
 from ...plugins.contributions import Allow, Ask, Deny, ToolCall, Verdict
-from ..run.emitter import Emitter
 from ..run.session import session
 from ..tools.expressions import ToolExpression, as_expression
 from ..tools.facts import tool_facts
@@ -42,6 +41,10 @@ admitted_call: ContextVar[Admission | None] = ContextVar("deep_admitted_call", d
 """The call that the outer gate admitted in this task."""
 
 
+async def _tell_no_one(event: str, ctx: RunContext[Any], **about: Any) -> None:
+    return
+
+
 @dataclass(eq=False, repr=False)
 class Policy:
     """The rules of one agent, and the decision on a call.
@@ -52,7 +55,7 @@ class Policy:
         ask_by_default: every tool asks.
         narrowing: `interrupt_on` rules of untrusted layers, which can only add.
         check_call: calls the plugins' `deep_check_call`; None if none implements it.
-        emit: sends decisions to the plugins that listen.
+        emit: sends events to the plugins that listen, as `Assembly.emit` does.
         parent: of a subagent that a kernel made: its caller's policy, whose rules this one includes.
     """
 
@@ -61,10 +64,10 @@ class Policy:
     ask_by_default: bool = False
     narrowing: tuple[InterruptOn, ...] = ()
     check_call: Callable[[RunContext[Any], ToolCall], Awaitable[Verdict]] | None = None
-    emit: Emitter = field(default_factory=Emitter)
+    emit: Callable[..., Awaitable[None]] = _tell_no_one
     parent: Policy | None = None
     _replaced: dict[tuple[str, str], ToolDefinition] = field(default_factory=dict[Any, Any])
-    _replacers: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[Any, Any])
+    _replacers: dict[str, list[tuple[str, str]]] = field(default_factory=dict[Any, Any])
     _pending: dict[tuple[str, str], list[ToolDefinition]] | None = field(default_factory=dict[Any, Any])
     _static: dict[str, tuple[ToolDefinition, bool, str]] = field(default_factory=dict[Any, Any])
 
@@ -101,9 +104,9 @@ class Policy:
 
     # -- what there is -------------------------------------------------------------------------------------------
 
-    def replacing(self, plugin: str, replaced: Iterable[tuple[str, str]]) -> None:
-        """Record that `plugin`'s tools replace (plugin, original name), whose approval rules still apply."""
-        self._replacers[plugin] = tuple(replaced)
+    def replacing(self, plugin: str, other: str, tool: str) -> None:
+        """Record that `plugin`'s tool replaces `other`'s of that original name, whose approval rules still apply."""
+        self._replacers.setdefault(plugin, []).append((other, tool))
 
     def replaced(self, plugin: str, definition: ToolDefinition) -> None:
         """Record the definition of a replaced tool."""
@@ -263,41 +266,40 @@ class Policy:
         if not outer and admitted is not None and admitted.covers(self, call_id, tool, digest):
             return admitted
         digests = self._approved(ctx, calls, definition, tool, digest) if outer else frozenset[str]()
+        admission = Admission(self, call_id, tool, digests or frozenset((digest,)), approved=bool(digests))
         if not is_free:
-            asker = None if outer else admitted
-            await self._decide_call(ctx, definition, args, digest, asker, calls.above, approved=bool(digests))
-        return Admission(self, call_id, tool, digests or frozenset((digest,)), approved=bool(digests))
+            call = tool_facts(definition).call(copy_args(args), call_id, session(ctx).depth)
+            verdicts = [await policy.verdict(ctx, call, definition) for policy in (self, *calls.above)]
+            verdict = next((each for kind in (Deny, Ask) for each in verdicts if isinstance(each, kind)), verdicts[0])
+            if isinstance(verdict, Deny):
+                await self._tell(ctx, call, "denied", verdict.reason)
+                raise ToolFailed(f"Denied: {verdict.reason}")
+            if isinstance(verdict, Ask):
+                await self._tell(ctx, call, "approved" if digests else "asked", verdict.reason)
+                if not digests:
+                    self._ask(ctx, call, definition, digest, verdict.reason, None if outer else admitted)
+        return admission
 
-    async def _decide_call(
+    def _ask(
         self,
         ctx: RunContext[Any],
+        call: ToolCall,
         definition: ToolDefinition,
-        args: dict[str, Any],
         digest: str,
+        reason: str,
         outer: Admission | None,
-        above: Sequence[Policy],
-        *,
-        approved: bool,
-    ) -> None:
-        call = tool_facts(definition).call(copy_args(args), ctx.tool_call_id or "", session(ctx).depth)
-        verdicts = [await policy.verdict(ctx, call, definition) for policy in (self, *above)]
-        verdict = next((each for kind in (Deny, Ask) for each in verdicts if isinstance(each, kind)), verdicts[0])
-        if isinstance(verdict, Deny):
-            await self._tell(ctx, call, "denied", verdict.reason)
-            raise ToolFailed(f"Denied: {verdict.reason}")
-        if isinstance(verdict, Ask):
-            await self._tell(ctx, call, "approved" if approved else "asked", verdict.reason)
-            if not approved:
-                if outer is None:
-                    remember_question(ctx, tool_facts(definition).key, [digest])
-                else:
-                    outer.asked.add(digest)  # the outer gate records it with the arguments that it admitted
-                about: dict[str, Any] = {"plugin": call.plugin}
-                if verdict.reason:
-                    about["reason"] = verdict.reason
-                if self._validated(ctx, definition, args_in_history(ctx)) != digest:
-                    about["args"] = jsonable(call.args)  # the call would run with other arguments than shown
-                raise ApprovalRequired(metadata=about)
+    ) -> NoReturn:
+        """Record the question, and raise it."""
+        if outer is None:
+            remember_question(ctx, tool_facts(definition).key, [digest])
+        else:
+            outer.asked.add(digest)  # the outer gate records it with the arguments that it admitted
+        about: dict[str, Any] = {"plugin": call.plugin}
+        if reason:
+            about["reason"] = reason
+        if self._validated(ctx, definition, args_in_history(ctx)) != digest:
+            about["args"] = jsonable(call.args)  # the call would run with other arguments than shown
+        raise ApprovalRequired(metadata=about)
 
     def _approved(
         self, ctx: RunContext[Any], calls: RunCalls, definition: ToolDefinition, tool: str, digest: str

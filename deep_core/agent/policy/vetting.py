@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
@@ -13,12 +13,7 @@ from .gates import PolicyCapability, approves, is_innermost, leaves_of
 
 
 def vet(
-    capability: AbstractCapability[Any],
-    label: str,
-    *,
-    native_tools: Iterable[str],
-    approver: bool = False,
-    innermost: bool = False,
+    capability: AbstractCapability[Any], label: str, native_tools: Collection[str], rights: Collection[str] = ()
 ) -> None:
     """Check one capability that a plugin returned.
 
@@ -26,8 +21,7 @@ def vet(
         capability: the capability.
         label: the plugin, for errors.
         native_tools: the kinds of native tools that the user named.
-        approver: whether the user named the plugin in `approvers`.
-        innermost: whether the user named it in `innermost`.
+        rights: the lists that name the plugin: `approvers`, `innermost`.
 
     Raises:
         PluginError: it takes a reserved id or place, could approve calls, or adds a native tool, and the user has not
@@ -41,12 +35,12 @@ def vet(
         if any(isinstance(ref, type) and issubclass(PolicyCapability, ref) for ref in ordering.wraps):
             raise PluginError(f"{label}: capability {name} asks for a place outside the policy; none is allowed there")
         behind = any(isinstance(ref, type) and issubclass(AttemptCapability, ref) for ref in ordering.wrapped_by)
-        if (behind or is_innermost(leaf)) and not innermost:
+        if (behind or is_innermost(leaf)) and "innermost" not in rights:
             raise PluginError(
                 f"{label}: capability {name} asks for a place behind the kernel's last check. To allow it, name the "
                 "plugin: create_deep_agent(innermost=[…]) or innermost in [agent]."
             )
-        if approves(leaf) and not approver:
+        if approves(leaf) and "approvers" not in rights:
             raise PluginError(
                 f"{label}: capability {name} overrides handle_deferred_tool_calls, so it could approve calls. To allow "
                 "it, name the plugin: create_deep_agent(approvers=[…]) or approvers in [agent]."

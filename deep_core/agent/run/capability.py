@@ -4,101 +4,55 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_ai import InstructionPart, ToolDefinition, UserPromptNode
+from pydantic_ai import Agent, InstructionPart, ToolDefinition, UserPromptNode
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, UnexpectedModelBehavior
 from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.models import Model, ModelRequestContext, ModelResolutionContext
+from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 
 from ...errors import PluginError, describe_error, error_message
-from ...plugins.contributions import Contribution, Processor, PromptSection
-from ...plugins.dispatch import Incidents
 from ..context import AgentContext
 from ..policy.approvals import copy_args, unanswered_calls
-from ..policy.gates import InnerGate, NativeTools, leaves_of
-from ..policy.rules import Policy
+from ..policy.gates import InnerGate, leaves_of
 from ..tools.facts import tool_facts
-from ..tools.toolsets import RunToolsets, Toolbox
-from .emitter import Emitter
+from ..tools.toolsets import RunToolsets
 from .history import History
 from .session import session
-from .workspace import Workspaces
 
 if TYPE_CHECKING:
-    from pydantic_ai import Agent
-    from pydantic_ai.models import Model, ModelRequestContext, ModelResolutionContext
-    from pydantic_ai.run import AgentRunResult
-
-    from ...plugins.kernel import PluginKernel
+    from ..assemble import Assembly
 
 _TOOL = re.compile(r"\{tool:([A-Za-z0-9_.-]+)\}")
 
 
-@dataclass(eq=False, repr=False)
-class AgentParts:
-    """The contributions to one agent.
+class DeepCapability(AbstractCapability[Any]):
+    """Dispatch to the plugins' tools, sections, processors, backends and event listeners.
 
     Attributes:
-        kernel: who made it.
-        policy: the agent's rules.
-        native_tools: which of the provider's own tools are sent.
-        owners: capability id -> the plugin that contributed it.
-        has_innermost: whether a capability that the user named stands behind the kernel's last check.
-        toolbox: all tools.
-        workspaces: all backends.
-        contexts: what each plugin's hooks received.
-        static: the static sections, in order.
-        live: the live sections, in order.
-        processors: the history processors, by phase, then in plugin order.
-        emit: sends events to the plugins that listen.
-        resolve_model: asks the plugins for a model; None where none can tell.
-        left_out: plugins that failed for this agent: their status and the reason.
-        collected: the contributions to each hook, hooks of plugins included.
-        incidents: where failures are recorded.
-        strict: let a tool's exception through.
+        assembly: what the agent is made of.
     """
 
-    kernel: PluginKernel
-    policy: Policy
-    native_tools: NativeTools
-    owners: Mapping[str, str]
-    has_innermost: bool
-    toolbox: Toolbox
-    workspaces: Workspaces
-    contexts: Mapping[str, AgentContext]
-    static: Sequence[Contribution[PromptSection]]
-    live: Sequence[Contribution[PromptSection]]
-    processors: Sequence[Contribution[Processor]]
-    emit: Emitter
-    resolve_model: Callable[[str], Model | None] | None
-    left_out: Mapping[str, tuple[str, str]]
-    collected: Mapping[str, Sequence[Contribution[Any]]]
-    incidents: Incidents
-    strict: bool
-
-
-class DeepCapability(AbstractCapability[Any]):
-    """Dispatch to the plugins' tools, sections, processors, backends and event listeners."""
-
-    def __init__(self, parts: AgentParts) -> None:
+    def __init__(self, assembly: Assembly) -> None:
         self.id = "deep"
         self.description = None
         self.defer_loading = False
-        self.parts = parts
-        self._history = History(parts.processors, parts.live, parts.incidents, parts.kernel.tracer, parts.emit)
+        self.assembly = assembly
+        self._history = History(assembly)
         self._needs = {
-            f"{s.plugin}.{s.value.name}": s.value
-            for s in parts.static
-            if s.value.needs or _TOOL.search(str(s.value.text))
+            f"{plugin}.{section.name}": section
+            for plugin, section in assembly.static
+            if section.needs or _TOOL.search(str(section.text))
         }
         self._listed: tuple[list[ToolDefinition], Mapping[str, str], frozenset[str]] = ([], {}, frozenset())
-        self._needs_offered = bool(self._needs) or any(section.value.needs for section in parts.live)
+        self._needs_offered = bool(self._needs) or any(section.value.needs for section in assembly.live)
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -107,87 +61,84 @@ class DeepCapability(AbstractCapability[Any]):
 
     def get_ordering(self) -> CapabilityOrdering:
         """Place it inside every other capability, wherever those push each other; only named ones are innermost."""
-        return CapabilityOrdering(wrapped_by=() if self.parts.has_innermost else [AbstractCapability])
+        return CapabilityOrdering(wrapped_by=() if self.assembly.has_innermost else [AbstractCapability])
 
     # -- contributions -------------------------------------------------------------------------------------------
 
     def get_instructions(self) -> list[InstructionPart]:  # type: ignore[override]
         """Return the static sections, each under its plugin's name."""
-        return [InstructionPart(str(s.value.text), name=f"{s.plugin}.{s.value.name}") for s in self.parts.static]
+        sections = self.assembly.static
+        return [InstructionPart(str(section.text), name=f"{plugin}.{section.name}") for plugin, section in sections]
 
     def get_toolset(self) -> AbstractToolset[Any]:
         """Return the tools of all plugins."""
-        return self.parts.toolbox
+        return self.assembly.toolbox
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Gate every function tool of the run once more, inside what other capabilities wrap around them."""
-        toolset = RunToolsets.of(toolset, self.parts.toolbox)
-        return InnerGate(toolset, self.parts.policy, self.parts.owners)
+        toolset = RunToolsets.of(toolset, self.assembly.toolbox)
+        return InnerGate(toolset, self.assembly.policy, self.assembly.owners)
 
     @property
     def has_resolve_model_id(self) -> bool:
         """Whether a plugin resolves models. Otherwise Pydantic AI resolves each id directly."""
-        return self.parts.resolve_model is not None
+        return self.assembly.resolves_models
 
     async def resolve_model_id(self, ctx: ModelResolutionContext[Any], *, model_id: str) -> Model | None:
         """Let the plugins resolve a model id that a run was given."""
-        return self.parts.resolve_model(model_id) if self.parts.resolve_model is not None else None
+        return self.assembly.resolve_model(model_id)
 
     def get_workspace(self, ctx: RunContext[Any], *, ref: WorkspaceRef | None) -> WorkspaceBackend | None:
         """Return the session's backend."""
-        deps = session(ctx)
-        deps.state.bind(self.parts.kernel)
-        return self.parts.workspaces.for_session(deps, ref)
+        return self.assembly.backend(session(ctx), ref)
 
     # -- the run -------------------------------------------------------------------------------------------------
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]) -> Any:
         """Hold the session, and report the run's start and end."""
         deps = session(ctx)
-        deps.state.bind(self.parts.kernel)
+        deps.state.bind(self.assembly.kernel)
         name = ctx.agent.name if ctx.agent else None
         label = f"run {ctx.run_id} of agent {name or 'without a name'} in session {deps.session_id}"
-        with deps.state.hold(self.parts.kernel, label):
-            await self.parts.emit("RunStartEvent", ctx)
-            error: BaseException | None = None
+        emit = self.assembly.emit
+        with deps.state.hold(self.assembly.kernel, label):
+            await emit("RunStartEvent", ctx)
             try:
-                return await handler()
-            except BaseException as raised:
-                error = raised
+                result = await handler()
+            except BaseException as error:
+                await emit("RunEndEvent", ctx, error=describe_error(error))
                 raise
-            finally:
-                await self.parts.emit("RunEndEvent", ctx, error=None if error is None else describe_error(error))
+            await emit("RunEndEvent", ctx)
+            return result
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
         """Report the calls that a person denied; no other hook sees them."""
-        if self.parts.emit.is_heard and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
+        agent = self.assembly
+        if agent.is_heard and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
             pending = unanswered_calls(ctx.messages)
             for call_id, answer in node.deferred_tool_results.approvals.items():
                 if call_id in pending and (answer is False or isinstance(answer, ToolDenied)):
                     reason = answer.message if isinstance(answer, ToolDenied) else ""
                     tool = pending[call_id][0]
                     about = {"tool": tool, "plugin": self._plugin_of(tool), "call_id": call_id, "reason": reason}
-                    await self.parts.emit("ApprovalEvent", ctx, decision="denied", **about)
+                    await agent.emit("ApprovalEvent", ctx, decision="denied", **about)
         return cast("Any", node)
 
     def _plugin_of(self, tool: str) -> str:
         """As far as the tools are known before they are listed."""
-        return next(
-            (known.plugin for _, (known, _) in self.parts.toolbox.offered() if known.name == tool),
-            "",
-        )
+        return next((tool_facts(each).plugin for each in self.assembly.toolbox.offered() if each.name == tool), "")
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Fit the sections to the offered tools, then run processors and live sections."""
-        self.parts.native_tools.filter(request_context)
+        self.assembly.native_tools.filter(request_context)
         offered = frozenset[str]()
         if self._needs_offered:
             names, offered = self._names(request_context.model_request_parameters.function_tools)
             if self._needs:
                 self._fit_sections(request_context, offered, names)
-        if self.parts.live or self.parts.processors:
+        if self.assembly.live or self.assembly.processors:
             await self._history.prepare(ctx, request_context, offered)
         return request_context
 
@@ -220,8 +171,8 @@ class DeepCapability(AbstractCapability[Any]):
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
         """Report a call's start and end."""
-        emit = self.parts.emit
-        if not emit.is_heard:
+        emit = self.assembly.emit
+        if not self.assembly.is_heard:
             return await handler(args)
         about: dict[str, Any] = {
             "tool": tool_def.name,
@@ -255,12 +206,12 @@ class DeepCapability(AbstractCapability[Any]):
         """Turn an exception in a plugin's tool into a failed result. The application's own tools raise."""
         plugin = tool_facts(tool_def).plugin
         spent = isinstance(error, UnexpectedModelBehavior) and "exceeded max retries" in str(error)
-        if plugin == "app" or self.parts.strict or (spent and repr(call.tool_name) in str(error)):
+        if plugin == "app" or self.assembly.incidents.strict or (spent and repr(call.tool_name) in str(error)):
             raise error  # the last of these: the model has used up its retries, which is not the tool's doing
         error.add_note(f"plugin {plugin}, tool {tool_def.name}")
-        self.parts.incidents.record(plugin, f"tool {tool_def.name}", error, "the model was told that the call failed")
-        text = describe_error(error)
-        raise ToolFailed(f"{text} (plugin {plugin})") from error
+        effect = "the model was told that the call failed"
+        self.assembly.incidents.record(plugin, f"tool {tool_def.name}", error, effect)
+        raise ToolFailed(f"{describe_error(error)} (plugin {plugin})") from error
 
 
 class AttemptCapability(DeepCapability):
@@ -273,7 +224,7 @@ class AttemptCapability(DeepCapability):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Filter native tools and redact."""
-        self.parts.native_tools.filter(request_context)
+        self.assembly.native_tools.filter(request_context)
         await self._history.redact(ctx, request_context)
         return request_context
 
@@ -285,8 +236,8 @@ def agent_context(agent: Agent[Any, Any], plugin: str) -> AgentContext:
         PluginError: the agent was not made by a kernel, or without that plugin.
     """
     for leaf in leaves_of(agent.root_capability):
-        if isinstance(leaf, DeepCapability) and plugin in leaf.parts.contexts:
-            return leaf.parts.contexts[plugin]
+        if isinstance(leaf, DeepCapability) and plugin in leaf.assembly.contexts:
+            return leaf.assembly.contexts[plugin]
     raise PluginError(f"this agent was made without the plugin {plugin!r}; `deep plugins list` shows its status")
 
 

@@ -17,19 +17,16 @@ from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent, UserPromptPart
+from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
 from ...errors import describe_error, reraise_control
 from ...plugins.contributions import Contribution, Processor, PromptSection, StateSlot
-from ...plugins.dispatch import Incidents
 from .._pydantic_ai import await_maybe, is_async_callable, run_in_executor, takes_run_context
-from .emitter import Emitter
 from .session import session
 
 if TYPE_CHECKING:
-    from pydantic_ai.models import ModelRequestContext
-
-    from ...tracing import Tracer
+    from ..assemble import Assembly
 
 LIVE_LIMIT = 8_000
 """Most characters of one live text in the conversation: text from files and users must not flood it."""
@@ -84,38 +81,26 @@ def sanitize(text: str) -> str:
 
 @dataclass(eq=False, repr=False)
 class History:
-    """The processors and live sections of one agent.
+    """The processors and live sections of one agent."""
 
-    Attributes:
-        processors: by phase, then in plugin order.
-        sections: the live ones, in their order.
-        incidents: records failures.
-        tracer: traces every processor and section.
-        emit: sends an event if a reducer changed the history or failed.
-    """
-
-    processors: Sequence[Contribution[Processor]]
-    sections: Sequence[Contribution[PromptSection]]
-    incidents: Incidents
-    tracer: Tracer
-    emit: Emitter
+    assembly: Assembly
     _forms: dict[int, Form] = field(default_factory=dict[int, "Form"], init=False, repr=False, compare=False)
     """By the identity of a processor, which lives as long as this object."""
 
     async def prepare(self, ctx: RunContext[Any], request: ModelRequestContext, offered: frozenset[str]) -> None:
         """Change the request's messages, and the stored ones, before it is sent."""
         added = await self._speak(ctx, offered, request.messages, again=False)
-        if added is None and not self.processors:
+        if added is None and not self.assembly.processors:
             return
         stored, sent = [*ctx.messages], [*request.messages]
         if added is not None:
             stored.append(added)
             sent.append(added)
-        for phase, processors in groupby(self.processors, attrgetter("value.phase")):
+        for phase, processors in groupby(self.assembly.processors, attrgetter("value.phase")):
             before = sent
             for processor in processors:
                 stored, sent = await self._process(ctx, processor, stored, sent)
-            if phase == "reduce" and self.sections and _cut(before, sent):
+            if phase == "reduce" and self.assembly.live and _cut(before, sent):
                 # The reducer removed messages, perhaps with live texts: append those again.
                 added = await self._speak(ctx, offered, sent, again=True)
                 if added is not None:
@@ -135,7 +120,7 @@ class History:
     @cached_property
     def redactors(self) -> Sequence[Contribution[Processor]]:
         """The processors that redact."""
-        return [processor for processor in self.processors if processor.value.phase == "redact"]
+        return [processor for processor in self.assembly.processors if processor.value.phase == "redact"]
 
     async def _process(
         self,
@@ -155,7 +140,8 @@ class History:
             error.add_note(f"plugin {processor.plugin}, processor {rule.name}")
             if rule.stops:
                 raise
-            self.incidents.record(processor.plugin, f"processor {rule.name}", error, "the history stays as it was")
+            where, effect = f"processor {rule.name}", "the history stays as it was"
+            self.assembly.incidents.record(processor.plugin, where, error, effect)
             if rule.phase == "reduce":
                 await self._report(ctx, processor, sent, sent, describe_error(error))
             return stored, sent
@@ -172,7 +158,8 @@ class History:
         error: str | None = None,
     ) -> None:
         about = {"plugin": processor.plugin, "processor": processor.value.name, "error": error}
-        await self.emit("CompactionEvent", ctx, messages_before=len(before), messages_after=len(after), **about)
+        sizes = {"messages_before": len(before), "messages_after": len(after)}
+        await self.assembly.emit("CompactionEvent", ctx, **about, **sizes)
 
     def _form(self, rule: Processor) -> Form:
         if id(rule) not in self._forms:
@@ -182,7 +169,7 @@ class History:
     async def _speak(
         self, ctx: RunContext[Any], offered: frozenset[str], messages: Sequence[ModelMessage], *, again: bool
     ) -> ModelRequest | None:
-        if not self.sections:
+        if not self.assembly.live:
             return None
         said = session(ctx).state[LIVE]
         if again or said.run_id != ctx.run_id:
@@ -190,7 +177,7 @@ class History:
             said.revisions = {name: text.revision for name, text in last_live_texts(messages).items()}
         revisions = said.revisions  # another run of this session may replace them meanwhile
         parts: list[UserPromptPart] = []
-        for section in self.sections:
+        for section in self.assembly.live:
             name = f"{section.plugin}.{section.value.name}"
             text = await self._text(replace(ctx, messages=[*messages]) if again else ctx, section, offered, said.clean)
             if text is None or (not text and name not in revisions):
@@ -215,14 +202,14 @@ class History:
         if rule.fn is None or not offered.issuperset(rule.needs):
             return ""
         try:
-            with self.tracer.step(section.plugin, "section", rule.name, ctx):
+            with self.assembly.kernel.tracer.step(section.plugin, "section", rule.name, ctx):
                 returned: Any = rule.fn(ctx)
                 text: Any = await returned if inspect.isawaitable(returned) else returned
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"a live section returns text or None, not {type(text).__name__}")
         except BaseException as error:
             reraise_control(error)
-            self.incidents.record(section.plugin, f"section {rule.name}", error, "its last text stays")
+            self.assembly.incidents.record(section.plugin, f"section {rule.name}", error, "its last text stays")
             return None
         if not text:
             return ""

@@ -51,8 +51,10 @@ class SessionState:
         self._values: dict[str, Any] = {}
         self._slots: dict[str, StateSlot[Any]] = {}
         self._stored: dict[str, Any] = dict(stored or {})
-        self._parent = parent
-        self._kernel: PluginKernel | None = None
+        self.parent = parent
+        """The state of the session that started this subagent's."""
+        self.bound: PluginKernel | None = None
+        """The kernel that created or first ran this session; None before."""
         self._run: tuple[AbstractEventLoop, str] | None = None
         self._lock = threading.RLock()  # tools run in threads too; a default must be made once
         self.invalid: dict[str, str] = {}
@@ -62,11 +64,11 @@ class SessionState:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what `dump` stores: without the kernel, and without the slots that are never stored."""
-        return partial(SessionState, stored=self.dump(), kept=self.overwritten(), parent=self._parent), ()
+        return partial(SessionState, stored=self.dump(), kept=self.overwritten(), parent=self.parent), ()
 
     def bind(self, kernel: PluginKernel | None) -> None:
         """Set the kernel that knows the slots by name. The first one stays."""
-        self._kernel = self._kernel or kernel
+        self.bound = self.bound or kernel
 
     @contextmanager
     def hold(self, kernel: PluginKernel, label: str) -> Generator[None]:
@@ -108,8 +110,8 @@ class SessionState:
 
     def __setitem__(self, key: StateSlot[Any] | str, value: Any) -> None:
         slot = self._known(key) if isinstance(key, str) else key
-        if slot.child == "share" and self._parent is not None:
-            self._parent[slot] = value
+        if slot.child == "share" and self.parent is not None:
+            self.parent[slot] = value
             return
         with self._lock:
             self._slots[slot.name] = slot
@@ -119,10 +121,7 @@ class SessionState:
         name = key.name if isinstance(key, StateSlot) else key
         if name in self._values or name in self._stored:
             return True
-        return self._kernel is not None and name in self._kernel.slots  # to look makes no kernel; to read a slot does
-
-    def __iter__(self) -> Iterator[str]:
-        return self.names()
+        return self.bound is not None and name in self.bound.slots  # to look makes no kernel; to read a slot does
 
     def get(self, key: StateSlot[T] | str, default: Any = None) -> Any:
         """Return a slot's value, or `default` if no plugin owns a slot of that name."""
@@ -135,24 +134,16 @@ class SessionState:
         """Yield the names of the slots that are in use or loaded."""
         yield from sorted(self._values.keys() | self._stored.keys())
 
+    __iter__ = names
+
     @property
     def kernel(self) -> PluginKernel:
         """The kernel that knows the names: the first one bound, else the default kernel, which is not bound."""
-        if self._kernel is not None:
-            return self._kernel
+        if self.bound is not None:
+            return self.bound
         from ...plugins.kernel import default_kernel
 
         return default_kernel()
-
-    @property
-    def parent(self) -> SessionState | None:
-        """The state of the session that started this subagent's."""
-        return self._parent
-
-    @property
-    def bound(self) -> PluginKernel | None:
-        """The kernel that created or first ran this session; None before."""
-        return self._kernel
 
     def _known(self, name: str) -> StateSlot[Any]:
         if name in self._slots:
@@ -163,8 +154,8 @@ class SessionState:
         return registry[name]
 
     def _make(self, slot: StateSlot[Any]) -> Any:
-        if slot.child == "share" and self._parent is not None:
-            return self._parent[slot]
+        if slot.child == "share" and self.parent is not None:
+            return self.parent[slot]
         with self._lock:
             if slot.name in self._values:
                 return self._values[slot.name]
@@ -219,7 +210,7 @@ class SessionState:
     def child(self) -> SessionState:
         """Return a subagent's state: shared slots are the same objects, all others are fresh."""
         state = SessionState(parent=self)
-        state._kernel = self._kernel
+        state.bound = self.bound
         return state
 
 
@@ -370,6 +361,5 @@ def create_default_deps(
         kernel: who knows the slots by name; None means the process's default kernel, or the agent's at the first run.
     """
     deps: DeepAgentDeps[Any] = DeepAgentDeps(backend=backend, app=app)
-    if kernel is not None:
-        deps.state.bind(kernel)
+    deps.state.bind(kernel)
     return deps

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic_ai.messages import WorkspaceRef
 from pydantic_ai.workspaces import UnavailableWorkspace, Workspace, WorkspaceBackend, WrapperWorkspace
@@ -12,10 +13,7 @@ from ...errors import PluginError, suggest
 from ...plugins.contributions import BackendFactory
 from ..context import AgentContext, BackendContext
 from .backend_protocols import SupportsProtect
-
-if TYPE_CHECKING:
-    from ...tracing import Tracer
-    from .session import DeepAgentDeps
+from .session import DeepAgentDeps
 
 
 class _Here(WrapperWorkspace):
@@ -34,20 +32,22 @@ class _Here(WrapperWorkspace):
         return self._asked
 
 
+@dataclass(eq=False, repr=False)
 class Workspaces:
-    """The backends of one agent: what plugins provide, and which one a session gets."""
+    """The backends of one agent: what plugins provide, and which one a session gets.
 
-    def __init__(
-        self,
-        chosen: str | WorkspaceBackend | BackendFactory | None,
-        provided: Mapping[str, tuple[BackendFactory, AgentContext]],
-        app_context: AgentContext,
-        tracer: Tracer,
-    ) -> None:
-        self._provided = provided
-        self._tracer = tracer
-        self._context = app_context
-        self._chosen = chosen
+    Attributes:
+        chosen: the application's choice; None means `memory`.
+        provided: name -> the factory, and the context of its plugin.
+        app_context: the context that a factory of the application receives.
+    """
+
+    chosen: str | WorkspaceBackend | BackendFactory | None
+    provided: Mapping[str, tuple[BackendFactory, AgentContext]]
+    app_context: AgentContext
+
+    def __post_init__(self) -> None:
+        chosen, provided = self.chosen, self.provided
         if isinstance(chosen, str) and chosen not in provided:
             have = f" Installed: {', '.join(sorted(provided))}." if provided else " None is: pip install deep-backends."
             raise PluginError(f"no plugin provides a backend {chosen!r}.{suggest(chosen, provided)}{have}")
@@ -64,29 +64,27 @@ class Workspaces:
         else:
             _require_backend(backend, "a session's backend", "an instance, such as deep_backends.memory_backend()")
         innermost = backend.backend if isinstance(backend, Workspace) else backend
-        if self._context.config_files and isinstance(innermost, SupportsProtect):
+        if self.app_context.config_files and isinstance(innermost, SupportsProtect):
             # The configuration files are policy: the model must not write to them, whatever wraps the backend.
-            innermost.protect(*self._context.config_files)
+            innermost.protect(*self.app_context.config_files)
         if ref is not None and backend.ref != ref:
             return _Here(backend if isinstance(backend, Workspace) else Workspace(backend), ref)
         return backend
 
     def _make(self, session_id: str) -> WorkspaceBackend:
-        chosen = self._chosen
-        if chosen is None:
-            if "memory" not in self._provided:
+        chosen = "memory" if self.chosen is None else self.chosen
+        if isinstance(chosen, str):
+            if chosen not in self.provided:
                 return UnavailableWorkspace(
                     "This session has no workspace: pip install deep-backends, or give one: "
                     "create_default_deps(backend=…) or create_deep_agent(backend=…)."
                 )
-            chosen = "memory"
-        if isinstance(chosen, str):
-            factory, context = self._provided[chosen]
-            with self._tracer.step(context.plugin, "backend", chosen):
+            factory, context = self.provided[chosen]
+            with context.kernel.tracer.step(context.plugin, "backend", chosen):
                 return _checked(factory(BackendContext(context, session_id)), chosen)
         if isinstance(chosen, WorkspaceBackend):
             return chosen
-        return _checked(chosen(BackendContext(self._context, session_id)), getattr(chosen, "__name__", "backend"))
+        return _checked(chosen(BackendContext(self.app_context, session_id)), getattr(chosen, "__name__", "backend"))
 
 
 def _require_backend(given: object, what: str, wanted: str) -> None:

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic_ai import ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
 
 from ...errors import ConfigError, suggest
-from ...plugins.config import Config
 from ...plugins.contributions import Contribution
-from ...plugins.dispatch import Incidents
-from ..policy.rules import Policy
-from ..spec import CallerSpec
 from .expressions import ToolExpression, as_expression
 from .facts import ToolFacts, tool_facts
 from .rule_errors import check_atoms, warn_of_slips
 from .toolsets import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
 
+if TYPE_CHECKING:
+    from ..assemble import Assembly
+
+
+class Replacement(NamedTuple):
+    """A plugin's tool takes the place of the tool of that name of another plugin."""
+
+    plugin: str
+    other: str
+    tool: str
+
 
 @dataclass(eq=False, repr=False)
 class ToolAssembly:
-    """The construction of one agent's toolbox.
+    """The construction of one agent's toolbox."""
 
-    Attributes:
-        spec: the parameters of the call.
-        config: the configuration of this agent.
-        policy: the agent's rules. They learn which tools replace others, and are checked against the tools.
-        kept: the agent's plugins, without those that failed.
-        incidents: the record of failures.
-    """
-
-    spec: CallerSpec
-    config: Config
-    policy: Policy
-    kept: Sequence[str]
-    incidents: Incidents
+    assembly: Assembly
 
     def toolbox(self, contributed: Sequence[Contribution[Any]]) -> Toolbox:
         """Combine all toolsets.
@@ -47,29 +42,31 @@ class ToolAssembly:
             PluginError: two tools have one name.
             ConfigError: a plugin's settings name a plugin or tool that does not exist.
         """
-        hidden = self._replacements()
+        replacements = [*self._replacements()]
+        hidden: dict[str, set[str]] = {}
+        for plugin, other, tool in replacements:
+            hidden.setdefault(other, set()).add(tool)
+            self.assembly.policy.replacing(plugin, other, tool)
         toolsets: list[PluginToolset] = []
         for item in contributed:
-            toolsets.append(self._attributed(item.value, item.plugin, self._rules(item.plugin, hidden)))
-        app = ToolRules("the application")
-        if tools := self.spec.given.get("tools"):
-            timeout = self.spec.given.get("tool_timeout")  # applies to `tools`, not to `toolsets`
-            toolsets.append(self._attributed(FunctionToolset(list(tools), id="app", timeout=timeout), "app", app))
-        for given in self.spec.given.get("toolsets", ()):
-            toolset: Any = cast("Any", given) if isinstance(given, AbstractToolset) else DynamicToolset[Any](given)
-            toolsets.append(self._attributed(toolset, "app", app))
+            toolsets.append(PluginToolset(item.value, item.plugin, self._rules(item.plugin, hidden), self.assembly))
+        given, app = self.assembly.spec.given, ToolRules()
+        if tools := given.get("tools"):
+            # The timeout applies to `tools`, not to `toolsets`.
+            own = FunctionToolset[Any](list(tools), id="app", timeout=given.get("tool_timeout"))
+            toolsets.append(PluginToolset(own, "app", app, self.assembly))
+        for item in given.get("toolsets", ()):
+            toolset: Any = cast("Any", item) if isinstance(item, AbstractToolset) else DynamicToolset[Any](item)
+            toolsets.append(PluginToolset(toolset, "app", app, self.assembly))
         for member in toolsets:
             for definition in member.static_definitions() or ():
                 if tool_facts(definition).original in member.rules.hidden:
-                    self.policy.replaced(member.plugin, definition)
-        self._check_replacements(toolsets, hidden)
+                    self.assembly.policy.replaced(member.plugin, definition)
+        self._check_replacements(toolsets, replacements)
         return Toolbox(toolsets)
 
-    def _attributed(self, toolset: AbstractToolset[Any], plugin: str, rules: ToolRules) -> PluginToolset:
-        return PluginToolset(toolset, plugin, rules, self.policy, self.incidents, self.spec.kernel.tracer)
-
     def _rules(self, plugin: str, hidden: Mapping[str, set[str]]) -> ToolRules:
-        settings = self.config.plugin(plugin)
+        settings = self.assembly.settings[plugin]
 
         def expression(key: str, value: str | bool | None) -> Any:
             if not isinstance(value, str):
@@ -81,7 +78,6 @@ class ToolAssembly:
                 raise ConfigError(f"{where}: plugins.{plugin}.{key}: {error}", plugin=plugin) from error
 
         return ToolRules(
-            label=self.spec.kernel.label(plugin),
             prefix=settings.prefix,
             offered=expression("tools", settings.tools),
             require_approval=expression("require_approval", settings.require_approval),
@@ -89,69 +85,57 @@ class ToolAssembly:
             hidden=frozenset(hidden.get(plugin, ())),
         )
 
-    def _replacements(self) -> dict[str, set[str]]:
-        hidden: dict[str, set[str]] = {}
-        for plugin in self.kept:
-            settings = self.config.plugin(plugin)
-            pairs: list[tuple[str, str]] = []
-            for entry in settings.replaces:
+    def _replacements(self) -> Iterator[Replacement]:
+        for plugin in self.assembly.kept:
+            for entry in self.assembly.settings[plugin].replaces:
                 other, _, tool = entry.partition(":")
-                if not tool or ":" in tool or other not in self.spec.kernel.plugins:
-                    hint = suggest(other, self.spec.kernel.plugins)
+                if not tool or ":" in tool or other not in self.assembly.kernel.plugins:
+                    hint = suggest(other, self.assembly.kernel.plugins)
                     raise self._wrong_replacement(plugin, entry, f'is not "plugin:tool" of an installed plugin.{hint}')
-                hidden.setdefault(other, set()).add(tool)
-                pairs.append((other, tool))
-            self.policy.replacing(plugin, pairs)
-        return hidden
+                yield Replacement(plugin, other, tool)
 
-    def check_claims(
-        self,
-        toolbox: Toolbox,
-        plugins: Sequence[tuple[str, AbstractCapability[Any]]],
-        own: Sequence[AbstractCapability[Any]],
-    ) -> None:
+    def check_names(self, capabilities: Sequence[tuple[str, AbstractCapability[Any]]]) -> None:
         """Raise a PluginError if two tools have one name. Checks tools known without I/O, those of capabilities too."""
-        claims = [claim for _, claim in toolbox.offered()]
-        for plugin, capability in (*plugins, *(("app", capability) for capability in own)):
-            names = function_tools(capability.get_toolset())
-            claims += [(ToolFacts(name, "", plugin), self.spec.kernel.label(plugin)) for name in names]
-        check_clashes(claims)
+        tools = [tool_facts(definition) for definition in self.assembly.toolbox.offered()]
+        for plugin, capability in capabilities:
+            tools += [ToolFacts(name, "", plugin) for name in function_tools(capability.get_toolset())]
+        check_clashes(tools, self.assembly.kernel.label)
 
     def _wrong_replacement(self, plugin: str, entry: str, what: str) -> ConfigError:
-        where = self.config.plugin(plugin).sources.get("replaces", "code")
+        where = self.assembly.settings[plugin].sources.get("replaces", "code")
         return ConfigError(f"{where}: plugins.{plugin}.replaces: {entry!r} {what}", plugin=plugin)
 
-    def _check_replacements(self, toolsets: Sequence[PluginToolset], hidden: Mapping[str, set[str]]) -> None:
+    def _check_replacements(self, toolsets: Sequence[PluginToolset], replacements: Sequence[Replacement]) -> None:
         """Raise a ConfigError if a replacing tool is itself replaced, or if one of the two is known to be absent."""
 
         def originals(plugin: str) -> set[str] | None:
             tools = _facts_of([toolset for toolset in toolsets if toolset.plugin == plugin])
             return None if tools is None else {tool.original for tool in tools}
 
-        for plugin in self.kept:
-            for entry in self.config.plugin(plugin).replaces:
-                other, _, tool = entry.partition(":")
-                if tool in hidden.get(plugin, ()):  # else neither is offered, or the first one's approvals are lost
-                    raise self._wrong_replacement(plugin, entry, f"needs {plugin}:{tool}, which is replaced itself")
-                there, own = originals(other), originals(plugin)
-                if other in self.kept and there is not None and tool not in there:
-                    raise self._wrong_replacement(plugin, entry, f"names no tool of {other}.{suggest(tool, there)}")
-                if own is not None and tool not in own:
-                    has = f"has none: {', '.join(sorted(own)) or 'no tools'}"
-                    raise self._wrong_replacement(plugin, entry, f"needs a tool {tool!r} of {plugin}, which {has}")
+        replaced = {(other, tool) for _, other, tool in replacements}
+        for plugin, other, tool in replacements:
+            entry, there, own = f"{other}:{tool}", originals(other), originals(plugin)
+            if (plugin, tool) in replaced:  # else neither is offered, or the first one's approvals are lost
+                raise self._wrong_replacement(plugin, entry, f"needs {plugin}:{tool}, which is replaced itself")
+            if other in self.assembly.kept and there is not None and tool not in there:
+                raise self._wrong_replacement(plugin, entry, f"names no tool of {other}.{suggest(tool, there)}")
+            if own is not None and tool not in own:
+                has = f"has none: {', '.join(sorted(own)) or 'no tools'}"
+                raise self._wrong_replacement(plugin, entry, f"needs a tool {tool!r} of {plugin}, which {has}")
 
-    def check_rules(
-        self, toolbox: Toolbox, capabilities: Sequence[AbstractCapability[Any]], *, dynamic: bool
-    ) -> list[ToolDefinition] | None:
+    def check_rules(self, *, complete: bool) -> list[ToolDefinition] | None:
         """Check that every rule matches a tool, if all tools are known.
+
+        Args:
+            complete: whether only toolsets have tools: no capability may bring some in a run.
 
         Returns:
             The offered tools, or None if some are not known without I/O.
         """
+        toolbox = self.assembly.toolbox
         of_plugin: dict[str, list[PluginToolset]] = {}
         for toolset in toolbox.members:
             of_plugin.setdefault(toolset.plugin, []).append(toolset)
-        complete = not dynamic and all(capability.get_toolset() is None for capability in capabilities)
         for plugin, toolsets in of_plugin.items():
             tools = _facts_of(toolsets)
             if tools is None:
@@ -166,11 +150,11 @@ class ToolAssembly:
             if isinstance(rules.require_approval, ToolExpression):
                 # Each name must match: a tool behind a misspelt one would run without approval.
                 check_atoms(rules.require_approval, tools, where=f"{where}.require_approval")
-        definitions = [definition for definition, _ in toolbox.offered()]
-        if self.spec.depth:
-            self.policy.trust_names()  # the parent checked its rules; a subagent may have fewer tools
-        elif self.policy.has_rules and complete:
-            self.policy.check_names(definitions)
+        definitions = [*toolbox.offered()]
+        if self.assembly.spec.depth:
+            self.assembly.policy.trust_names()  # the parent checked its rules; a subagent may have fewer tools
+        elif self.assembly.policy.has_rules and complete:
+            self.assembly.policy.check_names(definitions)
         return definitions if complete else None
 
 

@@ -14,7 +14,6 @@ from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionTools
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from ...errors import PluginError, clash_message, describe_error, reraise_control
-from ...plugins.dispatch import Incidents
 from .._pydantic_ai import QuietToolset, gather, has_instructions
 from ..policy.approvals import calls_of
 from .expressions import Not, ToolExpression
@@ -22,8 +21,7 @@ from .facts import ToolFacts, tags_of, tool_facts
 from .rule_errors import check_matches
 
 if TYPE_CHECKING:
-    from ...tracing import Tracer
-    from ..policy.rules import Policy
+    from ..assemble import Assembly
 
 RESERVED_TOOL_NAMES = ("search_tools", "load_capability", "final_result")
 """Tool names that Pydantic AI takes for itself as soon as a deferred tool, capability or an output model exists."""
@@ -35,7 +33,6 @@ class ToolRules:
     """The configuration of one plugin's tools.
 
     Attributes:
-        label: the plugin's name in errors, `weather 0.1.0 (acme-weather)`.
         prefix: goes before every name, with an underscore.
         offered: the tools that the model sees; None for all.
         require_approval: the tools that ask; None for those whose author marked them.
@@ -43,7 +40,6 @@ class ToolRules:
         hidden: original names of tools that another plugin replaces.
     """
 
-    label: str
     prefix: str = ""
     offered: ToolExpression | None = None
     require_approval: ToolExpression | bool | None = None
@@ -101,9 +97,7 @@ class PluginToolset(WrapperToolset[Any]):
 
     plugin: str
     rules: ToolRules
-    policy: Policy
-    incidents: Incidents
-    tracer: Tracer
+    agent: Assembly
     _entered: list[bool] = field(default_factory=list[bool], init=False, repr=False, compare=False)
     """Whether each `__aenter__` worked."""
     _seen: dict[str, tuple[ToolDefinition, ToolDefinition]] = field(
@@ -146,16 +140,17 @@ class PluginToolset(WrapperToolset[Any]):
     def _failed(self, what: str, error: BaseException) -> None:
         if self.plugin == "app":
             raise error
-        error.add_note(f"plugin {self.rules.label}, toolset {self.wrapped.label}")
-        self.incidents.record(self.plugin, f"toolset {self.wrapped.label}", error, f"it {what} and was left out")
+        error.add_note(f"plugin {self.agent.kernel.label(self.plugin)}, toolset {self.wrapped.label}")
+        self.agent.incidents.record(self.plugin, f"toolset {self.wrapped.label}", error, f"it {what} and was left out")
 
     async def _listed(
         self, ctx: RunContext[Any], toolset: AbstractToolset[Any] | None = None
     ) -> dict[str, ToolsetTool[Any]]:
         if self._entered and not self._entered[-1]:
             return {}
+        name, tracer = self.wrapped.id or self.wrapped.label, self.agent.kernel.tracer
         try:
-            with self.tracer.step(self.plugin, "toolset", self.wrapped.id or self.wrapped.label, ctx):
+            with tracer.step(self.plugin, "toolset", name, ctx):
                 return await (toolset or self.wrapped).get_tools(ctx)
         except BaseException as error:
             reraise_control(error)
@@ -175,8 +170,8 @@ class PluginToolset(WrapperToolset[Any]):
                 more = self._listing(await self._listed(ctx, _with_tools(wrapped, others)))
                 listing = _Listing(listing.tools | more.tools, listing.own | more.own, listing.all + more.all)
         calls_of(ctx).own.update(listing.own)
-        if not self.policy.is_checked:
-            self.policy.seen((self.plugin, self.wrapped.label), listing.all)
+        if not self.agent.policy.is_checked:
+            self.agent.policy.seen((self.plugin, self.wrapped.label), listing.all)
         return dict(listing.tools)
 
     async def _fixed_listing(
@@ -201,7 +196,7 @@ class PluginToolset(WrapperToolset[Any]):
             definition = self._attributed(name, tool.tool_def)
             out.all.append(definition)
             if name in self.rules.hidden:
-                self.policy.replaced(self.plugin, definition)
+                self.agent.policy.replaced(self.plugin, definition)
             if self.offers(definition):
                 out.own[definition.name] = definition
                 out.tools[definition.name] = replace(tool, toolset=self, tool_def=definition)
@@ -229,7 +224,7 @@ class PluginToolset(WrapperToolset[Any]):
         # The definition that this toolset listed: a capability may have changed the one that comes back.
         calls = calls_of(ctx)
         definition = calls.own.get(name) or next(d for _, d in self._seen.values() if d.name == name)
-        admission = await self.policy.admit(ctx, calls, definition, tool_args)
+        admission = await self.agent.policy.admit(ctx, calls, definition, tool_args)
         if admission is not None:
             admission.used = True
         original = tool_facts(definition).original
@@ -239,7 +234,7 @@ class PluginToolset(WrapperToolset[Any]):
         if ctx.tool_call_approved and not (admission and admission.approved):
             own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # forged: no person approved it
         try:
-            with self.tracer.step(self.plugin, "tool", name, ctx):
+            with self.agent.kernel.tracer.step(self.plugin, "tool", name, ctx):
                 return await self.wrapped.call_tool(original, tool_args, own, inner)
         except BaseException as error:
             if isinstance(error, Exception) or self.plugin == "app":
@@ -342,12 +337,12 @@ class Toolbox(SequentialToolset):
         """The plugins' toolsets: a toolbox has no others."""
         return cast("Sequence[PluginToolset]", self.toolsets)
 
-    def offered(self) -> Iterator[tuple[ToolDefinition, Claim]]:
-        """Yield the offered tools known without I/O, with their claims."""
+    def offered(self) -> Iterator[ToolDefinition]:
+        """Yield the offered tools known without I/O."""
         for toolset in self.members:
             for definition in toolset.static_definitions() or ():
                 if toolset.offers(definition):
-                    yield definition, (tool_facts(definition), toolset.rules.label)
+                    yield definition
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """List all tools by final name.
@@ -358,8 +353,8 @@ class Toolbox(SequentialToolset):
         listed = await self._asked(lambda toolset: toolset.get_tools(ctx))
         tools = {name: tool for own in listed for name, tool in own.items()}
         if len(tools) < sum(map(len, listed)) or not tools.keys().isdisjoint(RESERVED_TOOL_NAMES):
-            pairs = zip(self.members, listed, strict=True)
-            check_clashes((tool_facts(t.tool_def), toolset.rules.label) for toolset, own in pairs for t in own.values())
+            label = self.members[0].agent.kernel.label
+            check_clashes([tool_facts(tool.tool_def) for own in listed for tool in own.values()], label)
         return tools
 
 
@@ -373,25 +368,24 @@ def _is_empty(toolset: AbstractToolset[Any]) -> bool:
     return _settled(toolset) and isinstance(toolset, FunctionToolset) and not toolset.tools
 
 
-Claim = tuple[ToolFacts, str]
-"""A tool, and its plugin's label. The tool of a capability has no original name: no other can replace it."""
+def check_clashes(tools: Iterable[ToolFacts], label: Callable[[str], str]) -> None:
+    """Raise a PluginError for a reserved name, or for two tools of one name.
 
-
-def check_clashes(claims: Iterable[Claim]) -> None:
-    """Raise a PluginError for a reserved name, or for two tools of one name."""
-    owners: dict[str, Claim] = {}
-    for tool, label in claims:
+    The tool of a capability has no original name: no other can replace it.
+    """
+    owners: dict[str, ToolFacts] = {}
+    for tool in tools:
         if tool.name in RESERVED_TOOL_NAMES:
             raise PluginError(
-                f"tool name {tool.name!r} is reserved by Pydantic AI, and is used by\n  {label}\nChoose one way out:\n"
-                f'  [plugins.{tool.plugin}] prefix = "{tool.plugin}"\n'
+                f"tool name {tool.name!r} is reserved by Pydantic AI, and is used by\n  {label(tool.plugin)}\n"
+                f'Choose one way out:\n  [plugins.{tool.plugin}] prefix = "{tool.plugin}"\n'
                 f'  [plugins.{tool.plugin}] tools = "~name:{tool.name}"\n  [plugins.{tool.plugin}] enabled = false',
                 plugin=tool.plugin,
             )
-        other, label_of_other = owners.setdefault(tool.name, (tool, label))
+        other = owners.setdefault(tool.name, tool)
         if other is not tool:
             same = tool.original if tool.original == other.original else None
-            both = [(other.plugin, label_of_other), (tool.plugin, label)]
+            both = [(each.plugin, label(each.plugin)) for each in (other, tool)]
             raise PluginError(clash_message("tool", tool.name, both, same))
 
 

@@ -118,7 +118,8 @@ def plugins_to_keep(command: Sequence[str], found: FoundPlugins, keep: Sequence[
     for name in keep:
         if not any(source(c.record, [(name, "--keep")]) for c in active.values()):
             raise Failure(f"--keep {name}: no such plugin is active.{suggest(name, active)}", USAGE)
-    entries = [(name, "--keep") for name in (*keep, *_parts(command), *(entry for entry, _ in found.lists.require))]
+    required = [entry for entry, _ in found.config.plugin_list("require") or ()]
+    entries = [(name, "--keep") for name in (*keep, *_parts(command), *required)]
     waiting = [name for name, c in active.items() if source(c.record, entries)]
     names: set[str] = set()
     while waiting:

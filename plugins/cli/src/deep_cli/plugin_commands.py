@@ -129,9 +129,9 @@ def _problem(candidate: Candidate, plugins: FoundPlugins) -> str:
     out = [record for record in siblings if record.status in ("disabled", "blocked")]
     if siblings and len(out) == len(siblings):
         return f"its plugin {out[0].name} is {out[0].status}: {out[0].reason}"
-    allowed = {entry for entry, _ in plugins.lists.allow or ()}
-    if not siblings and plugins.lists.allow is not None and own.distribution not in allowed:
+    allow, disable = plugins.config.plugin_list("allow"), plugins.config.plugin_list("disable") or ()
+    if not siblings and allow is not None and own.distribution not in {entry for entry, _ in allow}:
         return f"not on the allow list; add {own.distribution!r} to plugins.allow"
-    if own.distribution in {entry for entry, _ in plugins.lists.disable}:
+    if own.distribution in {entry for entry, _ in disable}:
         return f"{own.distribution} is in plugins.disable"
     return ""

@@ -80,7 +80,7 @@ class Probe:
         waiting = [
             canonical(c.record.distribution or "")
             for c in found.candidates
-            if c is candidate or entry_source(c.record, found.lists.require)
+            if c is candidate or entry_source(c.record, found.config.plugin_list("require") or ())
         ]
         while waiting:
             name = waiting.pop()
