@@ -71,7 +71,8 @@ class Assembly:
         processors: the history processors, by phase, then in plugin order.
         native_tools: which of the provider's own tools are sent.
         has_innermost: whether a capability that the user named stands behind the kernel's last check.
-        is_heard: whether a plugin listens to the events of runs.
+        idle: plugins and the hooks at which they have nothing to do.
+        listeners: the plugins that listen to the events of runs.
     """
 
     toolbox: Toolbox
@@ -81,7 +82,7 @@ class Assembly:
     processors: Sequence[Contribution[Processor]]
     native_tools: NativeTools
     has_innermost: bool
-    is_heard: bool = False
+    listeners: tuple[str, ...] = ()
 
     def __init__(self, spec: CallerSpec) -> None:
         self.spec = spec
@@ -106,6 +107,7 @@ class Assembly:
         self.workspaces: Workspaces | None = None
         self.is_made = False
         self.known: list[ToolDefinition] | None = None
+        self.idle: set[tuple[str, str]] = set()
         self.guards: tuple[str, ...] = ()
 
     # -- collect -------------------------------------------------------------------------------------------------
@@ -232,12 +234,12 @@ class Assembly:
         """Collect, then build."""
         self._collect()
         check_honored(self.config, self.kept)
-        self.guards = self.caller.plugins("deep_check_call", self.kept)
+        self.guards, self.listeners = self._busy("deep_check_call"), self._busy("deep_run_event")
         # Collect everything before building: nothing of a plugin that fails late gets into the agent.
         policy, tools = self.policy, ToolAssembly(self)
+        policy.check_call = self._check_call if self.guards else None
         self.toolbox = tools.toolbox(self._all("deep_toolsets"))
         self.workspaces = self._workspaces()
-        self.is_heard = bool(self.caller.plugins("deep_run_event", self.kept))
         self.static, self.live = self._sections(live=False), self._sections(live=True)
         self.processors = self._all_processors()
         plugin_capabilities = self._capabilities()
@@ -339,6 +341,10 @@ class Assembly:
         outputs = list(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else [given]
         return outputs if DeferredToolRequests in outputs else [*outputs, DeferredToolRequests]
 
+    def _busy(self, hook: str) -> tuple[str, ...]:
+        """Return the plugins that implement a hook, without those that have nothing to do there."""
+        return tuple(name for name in self.caller.plugins(hook, self.kept) if (name, hook) not in self.idle)
+
     def _policy(self) -> Policy:
         # What an untrusted project's file says joins what the application says, and can only narrow it.
         untrusted = [layer.validated() for layer in restricted_layers(self.config)]
@@ -357,7 +363,6 @@ class Assembly:
                 *(cast("InterruptOn", each.interrupt_on) for each in untrusted if each.interrupt_on),
             ),
             emit=self.emit,
-            check_call=self._check_call if self.caller.plugins("deep_check_call", self.kept) else None,
         )
 
     async def _check_call(self, ctx: RunContext[Any], call: ToolCall) -> Verdict:
@@ -367,13 +372,13 @@ class Assembly:
 
     async def emit(self, event: str, ctx: RunContext[Any], **about: Any) -> None:
         """Send an event of a run, by the name of its class in `run/events.py`, to the plugins that listen."""
-        if self.is_heard:
+        if self.listeners:
             from .run import events  # seven dataclasses take 4 ms, and most agents have no listener
 
             deps, kind = session(ctx), getattr(events, event)
             sent = kind(run_id=ctx.run_id or "", session_id=deps.session_id, depth=deps.depth, **about)
             await self.caller.notify(
-                "deep_run_event", lambda p: {"event": sent, "context": self.contexts[p]}, among=self.kept
+                "deep_run_event", lambda p: {"event": sent, "context": self.contexts[p]}, among=self.listeners
             )
 
     def _workspaces(self) -> Workspaces:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import UserError
@@ -48,6 +48,13 @@ class AgentContext(PluginContext):
             PluginError: the hook is of a later phase, of another plugin, or unknown.
         """
         return self._assembly.contributions(self.plugin, hook)
+
+    def idle(self, *hooks: Literal["deep_check_call", "deep_run_event"]) -> None:
+        """Say that this plugin has nothing to do at these hooks for this agent, so that calls cost nothing there.
+
+        Call it in a contribution hook, such as `deep_capabilities`: later it has no effect.
+        """
+        self._assembly.idle.update((self.plugin, hook) for hook in hooks)
 
     def vet(self, capability: AbstractCapability[Any]) -> None:
         """Check a capability of this plugin as the kernel will. Raises PluginError: the kernel would refuse it."""

@@ -325,7 +325,8 @@ def deep_check_call(call: ToolCall, context: AgentContext, ctx: RunContext[DeepA
 
     Result:
         The strictest answer of all plugins wins. An exception denies the call. The function may be async. For a check
-        that depends on the session, use `ctx.deps`.
+        that depends on the session, use `ctx.deps`. A plugin that is configured to check nothing says so when it
+        contributes, `context.idle("deep_check_call")`, and is not called.
 
     Example:
         from deep_core import Deny, hookimpl
@@ -391,7 +392,8 @@ def deep_run_event(event: RunEvent, context: AgentContext) -> None:
         and a history was compacted. Not for streamed text.
 
     Result:
-        The kernel ignores the result and logs an exception. The function may be async.
+        The kernel ignores the result and logs an exception. The function may be async. A plugin that is configured to
+        listen to nothing says so when it contributes, `context.idle("deep_run_event")`, and is not called.
 
     Example:
         from deep_core import hookimpl

@@ -65,6 +65,35 @@ def test_a_hook_can_resolve_a_model_by_the_plugins_and_by_pydantic_ai() -> None:
     assert [model.custom_output_text for model in found] == ["acme", None]
 
 
+@pytest.mark.parametrize("idles", [False, True])
+def test_a_plugin_with_nothing_to_do_at_a_hook_is_not_called_there_and_the_others_are(idles: bool) -> None:
+    toolset, asked = FunctionToolset[Any](id="work"), list[str]()
+
+    @toolset.tool_plain
+    def work() -> str:
+        return "done"
+
+    def sections(context: Any) -> list[Any]:
+        if idles:
+            context.idle("deep_check_call", "deep_run_event")
+        return []
+
+    def watching(name: str, **more: Any) -> Any:
+        return plugin(
+            name,
+            check_call=lambda call: asked.append(f"{name} checks"),
+            run_event=lambda event: asked.append(f"{name} hears"),
+            **more,
+        )
+
+    works = plugin("worker", toolsets=lambda context: [toolset])
+    agent = agent_of(works, watching("maybe", sections=sections), watching("always"), model=scripted(Call("work", {})))
+    run(agent)
+    assert {"always checks", "always hears"} <= set(asked)
+    assert ({"maybe checks", "maybe hears"} <= set(asked)) is not idles
+    assert any(line.startswith("maybe") for line in asked) is not idles
+
+
 # -- a backend for each session ----------------------------------------------------------------------------------------
 
 

@@ -114,7 +114,7 @@ class DeepCapability(AbstractCapability[Any]):
     async def before_node_run(self, ctx: RunContext[Any], *, node: Any) -> Any:
         """Report the calls that a person denied; no other hook sees them."""
         agent = self.assembly
-        if agent.is_heard and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
+        if agent.listeners and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
             pending = unanswered_calls(ctx.messages)
             for call_id, answer in node.deferred_tool_results.approvals.items():
                 if call_id in pending and (answer is False or isinstance(answer, ToolDenied)):
@@ -172,7 +172,7 @@ class DeepCapability(AbstractCapability[Any]):
     ) -> Any:
         """Report a call's start and end."""
         emit = self.assembly.emit
-        if not self.assembly.is_heard:
+        if not self.assembly.listeners:
             return await handler(args)
         about: dict[str, Any] = {
             "tool": tool_def.name,

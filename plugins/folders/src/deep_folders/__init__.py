@@ -80,9 +80,12 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     """Add the project's instructions; nothing if there are none."""
     from deep_core import PromptSection
 
+    from .found import hook_programs
     from .options import FoldersOptions
     from .section import InstructionsSection
 
+    if hook_programs(context) is None:
+        context.idle("deep_check_call", "deep_run_event")
     options = context.options(FoldersOptions)
     # Before the other live sections: it changes least.
     return [PromptSection.live("instructions", InstructionsSection(options), order=50)] if options.names else []

@@ -54,7 +54,10 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     from .options import GuardsOptions
     from .watcher import Watcher
 
-    return [Watcher(context.options(GuardsOptions), context.logger)]
+    options = context.options(GuardsOptions)
+    if not options.deny_commands:
+        context.idle("deep_check_call")
+    return [Watcher(options, context.logger)]
 
 
 @hookimpl
