@@ -13,6 +13,7 @@ from .listing import RawPrompt, RawTool
 from .servers import ServerConfig
 
 if TYPE_CHECKING:
+    import httpx2
     from pydantic_ai.mcp import MCPToolset, Resource, ResourceTemplate
 
 __all__ = ["Client", "is_alive_after"]
@@ -45,15 +46,23 @@ class Client:
         log: where a program's stderr goes.
         call_timeout: seconds of one request.
         on_change: called when the server says that its tools or prompts are others now.
+        auth: logs requests in, for a server at an address.
     """
 
-    def __init__(self, config: ServerConfig, log: Path, call_timeout: float, on_change: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        log: Path,
+        call_timeout: float,
+        on_change: Callable[[], object],
+        auth: httpx2.Auth | None = None,
+    ) -> None:
         with _quiet_import():
             from pydantic_ai.mcp import MCPToolset
 
         self._on_change = on_change
         self._toolset: MCPToolset[Any] = MCPToolset(
-            _transport(config, log),
+            _transport(config, log, auth),
             id=config.name,
             tool_error_behavior="failed",
             cache_tools=False,
@@ -131,7 +140,7 @@ class Client:
         return await self._toolset.read_resource(uri)
 
 
-def _transport(config: ServerConfig, log: Path) -> Any:
+def _transport(config: ServerConfig, log: Path, auth: httpx2.Auth | None) -> Any:
     from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 
     if config.transport == "stdio":
@@ -139,7 +148,7 @@ def _transport(config: ServerConfig, log: Path) -> Any:
             config.command, [*config.args], env={**config.env}, cwd=config.cwd, keep_alive=False, log_file=log
         )
     kind = SSETransport if config.transport == "sse" else StreamableHttpTransport
-    return kind(config.url, headers={**config.headers})
+    return kind(config.url, headers={**config.headers}, auth=auth)
 
 
 def is_alive_after(error: BaseException) -> bool:

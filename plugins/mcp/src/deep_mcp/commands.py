@@ -1,8 +1,10 @@
-"""`deep mcp list`, `test`, `add`, `remove`. Only deep-cli imports this, when it was typed."""
+"""`deep mcp list`, `test`, `login`, `add`, `remove`. Only deep-cli imports this, when it was typed."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import webbrowser
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +26,7 @@ from .servers import FoundServer, find_servers, read_server
 
 if TYPE_CHECKING:
     from .listing import ListedTool
+    from .servers import ServerConfig
 
 __all__ = ["mcp"]
 
@@ -38,7 +41,7 @@ project_option = click.option(
 
 @click.group("mcp")
 def mcp() -> None:
-    """List, test, add and remove the MCP servers of the agent."""
+    """List, test, add, remove and log in to the MCP servers of the agent."""
 
 
 @mcp.command("list")
@@ -148,6 +151,57 @@ def _say_test(row: dict[str, Any], *, accepted: bool) -> None:
         say(f"  {len(row['changed'])} changed since you accepted them; {end}")
     if row["log"]:
         say(f"  stderr: {one_line(row['log'], None)}")
+
+
+@mcp.command("login")
+@click.argument("name")
+@click.option("--no-browser", is_flag=True, help="Only print the address; open no browser.")
+@click.option("--timeout", type=click.FloatRange(min=1), default=300.0, help="Seconds to wait for you. Default: 300.")
+@config_option
+def login(name: str, no_browser: bool, timeout: float, config: Path | None) -> None:
+    """Log in to a server at an address that asks for it, by OAuth in your browser.
+
+    The tokens stay in deep's data folder, readable by you alone. The agent uses and refreshes them.
+    """
+    with _hub(config) as hub:
+        server = _named(hub, name)
+        if server.status != "ready" or server.config is None:
+            raise Failure(server.reason, USAGE)
+        if not server.config.takes_login:
+            why = "is a program" if server.config.transport == "stdio" else "has a header Authorization in its entry"
+            raise Failure(f"MCP server {name} {why}, so there is no login; deep mcp test {name} shows its state", USAGE)
+        try:
+            said = asyncio.run(_login(hub, server.config, browser=not no_browser, seconds=timeout))
+        except TimeoutError:
+            raise Failure(f"MCP server {name}: no login within {timeout:g} s; deep mcp login {name}", FAILED) from None
+        except Exception as error:
+            why = one_line(str(error) or type(error).__name__, 600)
+            raise Failure(f"MCP server {name}: the login failed: {why}", FAILED) from error
+    say(said)
+
+
+async def _login(hub: Hub, config: ServerConfig, *, browser: bool, seconds: float) -> str:
+    from .client import Client
+    from .oauth import Redirect, login_provider, token_path
+
+    config = config.expanded(os.environ)
+
+    async def show(address: str) -> None:
+        say(f"Open this address to log in to {config.name}:\n{one_line(address, None)}")
+        if browser:
+            await asyncio.to_thread(webbrowser.open, address)
+
+    async with asyncio.timeout(seconds), Redirect() as redirect:
+        provider = login_provider(token_path(hub.store.data, config.url), config.url, redirect, show)
+        client = Client(config, hub.store.log_path(config.name), seconds, lambda: None, provider)
+        await client.open()
+        try:
+            count = len(await client.tools())
+        finally:
+            await client.close()
+    if provider.context.current_tokens is None:
+        return f"{config.name} needs no login: {_tools(count)}"
+    return f"Logged in to {config.name}: {_tools(count)}"
 
 
 @mcp.command("add", context_settings={"ignore_unknown_options": True})

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_ai.messages import TextContent
@@ -19,6 +19,9 @@ from .listing import ListedPrompt, ListedTool, Listing, RawPrompt, make_listing
 from .sanitize import clean_text
 from .servers import ServerConfig
 from .store import Store
+
+if TYPE_CHECKING:
+    from .oauth import StoredLogin
 
 __all__ = ["Connection", "Limits", "ServerFailed"]
 
@@ -67,6 +70,7 @@ class Connection:
         self._closed = False
         self._opening: asyncio.Future[Client] | None = None
         self._client: Client | None = None
+        self._login: StoredLogin | None = None
         self._lock = asyncio.Lock()
         self._failures = 0
         self._next_attempt = 0.0
@@ -180,7 +184,8 @@ class Connection:
             begin = log.stat().st_size if log.exists() else 0
         except OSError as error:
             raise ServerFailed(f"{self._label}: its log cannot be written: {error}") from None
-        client = Client(config, log, self.limits.call, self._note_change)
+        auth = self._login = self._stored_login(config)
+        client = Client(config, log, self.limits.call, self._note_change, auth)
         try:
             async with asyncio.timeout(self.limits.start):
                 await client.open()
@@ -308,7 +313,19 @@ class Connection:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await client.close()
 
+    def _stored_login(self, config: ServerConfig) -> StoredLogin | None:
+        if not config.takes_login:
+            return None
+        from .oauth import StoredLogin, token_path
+
+        try:
+            return StoredLogin(token_path(self._store.data, config.url), config.url)
+        except OSError:  # an unwritable folder has no logins
+            return None
+
     def _explain(self, error: BaseException) -> str:
+        if self._login is not None and self._login.needs_login:
+            return f"it asks for a login: deep mcp login {self.config.name}"
         while isinstance(error, BaseExceptionGroup):
             error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
         if isinstance(error, ModelRetry):

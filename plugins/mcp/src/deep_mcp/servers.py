@@ -79,6 +79,11 @@ class ServerConfig:
             return visible(" ".join([self.command, *self.args]))
         return visible(re.sub(r"//[^/@]*@", "//***@", self.url).partition("?")[0])
 
+    @property
+    def takes_login(self) -> bool:
+        """Whether `deep mcp login` is for it: a server at an address, without a header `Authorization` of its own."""
+        return self.transport != "stdio" and "authorization" not in map(str.lower, self.headers)
+
     def expanded(self, environ: Mapping[str, str]) -> ServerConfig:
         """Return a copy with the values of variables.
 

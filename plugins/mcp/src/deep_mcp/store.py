@@ -84,6 +84,11 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{name}.log"
 
+    @property
+    def data(self) -> Path:
+        """The folder of what was seen, and of logins."""
+        return self._data()
+
     def _listing_path(self, config: ServerConfig) -> Path:
         folder = self._cache() / "listings"
         folder.mkdir(parents=True, exist_ok=True)
