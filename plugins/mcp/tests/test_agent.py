@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
+from pydantic_ai.messages import ToolReturnPart
 
 from deep_core import Kernel, create_default_deps
 from deep_core.agent.explain import schema_chars
@@ -358,3 +360,71 @@ async def test_a_projects_file_counts_once_it_is_trusted(
     assert caller.tools["harbor_echo"].metadata["source"] == f"MCP server harbor ({file})"
     file.write_text(file.read_text().replace("harbor", "haven"))
     assert (await play(make_kernel(settings=FREE)))[0].tools == {}
+
+
+async def test_a_projects_broken_slow_and_large_servers(
+    make_kernel: Make, servers: Servers, play: Play, project: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from deep_mcp.connection import ServerFailed
+    from deep_mcp.kernels import hubs_of
+
+    from deep_core.plugin_api import ConfigFile
+
+    entries = {
+        "broken": servers("broken", "--broken"),
+        "slow": servers("slow", "--slow", "3600"),
+        "many": servers("many", "--tools", "300"),
+    }
+    file = project / ".mcp.json"
+    file.write_text(json.dumps({"mcpServers": entries}))
+    ConfigFile.read(file).trust()
+    search = ("search_tools", {"queries": ["look at a text", "never answer"]})
+    look, hang = ("many_look", {"text": "x"}), ("many_hang", {"text": "x"})
+
+    # The agent is made before any server starts, and a run ends while the slow one still starts.
+    kernel = make_kernel(wait=0.01, start_timeout=600, trust_annotations=True)
+    caller = Caller(search, look, hang, look)
+    agent = kernel.create_agent(caller.model(), backend="memory")
+    (hub,) = hubs_of(kernel)
+    broken, slow, many = (hub.connections[name] for name in entries)
+    assert not hub.worker.is_running
+    await play(kernel)
+    assert (slow.problem, slow.listing) == ("", None)
+
+    # The good one is used as soon as it has listed its tools, and the broken one says why it is not.
+    await hub.worker.run(many.list_tools())
+    with pytest.raises(ServerFailed, match=r"(?s)MCP server broken does not start.*harbor is broken"):
+        await hub.worker.run(broken.list_tools())
+    assert "MCP server broken does not start" in caplog.text
+    deps = create_default_deps(kernel=kernel)
+
+    async def kill() -> None:
+        while "hang" not in servers.calls("many"):
+            await anyio.sleep(0.01)
+        os.kill(int(servers.lines("many", "starts")[-1]), signal.SIGKILL)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(kill)
+        asked = await agent.run("go", deps=deps)
+        assert {name.partition("_")[0] for name in caller.tools} == {"many"}
+        assert len(caller.tools) == 307
+        assert [call.tool_name for call in asked.output.approvals] == ["many_hang"]  # it has no annotation
+        assert servers.calls("many") == ["look"]
+
+        # Killed in a call, it costs that call.
+        approved = asked.output.build_results(approve_all=True)
+        done = await agent.run(message_history=asked.all_messages(), deferred_tool_results=approved, deps=deps)
+        tasks.cancel_scope.cancel()
+    parts = [part for message in done.all_messages() for part in message.parts if isinstance(part, ToolReturnPart)]
+    assert [part.outcome for part in parts] == ["success", "success", "failed", "success"]
+    assert "MCP server many ended during the request" in str(parts[2].content)
+    assert parts[3].content == "look x"
+    assert servers.calls("many") == ["look", "hang", "look"]
+    assert servers.starts("many") == 2
+    assert slow.problem == ""  # nothing has waited for its end
+
+    # A slow one that had its time says so.
+    await play(make_kernel(start_timeout=0.2))
+    assert "MCP server slow did not start within 0.2 s" in caplog.text
+    await kernel.aclose()
+    assert servers.running("slow") == []
