@@ -8,10 +8,12 @@ readers do not see, are the turns of the model that answers (tests.stubs).
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import json
 import os
 import re
+import symtable
 import sys
 import tomllib
 import warnings
@@ -60,6 +62,21 @@ def blocks(page: Path) -> Iterator[Block]:
             code.append(line)
     if found is not None:
         raise ValueError(f"{page}:{start - 1}: the block is not closed")
+
+
+def undefined(code: str) -> set[str]:
+    """The names that a block uses and neither defines nor imports: what a reader misses who copies it alone."""
+
+    def used(table: symtable.SymbolTable) -> Iterator[str]:
+        for symbol in table.get_symbols():
+            if symbol.is_referenced() and (symbol.is_global() or table.get_type() == "module"):
+                yield symbol.get_name()
+        for child in table.get_children():
+            yield from used(child)
+
+    top = symtable.symtable(code, "block", "exec")
+    own = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    return {name for name in used(top) if name not in own and not hasattr(builtins, name)} - {"__name__", "__file__"}
 
 
 def turns(page: Path) -> list[Any]:

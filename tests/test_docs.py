@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import importlib.util
 import inspect
 import json
@@ -9,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +22,7 @@ import click
 import pytest
 import pytest_deep
 from pydantic.fields import FieldInfo
+from selenium.webdriver.support.wait import WebDriverWait
 
 import deep_core
 from deep_core import AgentConfig
@@ -28,7 +32,8 @@ from deep_core.plugins.config import LISTS
 from deep_core.plugins.index import Status
 from deep_core.plugins.settings import SETTINGS
 from tests import another_process
-from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages, readers_environment, turns
+from tests.browser import browser
+from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages, readers_environment, turns, undefined
 from tests.import_graph import edges, read
 from tests.stubs import AnthropicStub, Script
 
@@ -158,6 +163,24 @@ def test_every_python_block_runs_and_prints_what_the_page_says(page: Path, tmp_p
         assert stub.player.left == 0, f"{stub.player.left} scripted turns were never asked for"
     if said := expected(page):  # a page that shows no output at all is not held to any
         assert_prints(result.stdout.splitlines(), said)
+
+
+CONTINUED = {
+    *("approvals-over-http.md", "approvals.md", "batch-files.md", "embedding.md", "prompt-and-cache.md"),
+    *("raw-sdk-tools.md", "serving-mcp.md", "skills.md", "subagents.md", "summarization.md", "testing-plugins.md"),
+    *("todos.md", "tool-policies.md", "tool-universe.md", "tools-and-policy.md", "uploads.md"),
+}
+"""Pages where a block still uses an object of an earlier one, such as `agent`. No page comes here again."""
+
+
+def test_a_block_that_is_copied_alone_has_every_name_that_it_uses() -> None:
+    missing = {
+        page.name: {f"line {block.line}": names}
+        for page in pages()
+        for block in blocks(page)
+        if block.language == "python" and (names := undefined(block.code))
+    }
+    assert missing.keys() == CONTINUED, missing
 
 
 def assert_prints(printed: list[str], said: list[str]) -> None:
@@ -361,6 +384,7 @@ def test_every_page_is_reached_from_the_navigation() -> None:
             assert path in navigation, f"{path} is not in the nav of mkdocs.yml"
 
 
+@pytest.mark.needs("Chromium")
 @pytest.mark.exhaustive  # `make docs` builds it too
 def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     if importlib.util.find_spec("mkdocs") is None:
@@ -376,6 +400,36 @@ def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Pat
     assert result.returncode == 0, result.stdout + result.stderr
     page = (site / "index.html").read_text(encoding="utf-8")
     assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', page)
+    found = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    boosts = {entry["location"].startswith("decisions/"): entry.get("boost", 1) for entry in found}
+    assert boosts == {True: 0.1, False: 1}
+    assert_copies_commands_alone(site, tmp_path)
+
+
+def assert_copies_commands_alone(site: Path, tmp_path: Path) -> None:
+    """The copy button of a block with prompts and output copies what can be pasted."""
+    handler = functools.partial(QuietHandler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, browser(tmp_path / "profile") as chrome:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            chrome.get(f"http://127.0.0.1:{server.server_port}/publishing/")
+            script = "document.addEventListener('copy', () => { window.copied = document.activeElement.value })"
+            chrome.execute_script(script)
+            (block,) = [b for b in chrome.find_elements("css selector", "pre") if "$ deep plugins list" in b.text]
+            button = WebDriverWait(chrome, 60).until(
+                lambda _: block.find_elements("xpath", "..//button[contains(@class, 'md-c')]")
+            )[0]
+            chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+            button.click()  # chromium lets no script copy that no user asked
+            copied = WebDriverWait(chrome, 60).until(lambda _: chrome.execute_script("return window.copied"))
+            assert copied.strip() == "deep plugins list"
+        finally:
+            server.shutdown()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is printed between the tests."""
 
 
 def test_the_architecture_page_has_every_file_of_the_kernel() -> None:
