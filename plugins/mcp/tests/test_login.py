@@ -185,11 +185,14 @@ def test_a_login_is_used_refreshed_and_asked_for_again(
     assert secret not in deep("list").stdout + deep("test").stdout
 
 
-def test_a_refused_login_and_a_server_without_one_are_said(deep: Deep, harbor: Harbor, opened: list[str]) -> None:
+def test_a_refused_login_and_a_server_without_one_are_said(
+    deep: Deep, harbor: Harbor, opened: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
     deep("add", "harbor", "--url", harbor.url)
     harbor.denies = True
     done = deep("login", "harbor", code=1)
     assert "the login was refused: the harbor master said no" in done.output
+    assert "Traceback" not in caplog.text
     harbor.access = {""}  # it takes requests without a token
     assert "harbor needs no login: 7 tools" in deep("login", "harbor").output
     deep("add", "keyed", "--url", harbor.url, "--header", "Authorization=Bearer x")

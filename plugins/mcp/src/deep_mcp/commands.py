@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import webbrowser
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -181,15 +182,28 @@ def login(name: str, no_browser: bool, timeout: float, config: Path | None) -> N
 
 
 async def _login(hub: Hub, config: ServerConfig, *, browser: bool, seconds: float) -> str:
-    from .client import Client
-    from .oauth import Redirect, login_provider, token_path
-
     config = config.expanded(os.environ)
 
     async def show(address: str) -> None:
         say(f"Open this address to log in to {config.name}:\n{one_line(address, None)}")
         if browser:
             await asyncio.to_thread(webbrowser.open, address)
+
+    sdk = logging.getLogger("mcp.client.auth.oauth2")
+    sdk.addFilter(_drop)  # it logs the traceback of a refused login, which the command says in one line
+    try:
+        return await _logged_in(hub, config, show, seconds)
+    finally:
+        sdk.removeFilter(_drop)
+
+
+def _drop(record: logging.LogRecord) -> bool:
+    return False
+
+
+async def _logged_in(hub: Hub, config: ServerConfig, show: Callable[[str], Awaitable[None]], seconds: float) -> str:
+    from .client import Client
+    from .oauth import Redirect, login_provider, token_path
 
     async with asyncio.timeout(seconds), Redirect() as redirect:
         provider = login_provider(token_path(hub.store.data, config.url), config.url, redirect, show)
