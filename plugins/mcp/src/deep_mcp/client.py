@@ -58,6 +58,9 @@ class Client:
         auth: httpx2.Auth | None = None,
     ) -> None:
         with _quiet_import():
+            # First and alone, because it takes long: once `pydantic_ai.mcp` is in sys.modules, each request of Pydantic
+            # AI imports it, too, which stops the event loop of that run until this thread has finished the import.
+            import fastmcp.client  # noqa: F401  # pyright: ignore[reportUnusedImport]
             from pydantic_ai.mcp import MCPToolset
 
         self._on_change = on_change
