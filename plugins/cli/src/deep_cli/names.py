@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-import secrets
 from pathlib import Path
+
+from deep_sessions import folder_key as project
+from deep_sessions import new_conversation_id as new_id
 
 __all__ = ["DIGITS", "WHOLE", "chats_folder", "new_id", "project", "short_id"]
 
@@ -18,17 +19,6 @@ def chats_folder() -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("deep") / "chats"
-
-
-def project(folder: str) -> str:
-    """Return the name of a folder's chats: its own name, and a hash that keeps folders of one name apart."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", Path(folder).name)[:40]
-    return f"{name}-{hashlib.sha256(folder.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
-
-
-def new_id(folder: str, digits: str = "") -> str:
-    """Return the id of a chat in the store. Its digits are what people type; without them, they are random."""
-    return f"{project(folder)}.{digits or secrets.token_hex(4)}"
 
 
 def short_id(session_id: str) -> str:

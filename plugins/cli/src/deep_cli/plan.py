@@ -1,7 +1,7 @@
 """Plan mode: an agent that only reads until the user approves its plan.
 
 The mode is a label of each run, which deep-sessions keeps with the run: a run that a crash interrupted continues in its
-mode. `planner_of` makes the agent of such runs; `PlanModes.choose` gives it to them.
+mode. `PlanModes.choose` gives such runs their agent.
 """
 
 from __future__ import annotations
@@ -10,43 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from deep_sessions import CARRY_OUT, MODE, PLAN, is_planned, planner_parameters
+
 from .asking import Choice, Said
 
 if TYPE_CHECKING:
     from deep_sessions import Run
     from pydantic_ai import Agent
 
-    from deep_core.plugin_api import Config
-
 __all__ = ["CARRY_OUT", "MODE", "PLAN", "PlanModes", "is_planned", "message_after", "plan_choice", "planner_parameters"]
 
-MODE, PLAN = "mode", "plan"
-"""The label of a run in plan mode, and its value."""
-CARRY_OUT = "The plan is approved. Carry it out."
-"""The message of the user that begins the run after plan mode."""
-TEXT = (
-    "Plan first: you can only read until the user approves a plan. Find out what you need, then end with the plan: "
-    "what you will change, where, and how you will check it. If you can write todos, write its steps as todos too."
-)
 YES, LATER = "Carry it out", "Not now"
-
-
-def planner_parameters(config: Config, tools: str) -> dict[str, Any]:
-    """Return the parameters of `create_deep_agent` for an agent in plan mode.
-
-    Args:
-        config: the kernel's configuration, whose own prompt stays.
-        tools: a tool expression: what such an agent may use. It narrows every other filter.
-    """
-    from deep_core.plugin_api import read_agent_config
-
-    own = read_agent_config(config).instructions
-    return {"tool_filter": tools, "instructions": TEXT if own is None else f"{own}\n\n{TEXT}"}
-
-
-def is_planned(labels: Mapping[str, str]) -> bool:
-    """Whether a run with these labels is in plan mode."""
-    return labels.get(MODE) == PLAN
 
 
 @dataclass

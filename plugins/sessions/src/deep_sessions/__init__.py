@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from .agent import DeepAgent
     from .capability import session_capabilities
+    from .conversations import folder_key, is_conversation, new_conversation_id
     from .deps import AgentDeps, NoopObserver, Observer
     from .digest import config_digest
     from .entries import write_prompt
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from .fold import Fold, Run
     from .ledger import effect_key, transaction
     from .manage import create, delete, export, fork, load_session, retain, rewind, title_of
+    from .planning import CARRY_OUT, MODE, PLAN, is_planned, planner_parameters
+    from .questions import Question, answer_questions, questions_of
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
     from .runner import Outcome, Runner
@@ -60,6 +63,9 @@ if TYPE_CHECKING:
     from .stores.sqlite import SqliteStore
 
 __all__ = [
+    "CARRY_OUT",
+    "MODE",
+    "PLAN",
     "AgentClosed",
     "AgentDeps",
     "AgentError",
@@ -89,6 +95,7 @@ __all__ = [
     "Observer",
     "Outcome",
     "PostgresqlStore",
+    "Question",
     "RestoredFiles",
     "Run",
     "RunAborted",
@@ -113,6 +120,7 @@ __all__ = [
     "ToolSpec",
     "ToolSummary",
     "UsageError",
+    "answer_questions",
     "chat_commands",
     "config_digest",
     "create",
@@ -121,10 +129,16 @@ __all__ = [
     "effect_key",
     "event_from_json",
     "export",
+    "folder_key",
     "fork",
+    "is_conversation",
+    "is_planned",
     "load_session",
+    "new_conversation_id",
     "open_conversations",
     "open_store",
+    "planner_parameters",
+    "questions_of",
     "restore_files",
     "retain",
     "rewind",
@@ -140,6 +154,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "agent": ["DeepAgent"],
         "capability": ["session_capabilities"],
+        "conversations": ["folder_key", "is_conversation", "new_conversation_id"],
         "deps": ["AgentDeps", "NoopObserver", "Observer"],
         "digest": ["config_digest"],
         "entries": ["write_prompt"],
@@ -168,6 +183,8 @@ __getattr__, __dir__ = lazy_exports(
         "files": ["FileHistory", "RestoredFiles", "restore_files", "save_files"],
         "fold": ["Fold", "Run"],
         "ledger": ["effect_key", "transaction"],
+        "planning": ["CARRY_OUT", "MODE", "PLAN", "is_planned", "planner_parameters"],
+        "questions": ["Question", "answer_questions", "questions_of"],
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
         "manage": ["create", "delete", "export", "fork", "load_session", "retain", "rewind", "title_of"],

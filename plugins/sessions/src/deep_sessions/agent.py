@@ -235,6 +235,7 @@ class DeepAgent:
         allowed_tools: Sequence[str] | None = None,
         system_prompt_override: str | None = None,
         usage_limits: UsageLimits | None = None,
+        labels: Mapping[str, str] | None = None,
         on_events: EventStreamHandler[Any] | None = None,
     ) -> RunResult:
         """Run the agent with a message. What ends a run early is in the result; what prevents one raises.
@@ -246,6 +247,7 @@ class DeepAgent:
             allowed_tools: the names of the tools that this run may use; None for all.
             system_prompt_override: replaces the configuration's `prompt.system` in this run. Sections of plugins stay.
             usage_limits: of this run.
+            labels: kept with the run, for the caller: `load_session(…).run.labels`.
             on_events: receives the events of Pydantic AI's stream.
 
         Raises:
@@ -263,6 +265,7 @@ class DeepAgent:
             allowed_tools,
             system_prompt_override,
             usage_limits=usage_limits,
+            labels=labels,
             on_events=on_events,
         )
 
@@ -331,11 +334,18 @@ class DeepAgent:
             lambda active: self._runner.resume(session_id, token=active.token, on_events=self._handler(on_events)),
         )
 
-    async def run_next(self, session_id: str, *, on_events: EventStreamHandler[Any] | None = None) -> RunResult:
+    async def run_next(
+        self,
+        session_id: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        on_events: EventStreamHandler[Any] | None = None,
+    ) -> RunResult:
         """Run the agent with the first message that waits in a session: `Sessions.queue` and `steer` leave them.
 
         Args:
             session_id: the session.
+            labels: kept with the run, for the caller.
             on_events: receives the events of Pydantic AI's stream.
 
         Raises:
@@ -349,8 +359,9 @@ class DeepAgent:
         run_id, digest = self._deps.id_generator(), config_digest(self._config)
 
         def start(active: _Active) -> Awaitable[Outcome]:
+            handler = self._handler(on_events)
             return self._runner.run_next(
-                session_id, run_id=run_id, digest=digest, token=active.token, on_events=self._handler(on_events)
+                session_id, run_id=run_id, digest=digest, labels=labels, token=active.token, on_events=handler
             )
 
         return await self._observed(session_id, run_id, start)

@@ -67,6 +67,8 @@ class Sessions:
         """Sessions whose run has ended in the journal, while its task has not. The event: another run began."""
         self._posted: set[str] = set()
         """Sessions to which this process posted since it last looked at their mail."""
+        self._labels: dict[str, Mapping[str, str]] = {}
+        """The labels of a session's last run that this process began: those of the messages that wait behind it."""
         self._plugins: Mapping[str, str] = {}
         self._is_closed = False
 
@@ -95,6 +97,7 @@ class Sessions:
         *,
         run_id: str | None = None,
         allowed_tools: Sequence[str] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> str:
         """Run the agent with a message, in the background. Return the run's id once the journal has the message.
 
@@ -103,6 +106,7 @@ class Sessions:
             message: the message.
             run_id: the run's id; None makes one.
             allowed_tools: the names of the tools that the run may use; None for all.
+            labels: kept with the run and with those of messages that wait behind it: `load_session(…).run.labels`.
 
         Raises:
             SessionBusy: the session has a run, in this process or another. `queue` and `steer` wait for it.
@@ -110,10 +114,9 @@ class Sessions:
             ToolNotFound: `allowed_tools` names a tool that the agent does not have.
         """
         run_id = run_id or self._agent.deps.id_generator()
-        run = self._agent.run(
-            message, session_id=session_id, run_id=run_id, allowed_tools=allowed_tools, on_events=self._hear
-        )
-        await self._begin(session_id, run)
+        how: dict[str, Any] = {"run_id": run_id, "allowed_tools": allowed_tools, "labels": labels}
+        await self._begin(session_id, self._agent.run(message, session_id=session_id, on_events=self._hear, **how))
+        self._labels[session_id] = labels or {}
         return run_id
 
     async def resume(self, session_id: str) -> None:
@@ -129,7 +132,7 @@ class Sessions:
         except NothingToResume:
             if not await self._has_message(session_id):
                 raise
-            await self._begin(session_id, self._agent.run_next(session_id, on_events=self._hear))
+            await self._begin(session_id, self._run_next(session_id))
 
     async def queue(self, session_id: str, message: str | Sequence[UserContent]) -> None:
         """Send a message as soon as the runs before it have ended: at once if the session is idle.
@@ -320,15 +323,15 @@ class Sessions:
             while result.status in ("completed", "awaiting_human"):
                 self._posted.discard(session_id)
                 if result.status == "completed" and await self._has_message(session_id):
-                    more = self._agent.run_next
+                    more = self._run_next(session_id)
                 elif result.status == "awaiting_human" and await self._is_decided(session_id):
-                    more = self._agent.resume
+                    more = self._agent.resume(session_id, on_events=self._hear)
                 elif session_id in self._posted:
                     continue
                 else:
                     break
                 try:
-                    result = await more(session_id, on_events=self._hear)
+                    result = await more
                 except (SessionBusy, NothingToResume):  # another process was faster
                     break
             return result
@@ -363,7 +366,10 @@ class Sessions:
             if info.status in ("awaiting", "running"):
                 await self._begin(session_id, self._agent.resume(session_id, on_events=self._hear))
             elif await self._has_message(session_id):
-                await self._begin(session_id, self._agent.run_next(session_id, on_events=self._hear))
+                await self._begin(session_id, self._run_next(session_id))
+
+    def _run_next(self, session_id: str) -> Coroutine[Any, Any, RunResult]:
+        return self._agent.run_next(session_id, labels=self._labels.get(session_id), on_events=self._hear)
 
     async def _end(self, session_id: str) -> None:
         """Wait for the task of a run that has ended in the journal. Watchers know its end before."""

@@ -1,0 +1,120 @@
+"""What a person must decide when a run waits: each call, also those of subagents, and each question of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import DeferredToolResults
+
+if TYPE_CHECKING:
+    from pydantic_ai import DeferredToolRequests, ToolDenied
+
+__all__ = ["NOT_EXECUTED", "Question", "answer_questions", "questions_of"]
+
+NOT_EXECUTED = "Not executed: no client executes this tool. Continue without it."
+_EDIT = frozenset({"path", "content", "old_string", "new_string", "replace_all"})
+
+
+@dataclass(frozen=True)
+class Question:
+    """One call that waits for a person.
+
+    Attributes:
+        path: names it: the call's id; for a subagent's call the ids of the calls above it and its own, with slashes.
+        tool: the tool.
+        plugin: the tool's plugin.
+        args: the arguments that the call would use.
+        reason: why it asks; "" if the tool always asks.
+        agent: the types of the subagents that make the call, outermost first (`reviewer > explorer`); "" for the agent.
+        text: what the model asks the user, if the call is such a question: its answer is text.
+        options: the answers that the model proposes; any other words are an answer too.
+    """
+
+    path: str
+    tool: str
+    plugin: str
+    args: Mapping[str, Any]
+    reason: str = ""
+    agent: str = ""
+    text: str = ""
+    options: tuple[str, ...] = ()
+
+    @property
+    def call_id(self) -> str:
+        """The call's own id."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def is_edit(self) -> bool:
+        """Whether the call changes one file, and asks for no other reason."""
+        args = self.args
+        is_known = {*args} <= _EDIT and isinstance(args.get("path"), str)
+        return (
+            is_known
+            and not (self.reason or self.text)
+            and ("content" in args or {"old_string", "new_string"} <= {*args})
+        )
+
+
+def questions_of(requests: DeferredToolRequests) -> list[Question]:
+    """Return what a person must answer. A `task` call that waits for its subagent is not a question: its calls are."""
+    found: list[Mapping[str, Any]] = []
+    for call in (*requests.approvals, *requests.calls):
+        about = requests.metadata.get(call.tool_call_id, {})
+        if call in requests.approvals or "question" in about:
+            # If a hook changed the arguments, the kernel puts those that would run under `args`.
+            found.append({"args": call.args_as_dict(), **about, "path": call.tool_call_id, "tool": call.tool_name})
+    return [*_questions(found, "")]
+
+
+def _questions(calls: Iterable[Mapping[str, Any]], agent: str) -> Iterator[Question]:
+    for call in calls:
+        if "subagent" in call:
+            below = f"{agent} > {call['subagent']}" if agent else str(call["subagent"])
+            yield from _questions(call["calls"], below)
+            continue
+        asked: Mapping[str, Any] = call.get("question") or {}
+        yield Question(
+            path=call["path"],
+            tool=call["tool"],
+            plugin=str(call.get("plugin", "app")),
+            args=call["args"],
+            reason=str(call.get("reason", "")),
+            agent=agent,
+            text=str(asked.get("text", "")),
+            options=tuple(map(str, asked.get("options") or ())),
+        )
+
+
+def answer_questions(
+    requests: DeferredToolRequests, answers: Mapping[str, bool | str | ToolDenied]
+) -> DeferredToolResults:
+    """Return the decisions on all calls that wait, for `Sessions.decide`.
+
+    Args:
+        requests: the calls.
+        answers: for each question, by its path: True, False or `ToolDenied`; text for a question of the model.
+
+    Raises:
+        ValueError: a question has no answer, or an answer no question.
+    """
+    asked = {question.path: question for question in questions_of(requests)}
+    if wrong := asked.keys() ^ answers.keys():
+        raise ValueError(f"answer each call that waits, and only those: {', '.join(sorted(wrong))}")
+    own = {path: answer for path, answer in answers.items() if not asked[path].agent}
+    below = {path: answer for path, answer in answers.items() if asked[path].agent}
+    results = DeferredToolResults()
+    if below:
+        from deep_subagents import decide  # installed: its calls alone are below another
+
+        results = decide(requests, below)
+    for path, answer in own.items():
+        if isinstance(answer, str):
+            results.calls[path] = answer
+        else:
+            results.approvals[path] = answer
+    for call in requests.calls:
+        results.calls.setdefault(call.tool_call_id, NOT_EXECUTED)
+    return results
