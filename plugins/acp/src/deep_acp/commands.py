@@ -1,0 +1,48 @@
+"""`deep acp`. Only deep-cli imports this, when it was typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from deep_cli import backend_option, config_option, plugin_option, store_option
+
+__all__ = ["acp"]
+
+
+@click.command("acp")
+@click.option(
+    "-m", "--model", metavar="MODEL", help="provider:name, as openai:gpt-5.2. Default: DEEP_MODEL, [agent] model."
+)
+@backend_option
+@plugin_option
+@config_option
+@store_option
+def acp(
+    model: str | None, backend: str | None, plugin_files: tuple[Path, ...], config: Path | None, store: str | None
+) -> None:
+    """Serve an editor over the Agent Client Protocol, on stdin and stdout.
+
+    An editor starts this command; docs/editors.md says how to configure it. Messages of plugins and warnings go to
+    stderr.
+    """
+    from .stdio import take_stdio
+
+    streams = take_stdio()  # before anything can print
+    import asyncio
+    import logging
+    import sys
+
+    from deep_cli import load_plugin_files
+
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    from .connection import serve
+    from .project import Settings
+
+    settings = Settings(model, backend, config, store, load_plugin_files(plugin_files))
+
+    async def work() -> None:
+        reader, writer = await streams.open()
+        await serve(reader, writer, settings)
+
+    asyncio.run(work())

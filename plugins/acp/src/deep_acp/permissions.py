@@ -1,0 +1,102 @@
+"""Ask the person in the editor about calls that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from acp.helpers import text_block, tool_content
+from acp.schema import PermissionOption, ToolCallUpdate
+from deep_sessions import Question
+from pydantic_ai import ToolDenied
+
+from deep_core.plugin_api import visible
+
+from .tools import content_of_change, kind_of, locations_of, raw_of, title_of_call
+
+if TYPE_CHECKING:
+    from .updates import CallView
+
+__all__ = ["ACCEPT_EDITS", "ALWAYS", "CARRY_ON", "LATER", "choices_of", "permission", "plan_permission", "verdict"]
+
+ONCE, ALWAYS, REJECT = "allow", "allow_always", "reject"
+CARRY_ON, ACCEPT_EDITS, LATER = "carry_out", "carry_out_accept_edits", "not_now"
+DENIED = "The user refused this call. Do not repeat it; continue without it, or say what you need."
+ANSWER_LATER = "The user answers in the next message. End your turn now."
+
+
+def permission(
+    question: Question, view: CallView, folder: str, tags: tuple[str, ...]
+) -> tuple[ToolCallUpdate, list[PermissionOption]]:
+    """Return what the editor shows of a question, and the answers that it offers.
+
+    Args:
+        question: the question.
+        view: its call.
+        folder: the session's folder.
+        tags: of the tool.
+    """
+    args, content = question.args, list[Any]()
+    for text in (question.text, question.reason):
+        if text:
+            content.append(tool_content(text_block(visible(text))))
+    if view.change is not None:
+        content.append(content_of_change(view.change))
+    call = ToolCallUpdate(
+        tool_call_id=view.id,
+        title=title_of_call(question.tool, args, question.agent),
+        kind=kind_of(question.tool, question.plugin, tags, args),
+        status="pending",
+        content=content or None,
+        locations=locations_of(args, folder),
+        raw_input=raw_of(args),
+    )
+    return call, choices_of(question)
+
+
+def choices_of(question: Question) -> list[PermissionOption]:
+    """Return the answers to a question: one of the model has its options."""
+    if question.text:
+        return [
+            *(
+                PermissionOption(option_id=f"answer_{number}", name=visible(option), kind="allow_once")
+                for number, option in enumerate(question.options)
+            ),
+            PermissionOption(option_id=REJECT, name="Answer in the next message", kind="reject_once"),
+        ]
+    always = PermissionOption(
+        option_id=ALWAYS, name=f"Allow every call of {visible(question.tool)} in this session", kind="allow_always"
+    )
+    return [
+        PermissionOption(option_id=ONCE, name="Allow", kind="allow_once"),
+        # What a guard asks about is the call, not the tool.
+        *([] if question.reason else [always]),
+        PermissionOption(option_id=REJECT, name="Reject", kind="reject_once"),
+    ]
+
+
+def verdict(question: Question, option_id: str) -> bool | str | ToolDenied:
+    """Return the decision that an option stands for. An option that was not offered denies."""
+    offered = {option.option_id for option in choices_of(question)}
+    if question.text:
+        number = option_id.removeprefix("answer_")
+        return question.options[int(number)] if option_id in offered - {REJECT} else ANSWER_LATER
+    return True if option_id in offered - {REJECT} else ToolDenied(DENIED)
+
+
+def plan_permission(call_id: str, slots: Mapping[str, Any]) -> tuple[ToolCallUpdate, list[PermissionOption]]:
+    """Return the question whether to carry out a plan, with its todos."""
+    stored: Mapping[str, Any] = slots.get("todos", {})
+    todos = "\n".join(f"- {todo.get('content', '')}" for todo in stored.get("data") or ())
+    call = ToolCallUpdate(
+        tool_call_id=call_id,
+        title="Carry out this plan?",
+        kind="switch_mode",
+        status="pending",
+        content=[tool_content(text_block(todos))] if todos else None,
+    )
+    return call, [
+        PermissionOption(option_id=CARRY_ON, name="Carry it out, and ask before each change", kind="allow_once"),
+        PermissionOption(option_id=ACCEPT_EDITS, name="Carry it out, and accept edits", kind="allow_always"),
+        PermissionOption(option_id=LATER, name="Not now", kind="reject_once"),
+    ]

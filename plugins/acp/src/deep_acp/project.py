@@ -1,0 +1,252 @@
+"""One folder: its plugins, its conversations, and an agent for each model and mode."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from acp.exceptions import RequestError
+from acp.schema import HttpMcpServer, McpServerStdio, SseMcpServer
+from deep_sessions import (
+    AgentDeps,
+    DeepAgent,
+    Sessions,
+    SessionStore,
+    chat_commands,
+    default_store,
+    open_store,
+    planner_parameters,
+)
+from pydantic_ai.models import Model, infer_model
+
+from deep_core import Kernel, create_default_deps, hookimpl
+from deep_core.plugin_api import read_agent_config, visible
+
+from .changes import Change, ChangesCapability, Todos
+from .errors import AUTH_REQUIRED, explain
+from .files import with_editor
+from .options import acp_options
+
+if TYPE_CHECKING:
+    from deep_sessions import ChatCommand
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.workspaces import WorkspaceBackend
+
+    from deep_core import AgentContext, DeepAgentDeps, PluginContext
+
+    from .client import Editor
+
+__all__ = ["AgentChoice", "Project", "Settings", "real_folder"]
+
+NO_MODEL = (
+    "no model: set DEEP_MODEL=openai:gpt-5.2 in the environment that the editor gives to deep acp, or [agent] model in "
+    "the user's config.toml, or start deep acp --model openai:gpt-5.2"
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `deep acp` was started with.
+
+    Attributes:
+        model: the model's id; None takes the configuration's.
+        backend: the backend's name; None takes the configuration's, then `local`.
+        config: a configuration file; it is trusted.
+        store: the store's URL; None for deep's own.
+        plugins: in addition to the installed ones.
+    """
+
+    model: str | None = None
+    backend: str | None = None
+    config: Path | None = None
+    store: str | None = None
+    plugins: Sequence[Any] = ()
+
+
+@dataclass(frozen=True)
+class AgentChoice:
+    """Which agent runs a session.
+
+    Attributes:
+        model: its model's id.
+        plan: whether it is the one of plan mode.
+    """
+
+    model: str
+    plan: bool = False
+
+
+class EditorPlugin:
+    """What an editor adds to the kernel: its MCP servers, and a watch on files that calls change."""
+
+    def __init__(self, servers: Sequence[Any]) -> None:
+        self._servers = servers
+        self.listeners: dict[str, Any] = {}
+        """By session: receives the id of a call, and what it changed."""
+        self._context: AgentContext | None = None
+
+    def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
+        """Return a session's backend. Raises RuntimeError before there is an agent."""
+        if self._context is None:
+            raise RuntimeError("no agent was made yet")
+        return self._context.backend(deps)
+
+    @hookimpl
+    def deep_capabilities(self, context: AgentContext) -> list[AbstractCapability[Any]]:
+        """Watch what calls change, of subagents too."""
+        return [ChangesCapability(self._note)]
+
+    @hookimpl
+    def deep_agent_created(self, agent: Agent[Any, Any], context: AgentContext) -> None:
+        """Keep the object that makes backends."""
+        if context.depth == 0:
+            self._context = context
+
+    @hookimpl(of="mcp")
+    def deep_mcp_servers(self, context: PluginContext) -> Iterable[Any]:
+        """Add the servers that the editor is configured with."""
+        from deep_mcp import read_server  # installed: it calls this
+
+        return [read_server(name, entry, "the editor", variables=False) for name, entry in map(_entry, self._servers)]
+
+    def _note(self, session_id: str, call_id: str, effect: Change | Todos) -> None:
+        listener = self.listeners.get(session_id)
+        if listener is not None:
+            listener(call_id, effect)
+
+
+def _entry(server: Any) -> tuple[str, Mapping[str, Any]]:
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", server.name).strip("-_")[:40] or "editor"
+    match server:
+        case McpServerStdio():
+            env = {variable.name: variable.value for variable in server.env}
+            return name, {"command": server.command, "args": [*server.args], "env": env}
+        case HttpMcpServer() | SseMcpServer():
+            headers = {header.name: header.value for header in server.headers}
+            return name, {"type": server.type, "url": server.url, "headers": headers}
+        case _:
+            raise RequestError(-32602, f"the MCP server {visible(server.name)}: only stdio, http and sse are supported")
+
+
+class Project:
+    """The agents of one folder.
+
+    Args:
+        folder: the folder, without symlinks: the current directory.
+        settings: what `deep acp` was started with.
+        editor: the editor.
+        servers: MCP servers that the editor is configured with.
+
+    Raises:
+        ConfigError: the configuration is wrong.
+        PluginError: a plugin that must work fails.
+    """
+
+    def __init__(self, folder: str, settings: Settings, editor: Editor, servers: Sequence[Any] = ()) -> None:
+        self.folder = folder
+        self.plugin = EditorPlugin(servers)
+        self.kernel = Kernel(plugins=[self.plugin, *settings.plugins], config=settings.config)
+        self._settings = settings
+        self._editor = editor
+        config = read_agent_config(self.kernel.config)
+        self.options = acp_options(self.kernel.config)
+        self.model = settings.model or config.model.id
+        self.backend = settings.backend or config.runtime_policy.profile or "local"
+        self.store: SessionStore = open_store(settings.store or default_store(), kernel=self.kernel)
+        self._agents: dict[AgentChoice, Sessions] = {}
+        self._owned = AsyncExitStack()
+        self._backends: dict[str, WorkspaceBackend] = {}
+
+    @property
+    def models(self) -> list[str]:
+        """The models that the editor offers."""
+        return list(dict.fromkeys([*([self.model] if self.model else []), *self.options.models]))
+
+    async def sessions(self, choice: AgentChoice) -> Sessions:
+        """Return the sessions as one agent runs them; make the agent at its first use.
+
+        Raises:
+            acp.RequestError: the model is unknown, or its key or package is missing.
+        """
+        if choice not in self._agents:
+            try:
+                self._agents[choice] = await self._make(choice)
+            except Exception as error:
+                raise explain(error, choice.model) from error
+        return self._agents[choice]
+
+    async def _make(self, choice: AgentChoice) -> Sessions:
+        parameters = planner_parameters(self.kernel.config, self.options.plan_tools) if choice.plan else {}
+        agent = await DeepAgent.create(
+            deps=AgentDeps(
+                model=choice.model,
+                session_store=self.store,
+                runtime=self.backend,
+                workspaces=self.workspace,
+                kernel=self.kernel,
+            ),
+            **parameters,
+        )
+        self._owned.push_async_callback(agent.close)
+        inner = agent.runner.agent
+        if isinstance(inner.model, str):
+            # No plugin knows this model. Resolve it now, so that a missing key is the first error.
+            inner.model = infer_model(inner.model)
+        sessions = Sessions(agent, keep_partial=True)
+        self._owned.push_async_callback(sessions.close)
+        return sessions
+
+    @asynccontextmanager
+    async def workspace(self, session_id: str) -> AsyncGenerator[WorkspaceBackend]:
+        """Yield the workspace of a session: the editor's files, where it offers them."""
+        yield self.backend_of(session_id)
+
+    def backend_of(self, session_id: str) -> WorkspaceBackend:
+        """Return the workspace of a session. An agent must exist."""
+        if session_id not in self._backends:
+            deps = create_default_deps(kernel=self.kernel)
+            deps.session_id = session_id
+            self._backends[session_id] = with_editor(self.plugin.backend(deps), self._editor, session_id)
+        return self._backends[session_id]
+
+    def default_choice(self) -> AgentChoice:
+        """Return the agent that sessions begin with.
+
+        Raises:
+            acp.RequestError: no model is named.
+        """
+        if self.model is None:
+            raise RequestError(AUTH_REQUIRED, NO_MODEL)
+        return AgentChoice(self.model)
+
+    def model_of(self, sessions: Sessions) -> Model | None:
+        """Return the model that runs sessions."""
+        model = sessions.agent.runner.agent.model
+        return model if isinstance(model, Model) else None
+
+    def commands(self) -> Mapping[str, ChatCommand]:
+        """Return the commands that plugins add to chats."""
+        return chat_commands(self.kernel)
+
+    async def close(self) -> None:
+        """Stop the runs, as a crash would: they can be resumed. Close the store and the plugins."""
+        await self._owned.aclose()
+        await self.store.aclose()
+        self.kernel.close()
+
+
+def real_folder(folder: str) -> str:
+    """Return a folder without symlinks.
+
+    Raises:
+        acp.RequestError: it is not absolute, or does not exist.
+    """
+    if not os.path.isabs(folder) or not os.path.isdir(folder):
+        raise RequestError(-32602, f"cwd: {visible(folder)!r} is no absolute path of a folder that exists")
+    return os.path.realpath(folder)
