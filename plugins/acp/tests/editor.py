@@ -32,7 +32,7 @@ from examples.server.scripted import scripted_model
 
 CONFIG = """
 [plugins.filesystem]
-require_approval = "write_file | edit_file"
+require_approval = "name:write_file | name:edit_file"
 
 [plugins.acp.options]
 models = ["script:other"]
@@ -133,8 +133,8 @@ async def connected(folder: Path, *plugins: Any, files: bool = False, **settings
         config.write_text(CONFIG, encoding="utf-8")
     given = {"model": "script:one", "store": f"sqlite:///{folder / 'sessions.db'}", "config": config, **settings}
     here, there = socket.socketpair()
-    reader, writer = await asyncio.open_connection(sock=there, limit=1 << 24)
-    agent = asyncio.ensure_future(serve(reader, writer, Settings(plugins=[Scripted(), *plugins], **given)))
+    reader, agents = await asyncio.open_connection(sock=there, limit=1 << 24)
+    agent = asyncio.ensure_future(serve(reader, agents, Settings(plugins=[Scripted(), *plugins], **given)))
     reader, writer = await asyncio.open_connection(sock=here, limit=1 << 24)
     editor = Editor()
     client = ClientSideConnection(editor, writer, reader, use_unstable_protocol=True, observers=[editor.observe])
@@ -143,7 +143,10 @@ async def connected(folder: Path, *plugins: Any, files: bool = False, **settings
         yield editor
     finally:
         await client.close()
+        writer.close()  # the agent sees the end of its input
         await agent
+        agents.close()
+        await asyncio.gather(writer.wait_closed(), agents.wait_closed(), return_exceptions=True)
 
 
 # -- transcripts -------------------------------------------------------------------------------------------------------

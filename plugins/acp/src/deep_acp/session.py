@@ -26,6 +26,7 @@ from deep_sessions import (
     CARRY_OUT,
     MODE,
     PLAN,
+    AgentError,
     Event,
     Question,
     SessionNotFound,
@@ -72,6 +73,8 @@ class _Turn:
 
     canceled: asyncio.Event = field(default_factory=asyncio.Event)
     runs: Sessions | None = None
+    stopping: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the run is stopped."""
 
 
 class EditorSession:
@@ -245,8 +248,9 @@ class EditorSession:
 
     async def _stop(self, turn: _Turn) -> None:
         if turn.runs is not None:
-            with suppress(SessionNotFound):  # it has not begun
-                await turn.runs.cancel(self.id)
+            async with turn.stopping:
+                with suppress(SessionNotFound):  # it has not begun
+                    await turn.runs.cancel(self.id)
 
     async def _answer(self, blocks: Sequence[Any], turn: _Turn) -> Any:
         runs = await self.project.sessions(self._choice)
@@ -315,7 +319,11 @@ class EditorSession:
                 elif event.kind == "run_interrupted":
                     raise RequestError(INTERNAL, f"the run was interrupted: {_field(event, 'message')}")
                 elif event.kind == "run_ended" and event.run_id == run_id:
-                    return self._reason(event, turn)
+                    # Its end is told before its lease is released: the answer must mean that the session is free.
+                    with suppress(AgentError):
+                        await runs.wait(self.id)
+                    async with turn.stopping:
+                        return self._reason(event, turn)
         raise RequestError(INTERNAL, "the agent was closed during the turn")
 
     def _reason(self, event: Event, turn: _Turn) -> Any:
