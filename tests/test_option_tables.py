@@ -6,6 +6,7 @@ import re
 import tomllib
 
 import pytest
+from deep_acp import AcpOptions
 from deep_ask import AskOptions
 from deep_backends import BackendsOptions
 from deep_capabilities import CapabilitiesOptions
@@ -34,6 +35,7 @@ PAGES: dict[str, type[PluginOptions]] = {
     "uploads.md": UploadsOptions,
     "memory.md": MemoryOptions,
     "asking.md": AskOptions,
+    "editors.md": AcpOptions,
     "folders.md": FoldersOptions,
     "models-without-tools.md": PromptedToolsOptions,
     "mcp.md": McpOptions,

@@ -107,7 +107,7 @@ def test_every_wheel_is_typed_and_holds_its_package_alone(wheels: Mapping[str, P
 def test_deep_all_depends_on_every_plugin_and_on_the_usual_providers(wheels: Mapping[str, Path]) -> None:
     requires = metadata(wheels["deep-all"]).get_all("Requires-Dist")
     names = {text.partition(">")[0].partition("<")[0].partition("[")[0].strip() for text in requires}
-    assert names >= set(FIRST_PARTY) - {"deep-all", "deep-durable", "deep-mcp", "pytest-deep"}
+    assert names >= set(FIRST_PARTY) - {"deep-acp", "deep-all", "deep-durable", "deep-mcp", "pytest-deep"}
     assert any("openai" in text and "anthropic" in text for text in requires)
 
 
@@ -127,7 +127,11 @@ def test_the_kernel_alone_runs_with_no_tool_and_no_prompt_and_says_how_to_get_so
 
 @pytest.mark.parametrize("name", sorted(PLUGINS))
 def test_the_kernel_and_one_plugin(fresh: Install, name: str) -> None:
-    needed = {"deep-cli": ["deep-sessions"], "deep-prompted-tools": ["deep-universe"]}.get(name, [])
+    needed = {
+        "deep-acp": ["deep-sessions"],
+        "deep-cli": ["deep-sessions"],
+        "deep-prompted-tools": ["deep-universe"],
+    }.get(name, [])
     report = fresh("deep-core", *needed, name).application()
     active = [plugin for distribution in (*needed, name) for plugin in PLUGINS[distribution]]
     assert report["output"] == "done"

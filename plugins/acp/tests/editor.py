@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import re
 import socket
@@ -167,7 +168,7 @@ def transcript(lines: Sequence[tuple[str, dict[str, Any]]], names: dict[str, str
     ids: dict[tuple[str, Any], int] = {}
     calls: dict[str, str] = {}
     out: list[str] = []
-    for who, message in lines:
+    for who, message in joined(lines):
         shown = dict(message)
         if "id" in shown:
             asker = who if "method" in shown else {"editor": "agent", "agent": "editor"}[who]
@@ -182,3 +183,19 @@ def transcript(lines: Sequence[tuple[str, dict[str, Any]]], names: dict[str, str
                 text = re.sub(pattern, new, text)
         out.append(f"{who}: {text}")
     return "\n".join(out) + "\n"
+
+
+def joined(lines: Sequence[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Join the pieces of each message: how many there are depends on the machine."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for who, message in lines:
+        before = found[-1][1] if found else {}
+        if _is_piece(message) and _is_piece(before):
+            before["params"]["update"]["content"]["text"] += message["params"]["update"]["content"]["text"]
+        else:
+            found.append((who, copy.deepcopy(message)))
+    return found
+
+
+def _is_piece(message: dict[str, Any]) -> bool:
+    return message.get("params", {}).get("update", {}).get("sessionUpdate") == "agent_message_chunk"

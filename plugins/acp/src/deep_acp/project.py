@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AgentChoice", "Project", "Settings", "real_folder"]
 
+logger = logging.getLogger("deep.acp")
 NO_MODEL = (
     "no model: set DEEP_MODEL=openai:gpt-5.2 in the environment that the editor gives to deep acp, or [agent] model in "
     "the user's config.toml, or start deep acp --model openai:gpt-5.2"
@@ -152,6 +154,8 @@ class Project:
         self.folder = folder
         self.plugin = EditorPlugin(servers)
         self.kernel = Kernel(plugins=[self.plugin, *settings.plugins], config=settings.config)
+        if servers and "mcp" not in self.kernel.active:
+            logger.warning("the editor's MCP servers are left out: pip install deep-mcp, or turn its plugin on")
         self._settings = settings
         self._editor = editor
         config = read_agent_config(self.kernel.config)
@@ -183,6 +187,10 @@ class Project:
 
     async def _make(self, choice: AgentChoice) -> Sessions:
         parameters = planner_parameters(self.kernel.config, self.options.plan_tools) if choice.plan else {}
+        if "ask" in self.kernel.active and "offer" not in self.kernel.config.plugin("ask").options:
+            from deep_ask import AskOptions  # installed: it is active
+
+            parameters["plugins"] = [AskOptions(offer=True)]  # a person is at the editor
         agent = await DeepAgent.create(
             deps=AgentDeps(
                 model=choice.model,

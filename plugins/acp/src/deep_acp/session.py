@@ -262,7 +262,7 @@ class EditorSession:
             if reason != "end_turn" or not self._choice.plan or not await self._approve_plan(turn):
                 break
             message = CARRY_OUT
-        return reason
+        return "cancelled" if turn.canceled.is_set() else reason
 
     async def _read(self, blocks: Sequence[Any], runs: Sessions) -> str | list[UserContent]:
         model = self.project.model_of(runs)
