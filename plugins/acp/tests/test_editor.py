@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The project; beside it the store, the configuration and a home."""
     folder = tmp_path.resolve() / "work"
     folder.mkdir()
@@ -58,7 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def opened(folder: Path, *plugins: Any, mcp: Any = (), **how: Any) -> AsyncIterator[tuple[Editor, str]]:
+async def opened(folder: Path, *plugins: Any, mcp: Any = (), **how: Any) -> AsyncGenerator[tuple[Editor, str]]:
     """An editor with a new session."""
     async with connected(folder.parent, *plugins, **how) as editor:
         session = await editor.connection.new_session(cwd=str(folder), mcp_servers=[*mcp])
