@@ -8,13 +8,14 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import acp
 import anyio
 import pytest
-from acp.schema import EmbeddedResourceContentBlock, EnvVariable, McpServerStdio, TextResourceContents
+from acp.schema import EmbeddedResourceContentBlock, EnvVariable, HttpMcpServer, McpServerStdio, TextResourceContents
 from deep_acp.permissions import choices_of
+from deep_acp.project import EditorPlugin
 from deep_acp.prompts import read_prompt
 from deep_sessions import Question
 from pydantic_ai.messages import ModelMessage
@@ -158,26 +159,14 @@ async def test_a_question_of_the_model_is_a_choice(folder: Path) -> None:
         assert "answers in the next message" in editor.text()
 
 
-async def test_the_editors_mcp_servers_bring_tools(folder: Path) -> None:
-    server = Path(__file__).parents[2] / "mcp" / "tests" / "server.py"
-    state = folder.parent / "state"
-    state.mkdir()
-    env = [EnvVariable(name="PATH", value=os.environ["PATH"])]
-    entry = McpServerStdio(name="My tools", command=sys.executable, args=[str(server), str(state)], env=env)
-    offered: list[str] = []
-
-    class Looking:
-        @hookimpl
-        def deep_resolve_model(self, model_id: str) -> FunctionModel | None:
-            async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
-                offered.extend(tool.name for tool in info.function_tools)
-                yield "seen"
-
-            return FunctionModel(stream_function=stream) if model_id.startswith("look:") else None
-
-    async with opened(folder, Looking(), model="look:one", mcp=[entry]) as (editor, session):
-        await editor.prompt(session, "look")
-    assert [name for name in offered if name.startswith("My-tools")]
+def test_the_editors_mcp_servers_are_handed_to_deep_mcp_which_replaces_no_variables() -> None:
+    env = [EnvVariable(name="KEY", value="${HOME}")]
+    stdio = McpServerStdio(name="My tools", command="serve", args=["--all"], env=env)
+    remote = HttpMcpServer(name="far", type="http", url="https://mcp.example/", headers=[])
+    here, there = EditorPlugin([stdio, remote]).deep_mcp_servers(cast("Any", None))
+    assert (here.name, here.config.command, here.config.args) == ("My-tools", "serve", ("--all",))
+    assert here.config.env == {"KEY": "${HOME}"}
+    assert (there.name, there.config.url) == ("far", "https://mcp.example/")
 
 
 async def test_mcp_servers_without_deep_mcp_are_left_out_and_a_line_says_so(
