@@ -696,6 +696,7 @@ async def test_pages_of_other_sites_and_other_names_of_this_host_are_refused(tmp
 async def test_the_page_may_run_its_own_script_only(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         user = await running.user()
+        assert (await user.http.head("/")).status_code == 200
         page = await user.http.get("/")
         policy = page.headers["content-security-policy"]
         assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..parameters import AgentParameters
     from .explain import Explanation
     from .policy.rules import InterruptOn
-    from .run.session import DeepAgentDeps
+    from .run.session import App, DeepAgentDeps
 
     Output = TypeVar("Output", default=str)
 
@@ -80,6 +80,10 @@ class Kernel(PluginKernel):
             agent = self.create_agent(TestModel())
         return explain(agent, self)
 
+    @overload
+    def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None) -> DeepAgentDeps[None]: ...
+    @overload
+    def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None, app: App) -> DeepAgentDeps[App]: ...
     def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None, app: Any = None) -> DeepAgentDeps[Any]:
         """Load a session that `DeepAgentDeps.dump()` wrote."""
         from .run.session import DeepAgentDeps

@@ -228,7 +228,7 @@ OwnSession = Annotated[str, Depends(own_session)]
 def add_routes(app: FastAPI) -> None:
     """Add the page, the interface below `/api`, and the socket."""
 
-    @app.get("/")
+    @app.api_route("/", methods=["GET", "HEAD"])
     async def page(request: Request) -> Response:
         response = FileResponse(STATIC / "index.html")
         if owners_of(request).owner_of(request) is None:

@@ -137,3 +137,9 @@ async def delegate(context: AgentContext, deps: Deps) -> Any:
     assert_type(context.options(Options).limit, int)
     child = context.create_agent("test", name="helper", instructions="Help.", tool_filter="read", output_type=City)
     return (await child.run("go", deps=deps.clone_for_subagent())).output
+
+
+# -- sessions that were stored -------------------------------------------------------------------------------------
+
+assert_type(kernel.load_deps("", app=App("C")), DeepAgentDeps[App])
+assert_type(kernel.load_deps(""), DeepAgentDeps[None])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import stat
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,20 @@ def test_a_name_is_installed_told_recorded_and_uninstalled_again(shop: Shop) -> 
     assert shop("uninstall", "sun", "--yes").ok().out == "Uninstalled acme-sun.\n"
     assert shop.statuses == OURS
     assert shop.recorded == []
+
+
+def test_uninstalling_names_what_still_needs_it(shop: Shop) -> None:
+    shop.offer(SUN)
+    shop("install", "acme-sun").ok()
+    shop.deep.environment.install(
+        replace(plugin("moon", requires=["deep-core>=0.1,<1", "acme-sun>=1"]), name="acme-moon"),
+        replace(plugin("star", requires=["deep-core>=0.1,<1", "acme-sun; extra == 'x'"]), name="acme-star"),
+    )
+    out = shop("uninstall", "sun", "--yes").ok().out
+    assert out.splitlines() == [
+        "Uninstalled acme-sun.",
+        "  Still installed, and in need of it: acme-moon. To have it back: deep plugins install acme-sun",
+    ]
 
 
 @pytest.mark.exhaustive

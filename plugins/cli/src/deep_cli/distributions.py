@@ -53,6 +53,25 @@ def version_of(name: str) -> str:
         return ""
 
 
+def dependents(name: str) -> list[str]:
+    """The installed distributions that require one, by name; what only an extra requires does not count."""
+    from importlib import metadata
+
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    out: set[str] = set()
+    for found in metadata.distributions(path=site_directories()):
+        for text in found.requires or ():
+            try:
+                need = Requirement(text)
+            except InvalidRequirement:
+                continue  # deep doctor tells of broken metadata
+            applies = need.marker is None or need.marker.evaluate({"extra": ""})
+            if applies and canonical(need.name) == name:
+                out.add(found.name)
+    return sorted(out)
+
+
 def names_of(spec: InstallSpec, after: Mapping[str, Dist], before: Mapping[str, Dist]) -> list[str]:
     """The distributions that an argument was installed as; empty if it is not installed."""
     if spec.name:

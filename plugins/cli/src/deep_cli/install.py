@@ -14,7 +14,7 @@ from deep_core import ConfigError
 from deep_core.plugin_api import Candidate, canonical, scan
 
 from .advice import rewrite_advice
-from .distributions import Dist, distributions, names_of, plugins_of
+from .distributions import Dist, dependents, distributions, names_of, plugins_of
 from .failure import USAGE, Failure
 from .install_spec import InstallSpec, parse
 from .installer import (
@@ -296,6 +296,9 @@ def uninstall(distribution: str) -> Iterator[ResultLine]:
                 was = redact(shlex.join(step.command))
                 raise Failure(f"{distribution} was not uninstalled: {reason}. The command was: {was}")
     yield ResultLine(f"Uninstalled {distribution}.")
+    if others := dependents(name):
+        again = shlex.join(["deep", "plugins", "install", distribution])
+        yield ResultLine(f"  Still installed, and in need of it: {', '.join(others)}. To have it back: {again}")
     try:
         forget(str(target.prefix), name)
     except Failure as failure:
