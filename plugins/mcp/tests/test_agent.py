@@ -208,6 +208,21 @@ async def test_a_slow_server_is_not_waited_for_longer_than_wait(
     assert servers.running("slow") == []
 
 
+async def test_a_server_that_was_waited_for_in_vain_is_not_waited_for_again(
+    make_kernel: Make, servers: Servers, play: Play
+) -> None:
+    entries = {"good": servers("good"), "slow": servers("slow", "--slow", "3600")}
+    await play(make_kernel({"good": servers("good")}, settings=FREE))
+    impatient = make_kernel(entries, settings=FREE, wait=0.01)
+    await play(impatient)
+    await impatient.aclose()
+    kernel = make_kernel(entries, settings=FREE, wait=600, start_timeout=600)
+    _, results = await play(kernel, ("good_echo", {"text": "1"}))
+    assert results == ["success: echo 1"]
+    await kernel.aclose()
+    assert servers.running("slow") == []
+
+
 async def test_a_server_that_does_not_start_in_time_is_ended(
     make_kernel: Make, servers: Servers, play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -423,8 +438,11 @@ async def test_a_projects_broken_slow_and_large_servers(
     assert servers.starts("many") == 2
     assert slow.problem == ""  # nothing has waited for its end
 
-    # A slow one that had its time says so.
-    await play(make_kernel(start_timeout=0.2))
-    assert "MCP server slow did not start within 0.2 s" in caplog.text
+    # A slow one that had its time says so; the run did not wait for it again.
+    later = make_kernel(wait=600, start_timeout=0.2)
+    await play(later)
+    (hub,) = hubs_of(later)
+    with pytest.raises(ServerFailed, match=r"MCP server slow did not start within 0\.2 s"):
+        await hub.worker.run(hub.connections["slow"].list_tools())
     await kernel.aclose()
     assert servers.running("slow") == []

@@ -43,16 +43,17 @@ class Hub:
         self.store, self._wait, self.logger = store, options.wait, logger
         self._starting: dict[str, Future[Any]] = {}
         self._remembered = False
-        self._old: set[str] = set()
+        self._unawaited: set[str] = set()
 
     async def known(self) -> None:
         """Wait until every server has listed its tools, failed, or had its time. Servers start at once.
 
-        A server whose tools are remembered is not started for this. Only the first attempt is waited for.
+        A server whose tools are remembered is not started for this. Only the first attempt is waited for, and none if a
+        request has waited in vain before.
         """
         self.remember()
-        while self._old:
-            self._start(self._old.pop())  # a request does not wait for what is a day old
+        while self._unawaited:
+            self._start(self._unawaited.pop())
         absent = [name for name, connection in self.connections.items() if connection.listing is None]
         first = [self._start(name) for name in absent if name not in self._starting]
         for name in absent:
@@ -60,9 +61,12 @@ class Hub:
                 self._start(name)
         if first:
             await asyncio.wait([asyncio.wrap_future(future) for future in first], timeout=self._wait)
+            for name in absent:
+                if not self._starting[name].done():
+                    self.store.keep_slow(self.connections[name].config)
 
     def remember(self) -> None:
-        """Take the tools that servers listed before."""
+        """Take the tools that servers listed before. Those a day old are listed again, and no request waits for it."""
         if self._remembered:
             return
         self._remembered = True
@@ -70,7 +74,9 @@ class Hub:
             if (kept := self.store.listing(connection.config)) is not None:
                 connection.listing = kept[0]
                 connection.changed = self.store.changed(connection.config, kept[0])
-                self._old |= {name} if kept[1] else set()
+                self._unawaited |= {name} if kept[1] else set()
+            elif self.store.is_slow(connection.config):
+                self._unawaited.add(name)
 
     def _start(self, name: str) -> Future[Any]:
         async def start() -> None:

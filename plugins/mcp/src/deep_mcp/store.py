@@ -46,10 +46,25 @@ class Store:
         except OSError:
             return
 
+    def is_slow(self, config: ServerConfig) -> bool:
+        """Whether a request has waited for a server of exactly this configuration in vain."""
+        try:
+            return self._slow_path(config).exists()
+        except OSError:
+            return False
+
+    def keep_slow(self, config: ServerConfig) -> None:
+        """Remember that a request waited in vain, so that none waits again."""
+        try:
+            _write(self._slow_path(config), "")
+        except OSError:
+            return
+
     def forget(self, config: ServerConfig) -> None:
         """Forget a listing, and what was seen."""
         try:
             self._listing_path(config).unlink(missing_ok=True)
+            self._slow_path(config).unlink(missing_ok=True)
             with self._lock:
                 seen = self._seen()
                 if seen.pop(config.name, None) is not None:
@@ -93,6 +108,9 @@ class Store:
         folder = self._cache() / "listings"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{config.name}-{config.digest}.json"
+
+    def _slow_path(self, config: ServerConfig) -> Path:
+        return self._listing_path(config).with_suffix(".slow")
 
     def _seen_path(self) -> Path:
         return self._data() / "seen.json"
