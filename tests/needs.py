@@ -43,6 +43,10 @@ def _git() -> bool:
     return shutil.which("git") is not None
 
 
+def _npm() -> bool:
+    return shutil.which("npm") is not None
+
+
 def _postgresql() -> bool:
     return postgresql.programs() is not None and importlib.util.find_spec("psycopg") is not None
 
@@ -63,6 +67,7 @@ FOUND: dict[str, Callable[[], bool]] = {
     "Chromium": _chromium,
     "Docker": _docker,
     "git": _git,
+    "npm": _npm,
     "PostgreSQL": _postgresql,
     "pyright": _pyright,
     "ripgrep": _ripgrep,
@@ -73,6 +78,7 @@ INSTALL = {
     "Chromium": "apt-get install chromium chromium-driver",
     "Docker": "start a Docker engine, and pip install 'deep-backends[docker]'",
     "git": "apt-get install git",
+    "npm": "apt-get install npm",
     "PostgreSQL": "apt-get install postgresql, and pip install 'deep-sessions[postgresql]'",
     "pyright": "install Node.js, or let pyright download one",
     "ripgrep": "apt-get install ripgrep",
