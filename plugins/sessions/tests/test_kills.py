@@ -102,6 +102,7 @@ def test_a_process_killed_at_a_write_loses_at_most_the_step(killed: Killed) -> N
 @pytest.mark.parametrize("seed", range(many(2, 1)))
 def test_processes_killed_at_any_moment_one_after_the_other(killed: Killed, seed: int) -> None:
     draw = random.Random(seed)
-    for _ in range(many(28, 2, nightly=703)):
+    for number in itertools.count(1):
         killed.kill_and_finish(*({"part": draw.uniform(0.0, 1.2)} for _ in range(draw.randint(2, 4))))
-    assert killed.kills > 0
+        if number >= many(28, 2, nightly=703) and killed.kills > 0:  # a run may end before the moment comes
+            break

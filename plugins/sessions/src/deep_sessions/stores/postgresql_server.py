@@ -193,8 +193,12 @@ class PostgresqlServer:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 connection = self._connect()
-                self._create_schema(connection)
-                connection.execute(begin)
+                try:
+                    self._create_schema(connection)
+                    connection.execute(begin)
+                except BaseException:
+                    connection.close()
+                    raise
                 return connection
             try:
                 connection.execute(begin)
@@ -258,7 +262,7 @@ class _Alive:
         self._guard = threading.Lock()
         self._number = secrets.randbits(62)
         self._connection: Database | None = None
-        self._is_locked = False
+        self._is_locked = self._is_closed = False
 
     def number(self) -> int:
         """Return the number of the lock, after making sure that it is held.
@@ -267,6 +271,8 @@ class _Alive:
         takes it over.
         """
         with self._guard:
+            if self._is_closed:  # by another thread, while this one worked
+                raise StoreError("the store was closed; open it again")
             if not self._is_locked or not self._answers():
                 if self._connection is None or self._connection.closed:
                     self._connection = self._connect()
@@ -281,6 +287,7 @@ class _Alive:
 
     def close(self) -> None:
         with self._guard:
+            self._is_closed = True
             if self._connection is not None:
                 self._connection.close()
 
