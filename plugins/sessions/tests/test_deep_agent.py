@@ -699,6 +699,7 @@ def test_J15_threads_share_an_agent_and_a_session_has_one_run_in_all_of_them(url
     assert found == {"one": ["completed"], "other": ["busy", "busy"]}
     asyncio.run(use("other"))
     assert found["other"][-1] == "completed"
+    asyncio.run(store.aclose())
 
 
 @pytest.mark.parametrize(
