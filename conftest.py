@@ -38,3 +38,11 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector from looking at a million objects of collected tests again and again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Append the id of a failed test to the file that DEEP_FAILED_TESTS names, for `.ci/run`."""
+    # A worker of pytest-xdist has the variable too, and its controller sees all reports.
+    if report.failed and "DEEP_FAILED_TESTS" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+        with open(os.environ["DEEP_FAILED_TESTS"], "a", encoding="utf-8") as file:
+            file.write(f"{report.nodeid}\n")
