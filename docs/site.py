@@ -1,12 +1,68 @@
-"""A hook of mkdocs: decisions come last in the search."""
+"""Hooks of mkdocs: the search finds pages before decisions, and copy buttons copy what can be pasted."""
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
+
+LATER = re.compile(r"decisions/|defects\.md$")
+"""Pages that explain why. A reader who searches asks how, so these come last."""
+ONE_WORD = re.compile(r"# \S+\n")
+"""The start of a page that one word names: it is the page about that word."""
+CONSOLE = re.compile(r"^```console\n(?P<code>.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r'(?P<start><div class="language-(?P<language>\w+) highlight")(?P<rest>>.*?</div>)', re.S)
+CODE = re.compile(r"<code>(?P<code>.*?)</code>", re.S)
+COMMAND = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|(?<=\S)#|[^#])*""")
+"""A shell command up to its comment."""
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Called for each page; decisions explain why, and a reader who searches asks how."""
-    if page.file.src_uri.startswith("decisions/"):
-        page.meta["search"] = {"boost": 0.1}
-    return markdown
+    """Rank pages in the search, and call console blocks without prompts what they are: commands.
+
+    Pygments takes each line of a console block that has no prompt for output.
+    """
+    if LATER.match(page.file.src_uri):
+        page.meta["search"] = {"boost": 1e-5}
+    elif ONE_WORD.match(markdown):
+        page.meta["search"] = {"boost": 2}
+
+    def as_commands(block: re.Match[str]) -> str:
+        return block[0] if has_prompts(block["code"]) else f"```bash\n{block['code']}```"
+
+    return CONSOLE.sub(as_commands, markdown)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Write beside each block what its copy button copies, where this is not what the block shows."""
+
+    def add(block: re.Match[str]) -> str:
+        code = CODE.search(block["rest"])
+        shown = html.unescape(re.sub(r"<[^>]+>", "", code["code"] if code else ""))
+        copied = pasted(block["language"], shown)
+        return block[0] if copied == shown else f'{block["start"]} data-copy="{html.escape(copied)}"{block["rest"]}'
+
+    return BLOCK.sub(add, content)
+
+
+def has_prompts(code: str) -> bool:
+    """Whether commands stand behind `$ `, and the other lines are output."""
+    return any(line.startswith("$ ") for line in code.splitlines())
+
+
+def pasted(language: str, code: str) -> str:
+    """What a reader wants of a block: commands without prompts, comments and output, Python without what it prints."""
+    lines = code.splitlines()
+    if language == "python":
+        lines = [line for line in lines if not line.lstrip().startswith("#>")]
+    elif language in ("console", "bash"):
+        if has_prompts(code):
+            lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+        lines = [kept for line in lines if (kept := without_comment(line))]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def without_comment(command: str) -> str:
+    """The command alone: an interactive zsh takes a comment for arguments."""
+    found = COMMAND.match(command)
+    return found[0].rstrip() if found else command
