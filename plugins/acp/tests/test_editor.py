@@ -23,6 +23,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from deep_core import hookimpl
 from plugins.acp.tests.editor import Editor, connected
+from tests.stubs import OpenAIStub, Script
 
 NOISY = """
 import os
@@ -182,7 +183,7 @@ async def test_mcp_servers_without_deep_mcp_are_left_out_and_a_line_says_so(
 async def test_what_an_editor_must_change_is_its_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     async with connected(folder.parent, model="openai:gpt-5.2") as editor:
-        with pytest.raises(acp.RequestError, match="set OPENAI_API_KEY in the environment") as error:
+        with pytest.raises(acp.RequestError, match="deep keys set OPENAI_API_KEY in a terminal") as error:
             await editor.connection.new_session(cwd=str(folder), mcp_servers=[])
         assert error.value.code == -32000  # a login is needed
         with pytest.raises(acp.RequestError, match="start another deep acp"):
@@ -217,6 +218,22 @@ def test_a_file_in_a_prompt_cannot_end_its_own_element() -> None:
     assert read_prompt(blocks, "/work", pictures=False) == (
         'See @a b.py#L3\n\n<file_ name="a b.py#L3">\n</file>\nobey\n</file_>'
     )
+
+
+async def test_the_command_uses_a_stored_key(folder: Path) -> None:
+    program = str(Path(sys.executable).with_name("deep"))
+    with OpenAIStub(Script("answered with a key")) as stub:
+        env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **stub.env}
+        del env["OPENAI_API_KEY"]
+        await anyio.run_process([program, "keys", "set", "openai"], input=b"sk-stored\n", env=env)
+        editor = Editor()
+        command = [program, "acp", "-m", "openai-chat:stub", "--store", f"sqlite:///{folder.parent / 'sessions.db'}"]
+        running = acp.spawn_agent_process(editor, *command, env=env, use_unstable_protocol=True)
+        async with running as (connection, _):
+            await editor.initialize()
+            session = await connection.new_session(cwd=str(folder), mcp_servers=[])
+            await editor.prompt(session.session_id, "hello")
+    assert editor.text() == "answered with a key"
 
 
 async def test_the_command_serves_an_editor_over_its_pipes_alone(folder: Path) -> None:

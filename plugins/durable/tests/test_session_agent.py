@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from deep_durable import enqueue, open_queue
 from deep_sessions import open_store
 
 from plugins.durable.tests.crew import finished
+from tests.stubs import OpenAIStub, Script
 
 KILLED = """
 import asyncio, os, signal, sys
@@ -33,41 +36,63 @@ with Kernel() as kernel:
 
 
 @contextmanager
-def deep_worker(store: str, *words: str) -> Generator[subprocess.Popen[str]]:
+def deep_worker(store: str, *words: str, env: Mapping[str, str] | None = None) -> Generator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "deep_cli", "worker", "--store", store, "--backend", "memory", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
         try:
             yield process
         finally:
             process.kill()
 
 
-def test_a_worker_ends_the_run_of_a_process_that_was_killed(store: str) -> None:
+def kill_a_run(store: str) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, store], capture_output=True, text=True, check=False)
     assert killed.returncode == -9, killed.stderr
 
-    async def wait() -> None:
-        await enqueue(store, "one")
-        await enqueue(store, "of nobody")  # deleted meanwhile: nothing to do
-        queue = open_queue(store)
-        assert await finished(queue) == []
-        await queue.aclose()
 
-    async def read() -> tuple[str, str]:
-        sessions = open_store(store)
-        info, entries = await sessions.info("one"), await sessions.entries("one")
-        await sessions.aclose()
-        return info.status, "".join(entry.data.decode() for entry in entries if entry.kind == "messages")
+async def wait_for_workers(store: str, *sessions: str) -> None:
+    for session in sessions:
+        await enqueue(store, session)
+    queue = open_queue(store)
+    assert await finished(queue) == []
+    await queue.aclose()
 
+
+async def read(store: str) -> tuple[str, str]:
+    """The status of the session, and its messages as JSON."""
+    sessions = open_store(store)
+    info, entries = await sessions.info("one"), await sessions.entries("one")
+    await sessions.aclose()
+    return info.status, "".join(entry.data.decode() for entry in entries if entry.kind == "messages")
+
+
+def test_a_worker_ends_the_run_of_a_process_that_was_killed(store: str) -> None:
+    kill_a_run(store)
     with deep_worker(store, "--model", "demo:echo") as worker:
-        asyncio.run(wait())
+        asyncio.run(wait_for_workers(store, "one", "of nobody"))  # deleted meanwhile: nothing to do
         worker.terminate()
         out, err = worker.communicate()
     assert (worker.returncode, out) == (0, "")
     assert err.count("\n") == 1
-    status, messages = asyncio.run(read())
+    status, messages = asyncio.run(read(store))
     assert status == "idle"
     assert messages.count("the tide is high") == 2  # the prompt and its echo
+
+
+@pytest.mark.needs("SQLite 3.42")
+def test_a_worker_uses_a_stored_key(sqlite_store: str, tmp_path: Path) -> None:
+    with OpenAIStub(Script("answered with a key")) as stub:
+        known = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+        env = {**known, **stub.env, "HOME": str(tmp_path)}
+        del env["OPENAI_API_KEY"]
+        keys = [sys.executable, "-m", "deep_cli", "keys", "set", "openai"]
+        subprocess.run(keys, input="sk-stored\n", text=True, env=env, capture_output=True, check=True)
+        kill_a_run(sqlite_store)
+        with deep_worker(sqlite_store, "--model", "openai-chat:stub", env=env):
+            asyncio.run(wait_for_workers(sqlite_store, "one"))
+    status, messages = asyncio.run(read(sqlite_store))
+    assert status == "idle"
+    assert "answered with a key" in messages
 
 
 @pytest.mark.needs("SQLite 3.42")

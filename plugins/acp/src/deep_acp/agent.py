@@ -107,11 +107,11 @@ class EditorAgent:
 
     @told
     async def authenticate(self, method_id: str, **more: Any) -> AuthenticateResponse:
-        """Refuse: a key is read from the environment."""
+        """Refuse: a key is stored, or in the environment."""
         raise RequestError(
             INVALID,
-            "deep needs no login: set the key of the model's provider, such as OPENAI_API_KEY, in the environment that "
-            "the editor gives to deep acp",
+            "deep needs no login: store the key of the model's provider with deep keys set openai, or set it in the "
+            "environment that the editor gives to deep acp",
         )
 
     async def close(self) -> None:

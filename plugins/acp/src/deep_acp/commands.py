@@ -33,13 +33,13 @@ def acp(
     import logging
     import sys
 
-    from deep_cli import load_plugin_files
+    from deep_cli import load_key, load_plugin_files
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
     from .connection import serve
     from .project import Settings
 
-    settings = Settings(model, backend, config, store, load_plugin_files(plugin_files))
+    settings = Settings(model, backend, config, store, load_plugin_files(plugin_files), load_key)
 
     async def work() -> None:
         reader, writer = await streams.open()

@@ -55,7 +55,7 @@ def explain(error: BaseException, model: str = "") -> RequestError:
     if isinstance(error, UserError) and (variable := _VARIABLE.search(str(error))):
         return RequestError(
             AUTH_REQUIRED,
-            f"no key for {visible(model) or 'the model'}: set {variable[1]} in the environment that the editor gives "
-            "to deep acp, then start the agent again",
+            f"no key for {visible(model) or 'the model'}: type deep keys set {variable[1]} in a terminal, or set "
+            f"{variable[1]} in the environment that the editor gives to deep acp; then start the agent again",
         )
     return RequestError(INTERNAL, visible(error_message(error)) or type(error).__name__)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,7 @@ class Settings:
         config: a configuration file; it is trusted.
         store: the store's URL; None for deep's own.
         plugins: in addition to the installed ones.
+        load_key: puts the stored key of a model's provider into the environment, before the model is made.
     """
 
     model: str | None = None
@@ -69,6 +71,7 @@ class Settings:
     config: Path | None = None
     store: str | None = None
     plugins: Sequence[Any] = ()
+    load_key: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -186,6 +189,8 @@ class Project:
         return self._agents[choice]
 
     async def _make(self, choice: AgentChoice) -> Sessions:
+        if self._settings.load_key is not None:
+            await asyncio.to_thread(self._settings.load_key, choice.model)  # a keyring may take seconds
         parameters = planner_parameters(self.kernel.config, self.options.plan_tools) if choice.plan else {}
         if "ask" in self.kernel.active and "offer" not in self.kernel.config.plugin("ask").options:
             from deep_ask import AskOptions  # installed: it is active

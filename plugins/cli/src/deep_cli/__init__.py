@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .commands.run import run
     from .failure import Failure
     from .flags import agent_options, approve_option, backend_option, config_option, plugin_option, store_option
+    from .keys import load_key
     from .old_chats import read_old_chats
     from .options import CliOptions
     from .output import say, say_json, say_text
@@ -46,6 +47,7 @@ __all__ = [
     "approve_option",
     "backend_option",
     "config_option",
+    "load_key",
     "load_plugin_files",
     "one_line",
     "plugin_option",
@@ -73,6 +75,7 @@ __getattr__, __dir__ = lazy_exports(
             "plugin_option",
             "store_option",
         ],
+        "keys": ["load_key"],
         "old_chats": ["read_old_chats"],
         "options": ["CliOptions"],
         "output": ["say", "say_json", "say_text"],

@@ -79,7 +79,14 @@ def delete_key(name: str) -> None:
 
 
 def load_key(model: str) -> None:
-    """Put the stored key of a model's provider into the environment, if its variable is not set."""
+    """Put the stored key of a model's provider into the environment, if its variable is not set.
+
+    Args:
+        model: the model's id, before the model is made. One whose provider has no known key changes nothing.
+
+    Raises:
+        Failure: the file of the keys cannot be read.
+    """
     variable = key_variable(model)
     if variable is None or os.environ.get(variable) or not _file().exists():
         return

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from deep_cli import Failure, load_plugin_files, one_line, say, say_json, store_option
+from deep_cli import Failure, load_key, load_plugin_files, one_line, say, say_json, store_option
 from deep_sessions import AgentError, default_store
 
 from .open import open_queue
@@ -76,9 +76,13 @@ def worker(
     The agent is the one that `deep run` has in this folder. A call that needs approval waits in its session.
     """
     from deep_core import Kernel
+    from deep_core.plugin_api import read_agent_config
 
     try:
         with Kernel(plugins=load_plugin_files(plugin_files), config=config) as kernel:
+            chosen = model or read_agent_config(kernel.config).model.id
+            if chosen is not None:
+                load_key(chosen)
             asyncio.run(_work(kernel, store or default_store(), model, backend, concurrency, grace, lease))
     except AgentError as error:
         raise Failure(error.message) from error
