@@ -64,6 +64,33 @@ async def test_grep_leaves_out_what_git_ignores_and_says_so(project: Path, with_
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("with_ripgrep", ENGINES)
+async def test_a_link_called_gitignore_has_no_rules(root: Path, with_ripgrep: bool) -> None:
+    (root / "rules.txt").write_text("a.txt\n")
+    (root / "a.txt").write_text("needle")
+    (root / ".gitignore").symlink_to("rules.txt")
+    session = Session(Workspace(local_backend(root)), ripgrep=with_ripgrep)
+    assert await session.ok("grep", "needle") == "a.txt"
+
+
+@needs_ripgrep
+@pytest.mark.anyio
+async def test_python_lists_no_folder_where_there_are_no_rules(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "src").mkdir()
+    (root / "src" / "a.txt").write_text("needle")
+
+    def walked(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("the tree was listed in Python")
+
+    monkeypatch.setattr(ripgrep, "walk", walked)
+    session = Session(Workspace(local_backend(root)))
+    assert await session.ok("grep", "needle") == "src/a.txt"
+    (root / "src" / ".gitignore").write_text("a.txt\n")
+    with pytest.raises(AssertionError, match="the tree was listed"):
+        await session.ok("grep", "needle")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("with_ripgrep", ENGINES)
 async def test_inside_an_ignored_folder_everything_is_searched(project: Path, with_ripgrep: bool) -> None:
     session = Session(Workspace(local_backend(project)), ripgrep=with_ripgrep)
     assert await session.ok("grep", "needle", "build/lib") == "build/lib/a.py\nbuild/lib/deep/b.py"

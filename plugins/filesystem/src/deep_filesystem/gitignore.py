@@ -160,6 +160,8 @@ async def _exists(workspace: Workspace, path: str) -> bool:
 
 async def _text(workspace: Workspace, path: str) -> str:
     try:
+        if await workspace.realpath(path) != path:
+            return ""  # git follows no link here either
         return (await read_whole(workspace, path, MAX_BYTES)).decode("utf-8", "replace")
     except (OSError, ValueError, WorkspaceError):
         return ""  # a folder of that name, unreadable, outside, or too large

@@ -78,7 +78,11 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
         arguments += ["--max-depth=1", f"--glob={_escape(name)}"]
     arguments += [f"--glob=!**/{name}/" for name in sorted(SKIPPED)]
     if request.ignoring is not None:
-        arguments += await _leave_out(workspace, request, request.ignoring, seconds / 2)
+        has_rules = await _has_rules(workspace, program, request, request.ignoring, seconds / 2)
+        if has_rules is None:
+            return None
+        if has_rules:
+            arguments += await _leave_out(workspace, request, request.ignoring, seconds / 2)
     counted, partial = await _count_matches(workspace, arguments, request, root or "/", seconds)
     if counted is None:
         return None
@@ -93,6 +97,21 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
     found = [FileMatches(path, counts[path]) for path in _without_ignored(sorted(paths), request.ignoring)]
     lines = await _with_lines(workspace, program, request, found, seconds)
     return None if lines is None else Searched(lines, partial)
+
+
+async def _has_rules(
+    workspace: Workspace, program: str, request: SearchRequest, ignoring: Ignoring, seconds: float
+) -> bool | None:
+    """Whether git may ignore anything here, None as below. ripgrep needs a tenth of a search for it."""
+    if ignoring.above.size:
+        return True
+    skipped = [f"--glob=!**/{name}/" for name in sorted(SKIPPED - {".git"})]
+    rules = ["--glob=.gitignore", "--glob=!**/.git/*/", "--glob=**/.git/info/", "--glob=**/.git/info/exclude"]
+    try:
+        found = await _execute(workspace, [program, "--files", *_COMMON, *skipped, *rules, "--", request.root], seconds)
+    except TimeoutError:
+        return True
+    return None if found is None else bool(found)
 
 
 async def _leave_out(workspace: Workspace, request: SearchRequest, ignoring: Ignoring, seconds: float) -> list[str]:
@@ -191,6 +210,10 @@ async def _run(
     # The pattern and the paths come from the model: no shell, and no text of theirs can be an option.
     program, *options = arguments
     command = [program, *_COMMON, *options, f"--regexp={request.dialect.ripgrep}", "--", *paths]
+    return await _execute(workspace, command, seconds)
+
+
+async def _execute(workspace: Workspace, command: list[str], seconds: float) -> str | None:
     try:
         result = await workspace.run(command, timeout=seconds)
     except (WorkspaceError, OSError) as error:
