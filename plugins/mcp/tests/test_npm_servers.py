@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plugins.mcp.tests.conftest import Play
+from tests.npm import install
 
 pytestmark = [pytest.mark.anyio, pytest.mark.exhaustive, pytest.mark.needs("npm")]
 VERSION = "2026.8.31"
@@ -18,11 +18,7 @@ PACKAGES = [f"@modelcontextprotocol/server-{name}@{VERSION}" for name in ("every
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     """The folder of the servers' programs."""
-    command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path / "npm"), *PACKAGES]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"needs npm's registry: {' '.join(command[:2])} {' '.join(PACKAGES)}: {done.stderr[-200:]}")
-    return tmp_path / "npm" / "node_modules" / ".bin"
+    return install(tmp_path / "npm", *PACKAGES) / ".bin"
 
 
 async def test_the_reference_servers_of_npm(programs: Path, tmp_path: Path, make_kernel: Any, play: Play) -> None:
