@@ -101,6 +101,20 @@ def test_uninstalling_names_what_still_needs_it(shop: Shop) -> None:
     ]
 
 
+def test_uninstalling_names_the_data_that_stays_and_how_to_delete_it(shop: Shop) -> None:
+    code = "context.data_dir.joinpath('seen.txt').write_text('1'); return []"
+    text = f"from deep_core import hookimpl\n@hookimpl\ndef deep_toolsets(context):\n    {code}\n"
+    shop.offer(plugin("sun", text=text))
+    shop("install", "acme-sun").ok()
+    shop.deep("explain").ok()
+    data = shop.record.parent / "plugins" / "sun"
+    assert (data / "seen.txt").is_file()
+    told, way = shop("uninstall", "sun", "--yes").ok().out.splitlines()[1].split(". To delete it: ")
+    assert told == f"  Its data stays in {data}"
+    assert shop.deep.environment.run(*shlex.split(way)).code == 0
+    assert not data.exists()
+
+
 @pytest.mark.exhaustive
 def test_a_path_is_taken_from_the_current_folder_and_recorded_whole(shop: Shop) -> None:
     (wheel,) = shop.offer(SUN)

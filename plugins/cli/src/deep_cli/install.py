@@ -287,6 +287,7 @@ def uninstall(distribution: str) -> Iterator[ResultLine]:
             f"Reinstall it, then uninstall it: rm -r {shlex.quote(there.path)} && {again} && "
             f"{shlex.join(['deep', 'plugins', 'uninstall', distribution])}"
         )
+    plugins = sorted({c.record.name for c in scan() if canonical(c.record.distribution or "") == name})
     with _folder() as folder:
         for step in uninstall_steps(target, distribution, Path(folder)):
             code, output = perform(step)
@@ -299,10 +300,19 @@ def uninstall(distribution: str) -> Iterator[ResultLine]:
     if others := dependents(name):
         again = shlex.join(["deep", "plugins", "install", distribution])
         yield ResultLine(f"  Still installed, and in need of it: {', '.join(others)}. To have it back: {again}")
+    for data in filter(Path.is_dir, map(_data_of, plugins)):
+        yield ResultLine(f"  Its data stays in {data}. To delete it: {shlex.join(['rm', '-r', str(data)])}")
     try:
         forget(str(target.prefix), name)
     except Failure as failure:
         yield ResultLine(f"  Still recorded, so deep plugins restore would install it again: {failure.message}")
+
+
+def _data_of(plugin: str) -> Path:
+    """Return the folder that a kernel without `data_dir=` gives this plugin, whether it exists or not."""
+    from platformdirs import user_data_path
+
+    return user_data_path("deep") / "plugins" / plugin
 
 
 def _instead(target: Target, distribution: str, problem: str) -> str:
