@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 import pytest
 from deep_subagents import SUBAGENTS, SubAgentConfig, SubagentsOptions, create_subagent_toolset
@@ -545,7 +546,45 @@ async def test_a_misspelt_tool_of_a_type_is_told_and_nothing_wider_runs(make_age
     assert cast.of("work") == []
 
 
-async def test_what_is_no_agent_in_the_session_is_the_applications_error(make_agent: MakeAgent, deps: Any) -> None:
-    deps.state[SUBAGENTS]["oracle"] = "an oracle"
+class User:
+    name = "Ann"
+
+
+class Tenant(DeepAgentDeps[User]):
+    pass
+
+
+@pytest.mark.parametrize("kind", [None, object, Any, DeepAgentDeps, DeepAgentDeps[User], Tenant, SupportsIndex])
+def test_an_agent_of_sessions_or_of_no_deps_can_be_prepared(deps: Any, kind: Any) -> None:
+    deps.subagents["mine"] = Agent(deps_type=kind)
+    assert deps.subagents.keys() == {"mine"}
+
+
+@pytest.mark.parametrize("add", ["setitem", "update", "keyword"])
+def test_an_agent_with_deps_of_its_own_is_refused_where_it_is_added(deps: Any, add: str) -> None:
+    mine = Agent(deps_type=User)
+    ways: dict[str, Callable[[], object]] = {
+        "setitem": lambda: operator.setitem(deps.subagents, "mine", mine),
+        "update": lambda: deps.subagents.update({"fine": Agent(), "mine": mine}),
+        "keyword": lambda: deps.state[SUBAGENTS].update(mine=mine),
+    }
+    with pytest.raises(
+        TypeError, match=r"deps.subagents\['mine'\] has deps_type=User.*deps_type=DeepAgentDeps\[User\]"
+    ):
+        ways[add]()
+    assert deps.subagents == {}
+
+
+async def test_an_agent_with_deps_of_its_own_in_a_dict_of_ones_own_does_not_run(make_agent: MakeAgent) -> None:
+    deps = create_default_deps(app=User())
+    deps.subagents = {"mine": Agent(deps_type=User)}
+    with pytest.raises(TypeError, match="has deps_type=User"):
+        await make_agent(delegate(subagent_type="mine").model).run("go", deps=deps)
+
+
+async def test_what_is_no_agent_is_the_applications_error(make_agent: MakeAgent, deps: Any) -> None:
+    with pytest.raises(TypeError, match=r"'oracle'\] is a str; use a Pydantic AI agent"):
+        deps.state[SUBAGENTS]["oracle"] = "an oracle"
+    deps.subagents = {"oracle": "an oracle"}
     with pytest.raises(Exception, match=r"use a Pydantic AI agent|no attribute 'description'"):
         await make_agent(delegate(subagent_type="oracle").model).run("go", deps=deps)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pydantic_ai import Agent, RunContext
-from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.exceptions import ToolFailed, UserError
 
 from deep_core import DeepAgentDeps, PluginError
@@ -19,9 +18,12 @@ from .approvals import DECISIONS
 from .children import Child
 from .options import GENERAL_PURPOSE, SubAgentConfig, SubagentsOptions
 from .paused_child import paused_key
+from .prepared import check_prepared
 from .slots import PAUSED, SUBAGENTS
 
 if TYPE_CHECKING:
+    from pydantic_ai.agent import AbstractAgent
+
     from deep_core import PluginKernel
 
 __all__ = ["Delegation", "Factory"]
@@ -92,8 +94,7 @@ class Delegation:
     def _child(self, name: str, deps: DeepAgentDeps[Any]) -> Child:
         prepared: AbstractAgent[Any, Any] | None = deps.state[SUBAGENTS].get(name)
         if prepared is not None:
-            if not isinstance(cast("object", prepared), AbstractAgent):
-                raise TypeError(f"deps.subagents[{name!r}] is a {type(prepared).__name__}; use a Pydantic AI agent")
+            check_prepared(name, prepared)  # a whole dict may have been assigned to the slot
             return Child(name, prepared, True, prepared.model is not None, self._options, self._logger)
         config = self._types[name]
         key = name, deps.depth, deps.state.kernel

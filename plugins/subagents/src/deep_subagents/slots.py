@@ -18,7 +18,9 @@ __all__ = ["BACKGROUND", "PAUSED", "REQUESTS", "SUBAGENTS", "WORKING"]
 
 
 def _agents() -> dict[str, AbstractAgent[Any, Any]]:
-    return {}
+    from .prepared import PreparedAgents
+
+    return PreparedAgents()
 
 
 def _slot_type() -> type[dict[str, PausedChild]]:
