@@ -1,7 +1,7 @@
 """Reads the documentation's pages, and runs one: `python tests/docs_pages.py PAGE` in an empty directory.
 
-A page is a program. Its ```` ```python ```` blocks run in order in one namespace; a block with a title
-(```` ```python title="my_plugin.py" ````) is written to that file, and imported. Other titled blocks are written only.
+Its ```` ```python ```` blocks run in order, each alone. A block with a title (```` ```python title="my_plugin.py" ````)
+is imported, and is that file for the blocks below it. Other titled blocks are files only.
 What the page prints stands in it as `#> text`; `…` there stands for anything. `<!-- model: [...] -->` lines, which
 readers do not see, are the turns of the model that answers (tests.stubs).
 """
@@ -16,11 +16,12 @@ import re
 import symtable
 import sys
 import tomllib
+import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 FENCE = re.compile(r"^```(?P<language>[a-z]*)(?: +(?P<attributes>.*))?$")
 TURNS = re.compile(r"<!-- model: (.*?) -->", re.S)
@@ -111,24 +112,47 @@ def readers_environment(home: Path) -> dict[str, str]:
 
 
 def run(page: Path) -> None:
-    """Run a page in the current directory; errors point at its own lines."""
-    from deep_core import PluginWarning
+    """Run each Python block of a page alone, as a reader does who copies it; errors point at the page's own lines.
 
-    warnings.filterwarnings("error", category=PluginWarning)
-    sys.path[0] = str(Path.cwd())
-    namespace: dict[str, Any] = {"__name__": "__main__"}
-    for block in blocks(page):
+    Each block has a process and a directory of its own. The files that earlier blocks stand for are in it.
+    """
+    import deep_core  # once, for all processes
+
+    warnings.filterwarnings("error", category=deep_core.PluginWarning)
+    top, files = Path.cwd(), list[Block]()
+    for number, block in enumerate(blocks(page)):
         if block.title:
-            path = Path(block.title)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(block.code, encoding="utf-8")
-            importlib.invalidate_caches()
-            if block.language == "python" and path.parent == Path():
-                sys.modules.pop(path.stem, None)
-                importlib.import_module(path.stem)
-        elif block.language == "python":
+            files.append(block)
+        if block.language != "python" or (block.title and Path(block.title).parent != Path()):
+            continue
+        directory = top / str(number)
+        directory.mkdir()
+        for file in files:
+            (directory / file.title).parent.mkdir(parents=True, exist_ok=True)
+            (directory / file.title).write_text(file.code, encoding="utf-8")
+        sys.stdout.flush()
+        if (child := os.fork()) == 0:
+            os.chdir(directory)
+            sys.path[0] = str(directory)
+            run_alone(block, page)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status:
+            raise SystemExit(f"{page}:{block.line}: the block, run alone, ended with {status}")
+
+
+def run_alone(block: Block, page: Path) -> NoReturn:
+    """Run a block and end the process."""
+    try:
+        if block.title:
+            importlib.import_module(Path(block.title).stem)
+        else:
             source = "\n" * (block.line - 1) + block.code
-            exec(compile(source, page, "exec", dont_inherit=True), namespace)
+            exec(compile(source, page, "exec", dont_inherit=True), {"__name__": "__main__"})
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
