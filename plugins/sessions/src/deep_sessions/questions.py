@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_ai import DeferredToolResults
 
 if TYPE_CHECKING:
-    from pydantic_ai import DeferredToolRequests, ToolDenied
+    from pydantic_ai import DeferredToolRequests, ToolApproved, ToolDenied
 
 __all__ = ["NOT_EXECUTED", "Question", "answer_questions", "questions_of"]
 
@@ -89,13 +89,14 @@ def _questions(calls: Iterable[Mapping[str, Any]], agent: str) -> Iterator[Quest
 
 
 def answer_questions(
-    requests: DeferredToolRequests, answers: Mapping[str, bool | str | ToolDenied]
+    requests: DeferredToolRequests, answers: Mapping[str, bool | str | ToolApproved | ToolDenied]
 ) -> DeferredToolResults:
-    """Return the decisions on all calls that wait, for `Sessions.decide`.
+    """Return the decisions on all calls that wait: for `Sessions.decide`, and for `deferred_tool_results=`.
 
     Args:
         requests: the calls.
-        answers: for each question, by its path: True, False or `ToolDenied`; text for a question of the model.
+        answers: for each question, by its path: True, False, `ToolApproved` or `ToolDenied`; text for a question of
+            the model.
 
     Raises:
         ValueError: a question has no answer, or an answer no question.
