@@ -1,4 +1,4 @@
-"""docs/tool-universe.md: every requirement and every defect has its row, and every test that a row names exists."""
+"""docs/tool-universe-tests.md: requirements and defects have their rows, and each test that a row names exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from deep_universe import Universe
 
 TESTS = Path(__file__).parent
-PAGE = Path(__file__).parents[3] / "docs" / "tool-universe.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "tool-universe-tests.md"
 COUNTS = {"U": 14, "E": 12, "P": 11, "D": 10, "X": 20, "M": 9, "B": 6, "C": 3}
 REQUIREMENTS = [f"{letter}{number}" for letter, count in COUNTS.items() for number in range(1, count + 1)]
 DEFECTS = [str(number) for number in range(1, 16)]
@@ -47,7 +48,7 @@ def test_every_test_that_a_row_names_exists_and_has_its_name(row: str) -> None:
 
 
 def test_every_driver_is_listed() -> None:
-    section = PAGE.read_text(encoding="utf-8").split("| Driver | Renders |")[1].split("\n\n")[0]
+    section = (DOCS / "tool-universe.md").read_text(encoding="utf-8").split("| Driver | Renders |")[1].split("\n\n")[0]
     firsts = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     listed = [name for cell in firsts for name in re.findall(r"`([a-z-]+)`", cell)]
     assert listed == [driver.name for driver in Universe().drivers]
