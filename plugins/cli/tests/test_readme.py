@@ -69,7 +69,7 @@ def test_every_json_of_the_readme_is_json_of_schema_1(text: str) -> None:
 
 def test_the_report_of_the_readme_has_the_keys_of_a_report() -> None:
     from deep_cli import RunReport
-    from deep_cli.report import Decision, PromptCost, Step
+    from deep_cli.report import Decision, Denial, PromptCost, Step
 
     step, decision = Step("t", "p", {}, "success", 1.0), Decision("t", "p", {}, True, "you")
     from deep_cli import FileChange
@@ -77,12 +77,12 @@ def test_the_report_of_the_readme_has_the_keys_of_a_report() -> None:
     report = RunReport(
         status="done", output="", error=None, model="m", backend="b", requests=1, input_tokens=1, output_tokens=1,
         steps=(step,), decisions=(decision,), files=(FileChange("a", "added"),), files_by="folder", session="s",
-        prompt=PromptCost(1, {}),
+        prompt=PromptCost(1, {}), denials=(Denial("t", "p", "policy", "no", 0),),
     )  # fmt: skip
     shown = next(json.loads(text) for text in JSON if '"exit_code"' in text)
     real = report.to_json()
     assert set(shown) == set(real)
-    for key in ("steps", "approvals", "files"):
+    for key in ("steps", "approvals", "denials", "files"):
         assert set(shown[key][0]) == set(real[key][0])
     assert set(shown["prompt"]) == set(real["prompt"] or {})
 

@@ -17,6 +17,9 @@ EDIT = Call("edit_file", {"path": "a.txt", "old_string": "hello", "new_string": 
 EXECUTE = Call("execute", {"command": "printf made > b.txt"})
 WORK = Script(Call("read_file", {"path": "a.txt"}), [EDIT, EXECUTE], "All **done**.")
 MODEL = ("--model", "openai-chat:stub")
+UNANSWERED = (
+    "This call needs an approval, and no user is here. Do not repeat it; continue without it, or say what remains."
+)
 
 
 def told(stub: OpenAIStub) -> str:
@@ -97,9 +100,33 @@ def test_the_json_report_is_the_whole_of_stdout(deep: Any) -> None:
         "backend": "local",
         "requests": 3,
         "approvals": [{"tool": "execute", "plugin": "filesystem", "approved": False, "by": "unanswered"}],
+        "denials": [{"tool": "execute", "plugin": "filesystem", "by": "unanswered", "reason": UNANSWERED, "depth": 0}],
         "files": [{"path": "a.txt", "change": "changed"}],
         "files_by": "folder",
     }
+
+
+GUARD = """
+from deep_core import Deny, hookimpl
+
+@hookimpl
+def deep_check_call(call, context):
+    return Deny("nothing is changed here") if call.tool == "edit_file" else None
+"""
+
+
+def test_the_json_has_what_policy_denied_and_the_session_that_can_be_resumed(deep: Any) -> None:
+    (deep.work / "guard.py").write_text(GUARD)
+    with OpenAIStub(WORK) as stub:
+        done = deep("run", "Fix", *MODEL, "-p", "guard.py", "--approve", "allow", "--output", "json", env=stub.env)
+        report = json.loads(done.ok().out)
+        about = {"tool": "edit_file", "plugin": "filesystem", "by": "policy", "depth": 0}
+        assert report["denials"] == [{**about, "reason": "nothing is changed here"}]
+        assert [decision["tool"] for decision in report["approvals"]] == ["execute"]
+    with OpenAIStub(Script("Hello again.")) as stub:
+        again = deep("run", "And?", *MODEL, "--session", report["session"], "--output", "json", env=stub.env)
+        assert json.loads(again.ok().out)["session"] == report["session"]
+        assert "Fix" in json.dumps(stub.requests[-1]["messages"])
 
 
 def test_tokens_are_the_sum_of_what_the_provider_counted(deep: Any) -> None:

@@ -131,7 +131,8 @@ def call_tool(
             raise script.problem from None
         if not script.plugin and failure is not None:
             raise failure  # the run ended before it called the tool
-        refused = CALL_ID in progress.denied_ids or any(not decision.approved for decision in approver.decisions)
+        refused = any(event.call_id == CALL_ID for event in progress.denied)
+        refused |= any(not decision.approved for decision in approver.decisions)
         failed = failure is not None or script.outcome in ("failed", "retried")
         return CallReport(
             status="refused" if refused else "failed" if failed else "done",

@@ -60,8 +60,8 @@ class CliProgress:
         """Keeps what tools change, to take it back; None for nothing."""
         self.spent = Spent()
         self.steps: list[Step] = []
-        self.denied_ids: set[str] = set()
-        """Ids of the calls that policy or the user denied."""
+        self.denied: list[ApprovalEvent] = []
+        """The calls that policy or the user denied."""
 
     @contextlib.contextmanager
     def mute(self) -> Generator[None]:
@@ -100,7 +100,7 @@ class CliProgress:
             self.spent.output_tokens += event.output_tokens
             self._reporter.spent(self.spent)
         elif isinstance(event, ApprovalEvent) and event.decision == "denied":
-            self.denied_ids.add(event.call_id)
+            self.denied.append(event)
         self._reporter.event(event)
 
     # -- what the capability sees --------------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from .changes import FileChange
 from .screen import redact
 
-__all__ = ["DecidedBy", "Decision", "PromptCost", "Report", "RunReport", "Status", "Step"]
+__all__ = ["DecidedBy", "Decision", "Denial", "PromptCost", "Report", "RunReport", "Status", "Step"]
 
 Status = Literal["done", "failed", "refused"]
 DecidedBy = Literal["you", "always", "mode", "allow", "deny", "unanswered"]
@@ -88,6 +88,29 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Denial:
+    """A call that did not run, because the policy or the decision about it denied it.
+
+    Attributes:
+        tool: the tool.
+        plugin: the tool's plugin, "" if unknown.
+        by: `policy`, or as in `Decision`.
+        reason: what the model reads.
+        depth: 0 in the agent, 1 in a subagent, and so on.
+    """
+
+    tool: str
+    plugin: str
+    by: DecidedBy | Literal["policy"]
+    reason: str
+    depth: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The denial in `--output json`."""
+        return {**asdict(self), "reason": redact(self.reason)}
+
+
+@dataclass(frozen=True)
 class PromptCost:
     """The cost of prompt and tools in every request, as `Kernel.explain` estimates it.
 
@@ -148,6 +171,7 @@ class RunReport(Report):
             or `tools` (paths that tools wrote, if the folder is remote or too large to compare).
         prompt: the cost of prompt and tools in every request; None if the run failed.
         session: the stored session; None without one.
+        denials: the calls that did not run, in order.
     """
 
     output: str
@@ -161,6 +185,7 @@ class RunReport(Report):
     files_by: Literal["folder", "tools"]
     prompt: PromptCost | None
     session: str | None = None
+    denials: tuple[Denial, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `deep run --output json` (documented in the README of deep-cli)."""
@@ -179,7 +204,8 @@ class RunReport(Report):
             else {"tokens": self.prompt.tokens, "by_plugin": dict(self.prompt.by_plugin)},
             "steps": [step.to_json() for step in self.steps],
             "approvals": [decision.to_json() for decision in self.decisions],
+            "denials": [denial.to_json() for denial in self.denials],
             "files": [{"path": change.path, "change": change.change} for change in self.files],
             "files_by": self.files_by,
-            **({} if self.session is None else {"session": self.session}),
+            "session": self.session,
         }

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from deep_core import Kernel
 from deep_core.plugin_api import visible
@@ -22,7 +22,7 @@ from .names import new_id
 from .options import cli_options
 from .plan import CARRY_OUT, is_planned
 from .progress import CliProgress
-from .report import PromptCost, RunReport
+from .report import DecidedBy, Denial, PromptCost, RunReport
 from .reporter import Reporter
 from .rules import Rules
 from .screen import one_line
@@ -193,7 +193,15 @@ class _Job:
             files_by=files_by,
             prompt=None if failure is not None else self._prompt_cost(),
             session=self.session,
+            denials=tuple(self._denials()),
         )
+
+    def _denials(self) -> Iterator[Denial]:
+        """Yield what policy denied, and what was denied when it asked."""
+        denied = [decision for decision in self.approver.decisions if not decision.approved]
+        by: dict[str, DecidedBy | Literal["policy"]] = {decision.call_id: decision.by for decision in denied}
+        for event in self.progress.denied:
+            yield Denial(event.tool, event.plugin, by.get(event.call_id, "policy"), event.reason, event.depth)
 
     def _open(self, loop: asyncio.Runner, limits: UsageLimits) -> StoredSession | None:
         """Open the session's store. One that nobody asked for may fail: the task runs without it."""
