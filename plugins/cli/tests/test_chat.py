@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_sessions import open_store, write_prompt
+from deep_sessions import create, new_conversation_id, open_store, write_prompt
 
 from plugins.cli.tests.chat_terminal import ALT_ENTER, CTRL_C, CTRL_D, UP, Terminal
 from tests.stubs import Call, Failure, OpenAIStub, RequestView, Script, Turn
@@ -528,6 +528,25 @@ def test_a_chat_in_which_nothing_was_answered_is_not_kept(deep: Any, chat: Any) 
         assert terminal.end() == 0
     assert stored(deep) == []
     assert "--resume" not in terminal.screen
+
+
+def test_a_conversation_that_began_elsewhere_stays_although_nothing_was_answered(deep: Any, chat: Any) -> None:
+    session = new_conversation_id(os.path.realpath(deep.work))
+
+    async def begin() -> None:  # as an editor or a page does
+        store = open_store(f"sqlite:///{data(deep) / 'sessions.db'}")
+        await create(store, session, [])
+        await store.aclose()
+
+    deep("sessions", "list").ok()  # makes the folder
+    asyncio.run(begin())
+    with OpenAIStub(Script(Failure(401, retry=False))) as stub, chat(stub, "--resume", session) as terminal:
+        terminal.say("hello")
+        terminal.expect("check OPENAI_API_KEY")
+        terminal.prompt()
+        terminal.type(CTRL_D)
+        assert terminal.end() == 0
+    assert stored(deep) == [session]
 
 
 def test_always_ends_with_the_chat(chat: Any) -> None:

@@ -368,7 +368,7 @@ class Chat:
         """Continue in a copy of this conversation; this one stays as it is. Raises AgentError if the store fails."""
         copy = new_id(self.stored.folder)
         await self._runs.fork(self.stored, copy)
-        self.stored = replace(self.stored, id=copy)
+        self.stored = replace(self.stored, id=copy, is_new=True)
         self.log.clear()
 
     async def others(self, words: str) -> list[tuple[str, str]]:
@@ -450,15 +450,16 @@ class Chat:
     async def begin_anew(self) -> None:
         """Leave this conversation stored, and begin another in the same workspace."""
         await self.leave()
-        self.stored = StoredChat(new_id(self.stored.folder), self.stored.folder, plan=self.stored.plan)
+        self.stored = StoredChat(new_id(self.stored.folder), self.stored.folder, plan=self.stored.plan, is_new=True)
         self._use(self._setup)
         self._approver.forget()
         self.log.clear()
 
     async def leave(self) -> None:
-        """Leave this conversation: it is deleted if nothing was answered."""
-        if self._was_run and self._runs.is_stored and not answers(self.stored.messages):
-            await self._attempt(self._runs.drop(self.stored))
+        """Leave this conversation: it is deleted if it began here and nothing was answered."""
+        chat = self.stored
+        if chat.is_new and self._was_run and self._runs.is_stored and not answers(chat.messages):
+            await self._attempt(self._runs.drop_unanswered(chat))
         self._was_run = False
 
     async def close(self) -> None:

@@ -85,7 +85,7 @@ def run_chat(
     screen = ChatScreen(**how, verbose=trace)
     screen.rules = None if prompt is None else rules_of(folder)
     store = open_store(default_store())
-    stored = StoredChat(new_id(folder), folder)
+    stored = StoredChat(new_id(folder), folder, is_new=True)
     if resume is not None:
         stored = loop.run(find_chat(store, resume, folder))
     stored.plan = stored.plan or plan

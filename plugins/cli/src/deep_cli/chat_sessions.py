@@ -66,6 +66,7 @@ class StoredChat:
             that the user stopped and that did not end.
         prompt: the message of a turn that was interrupted.
         plan: whether its runs are in plan mode.
+        is_new: whether this program began it; it may be one of an editor or a page.
     """
 
     id: str
@@ -76,6 +77,7 @@ class StoredChat:
     unfinished: Literal["", "waiting", "interrupted", "stopped"] = ""
     prompt: str = ""
     plan: bool = False
+    is_new: bool = False
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -327,8 +329,14 @@ class ChatRuns:
         except SessionNotFound:
             return RunUsage()
 
+    async def drop_unanswered(self, chat: StoredChat) -> None:
+        """Delete a chat if nothing was answered in it, here or elsewhere."""
+        with suppress(SessionNotFound):
+            if not answers((await load_session(self._runner.store, chat.id)).messages()):
+                await self.drop(chat)
+
     async def drop(self, chat: StoredChat) -> None:
-        """Delete a chat in which nothing was answered, if it is stored."""
+        """Delete a chat, if it is stored."""
         from deep_sessions import delete
 
         with suppress(SessionNotFound, SessionBusy):  # another process has taken it up
