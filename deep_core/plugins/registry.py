@@ -20,7 +20,7 @@ from . import hookspecs
 from .markers import HookOrder, HookPolicy
 
 PROJECT = "deep"
-OWNED_POLICIES = ("collect", "one", "notify")
+OWNED_POLICIES = ("collect", "one", "first", "notify")
 """What `context.collect` calls, and what a plugin calls itself, by `kernel.caller`; the kernel calls the others."""
 ASYNC_POLICIES = ("notify", "deny")
 """Hooks whose implementations may be async: the kernel calls them during a run."""
@@ -85,7 +85,7 @@ class Registry:
                 problem = f"which {self._owners[name] or 'deep_core'} owns; rename it"
             elif policy not in OWNED_POLICIES:
                 problem = f"with policy={policy!r}; the policy of a plugin's own hook is {', '.join(OWNED_POLICIES)}"
-            elif policy != "notify" and (more := set(inspect.signature(function).parameters) - {"context"}):
+            elif policy in ("collect", "one") and (more := {*inspect.signature(function).parameters} - {"context"}):
                 problem = f"with the argument {min(more)!r}; a plugin's own hook takes only context"
             if problem:
                 raise PluginError(f"plugin {plugin} declares hook {name}, {problem}", plugin=plugin)

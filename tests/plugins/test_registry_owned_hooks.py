@@ -114,12 +114,25 @@ def test_a_hook_whose_item_is_not_a_class_fails_its_owner(item: str) -> None:
     assert caught.value.plugin == "travel"
 
 
-@pytest.mark.parametrize("policy", ["first", "deny"])
-def test_a_hook_that_its_owner_cannot_call_is_refused(policy: Any) -> None:
+def test_a_hook_that_its_owner_cannot_call_is_refused() -> None:
     with pytest.raises(
-        PluginError, match=rf"declares hook deep_cities, with policy='{policy}'; .* is collect, one, notify"
+        PluginError, match=r"declares hook deep_cities, with policy='deny'; .* is collect, one, first, notify"
     ):
-        kernel_of(travel(hookspec(policy=policy)))
+        kernel_of(travel(hookspec(policy="deny")))
+
+
+def test_an_owner_can_ask_for_the_first_answer_with_arguments_of_its_own() -> None:
+    def deep_cities(country: str) -> None:
+        """A city of a country."""
+
+    class Contributor:
+        @hookimpl(of="travel")
+        def deep_cities(self, country: str) -> str | None:
+            return {"Norway": "Oslo"}.get(country)
+
+    kernel = kernel_of(travel(hookspec(policy="first", item="builtins:str"), deep_cities), Contributor())
+    assert kernel.caller.first("deep_cities", {"country": "Norway"}, among=kernel.active) == "Oslo"
+    assert kernel.caller.first("deep_cities", {"country": "Atlantis"}, among=kernel.active) is None
 
 
 def test_a_hook_with_an_argument_besides_context_is_refused() -> None:

@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from .events import Event, event_from_json
     from .files import FileHistory, RestoredFiles, restore_files, save_files
     from .fold import Fold, Run
+    from .folder_agents import AgentChoice, BackendMaker, FolderAgents
     from .ledger import effect_key, transaction
-    from .manage import create, delete, export, fork, load_session, retain, rewind, title_of
+    from .manage import create, delete, export, fork, load_session, rename, retain, rewind, title_of
     from .planning import CARRY_OUT, MODE, PLAN, is_planned, planner_parameters
     from .questions import Question, answer_questions, questions_of
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
@@ -66,10 +67,12 @@ __all__ = [
     "CARRY_OUT",
     "MODE",
     "PLAN",
+    "AgentChoice",
     "AgentClosed",
     "AgentDeps",
     "AgentError",
     "AgentState",
+    "BackendMaker",
     "ChatCommand",
     "Commit",
     "DecisionsPending",
@@ -79,6 +82,7 @@ __all__ = [
     "Event",
     "FileHistory",
     "Fold",
+    "FolderAgents",
     "InternalError",
     "Lease",
     "LeaseLost",
@@ -139,6 +143,7 @@ __all__ = [
     "open_store",
     "planner_parameters",
     "questions_of",
+    "rename",
     "restore_files",
     "retain",
     "rewind",
@@ -182,12 +187,13 @@ __getattr__, __dir__ = lazy_exports(
         "events": ["Event", "event_from_json"],
         "files": ["FileHistory", "RestoredFiles", "restore_files", "save_files"],
         "fold": ["Fold", "Run"],
+        "folder_agents": ["AgentChoice", "BackendMaker", "FolderAgents"],
         "ledger": ["effect_key", "transaction"],
         "planning": ["CARRY_OUT", "MODE", "PLAN", "is_planned", "planner_parameters"],
         "questions": ["Question", "answer_questions", "questions_of"],
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
-        "manage": ["create", "delete", "export", "fork", "load_session", "retain", "rewind", "title_of"],
+        "manage": ["create", "delete", "export", "fork", "load_session", "rename", "retain", "rewind", "title_of"],
         "runner": ["Outcome", "Runner"],
         "service": ["Sessions"],
         "slash": ["ChatCommand", "chat_commands"],
@@ -212,10 +218,10 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """Add the slots of a run: the journal of its session, what it has done, and its free seats for calls."""
-    from .slot import JOURNAL, SEATS, STEPS
+    """Add the slots of a run, and the title of a session."""
+    from .slot import JOURNAL, SEATS, STEPS, TITLE
 
-    return [JOURNAL, STEPS, SEATS]
+    return [JOURNAL, STEPS, SEATS, TITLE]
 
 
 @hookimpl

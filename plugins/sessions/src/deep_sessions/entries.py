@@ -30,6 +30,7 @@ __all__ = [
     "dump_plain",
     "encode",
     "fill_instructions",
+    "labels_of_mail",
     "last_instructions",
     "messages_entry",
     "read_entry",
@@ -231,15 +232,22 @@ def slots_entry(slots: Mapping[str, Any], run_id: str | None) -> NewEntry:
     return NewEntry("slots", dump_plain({"slots": slots}), run_id, VERSIONS["slots"])
 
 
-def write_prompt(prompt: str | Sequence[UserContent]) -> bytes:
-    """Return a message as mail has it."""
+def write_prompt(prompt: str | Sequence[UserContent], labels: Mapping[str, str] | None = None) -> bytes:
+    """Return a message as mail has it, with the labels of the run that it begins."""
     data: RunStartedData = {"prompt": prompt if isinstance(prompt, str) else [*prompt]}
+    if labels:
+        data["labels"] = {**labels}
     return dump(_KINDS["run_started"], data)
 
 
 def read_prompt(data: bytes) -> str | list[UserContent]:
     """Return the message of a mail."""
     return _KINDS["run_started"].validate_json(data)["prompt"]
+
+
+def labels_of_mail(data: bytes) -> Mapping[str, str]:
+    """Return the labels of a mail's message."""
+    return _KINDS["run_started"].validate_json(data).get("labels", {})
 
 
 def messages_entry(

@@ -16,7 +16,7 @@ from pydantic_ai.usage import RunUsage
 
 from deep_core import SessionState
 
-from .entries import dump, messages_entry, read_prompt, slots_entry
+from .entries import dump, labels_of_mail, messages_entry, read_prompt, slots_entry
 from .errors import AgentError, StoreError
 from .fold import RUN, Fold, History, Run, is_below, key_of_response
 from .ledger_rows import EffectRow, tail_key, write_row
@@ -24,7 +24,7 @@ from .patches import make_patch
 from .slot import ASIDE, CALL
 from .store import Commit, Entry, Lease, Mail, NewEntry, SessionStatus, SessionStore
 
-__all__ = ["STEER", "ChildRun", "Journal", "Tap", "base_entry", "session_of", "usage_of"]
+__all__ = ["LABELS", "STEER", "ChildRun", "Journal", "Tap", "base_entry", "session_of", "usage_of"]
 
 SOON = 0.005
 """Seconds that a response, or the result of an effect, waits for another commit.
@@ -34,6 +34,8 @@ A crash in this time loses the response, or makes the effect unknown.
 
 STEER = "deep_steer"
 """Where the metadata of a request has the id of the mail that brought it."""
+LABELS = "deep_labels"
+"""Where it has the labels of that mail."""
 
 
 class Tap(Protocol):
@@ -242,7 +244,8 @@ class Journal:
         for number, mail in sorted(waiting.items()):
             self._steered.add(number)
             with suppress(UserError):  # the run has ended: the mail stays, and becomes the next message
-                self.enqueue(ModelRequest([UserPromptPart(read_prompt(mail.data))], metadata={STEER: number}))
+                about = {STEER: number, LABELS: {**labels_of_mail(mail.data)}}
+                self.enqueue(ModelRequest([UserPromptPart(read_prompt(mail.data))], metadata=about))
 
     def _steer_id(self, message: ModelMessage) -> int | None:
         number = (message.metadata or {}).get(STEER)

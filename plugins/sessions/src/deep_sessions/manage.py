@@ -17,21 +17,25 @@ from uuid import uuid4
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
 from deep_core import PluginKernel
-from deep_core.plugin_api import folder_name
+from deep_core.plugin_api import folder_name, visible
 
-from .entries import read_entry
+from .entries import read_entry, slots_entry
 from .errors import AgentError, SessionBusy, StoreError
 from .events import prompt_text
 from .fold import Fold, Run, fold, fold_entries
 from .journal import base_entry
+from .patches import apply_patch, make_patch
 from .runner import open_calls
-from .store import Commit, Entry, Lease, NewEntry, SessionInfo, SessionStatus, SessionStore
+from .slot import TITLE
+from .store import Commit, Entry, Lease, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
 
-__all__ = ["create", "delete", "export", "fork", "load_session", "retain", "rewind", "title_of"]
+__all__ = ["create", "delete", "export", "fork", "load_session", "rename", "retain", "rewind", "title_of"]
 
 PAGE = 500
-TITLE = 60
-"""Most characters of a title."""
+LONGEST_TITLE = 60
+"""Most characters of a title that comes from a message."""
+LONGEST_NAME = 200
+"""Most characters of a title that a person gives."""
 
 
 async def delete(
@@ -181,18 +185,60 @@ async def create(
 
 
 async def title_of(store: SessionStore, session_id: str) -> str:
-    """Return the beginning of a session's first message, on one line; "" before it has one.
+    """Return a session's title: the one that a person gave, or the beginning of its first message, on one line.
+
+    It is "" before there is one.
 
     Raises:
         SessionNotFound: it does not exist.
+        StoreError: it cannot be read.
     """
+    if title := _given_title(await store.load(session_id)):
+        return title
     after = 0
     while page := await store.entries(session_id, after=after, limit=8):  # it is nearly always one of the first
         for entry in page:
             after = entry.seq
             if entry.kind == "run_started":
-                return " ".join(prompt_text(read_entry(entry).get("prompt", "")).split())[:TITLE]
+                return " ".join(prompt_text(read_entry(entry).get("prompt", "")).split())[:LONGEST_TITLE]
     return ""
+
+
+def _given_title(stored: Stored) -> str:
+    """Return the title that a person gave; "" if nobody did."""
+    mark = f'"{TITLE.name}":'.encode()  # most entries do not have it, and are not read
+    value: Any = None
+    for entry in stored.entries:
+        if entry.base:
+            value = None
+        if mark in entry.data and (data := read_entry(entry)) is not None and not data.get("path"):
+            patch = data.get("slots", {}).get(TITLE.name, {})
+            value = None if patch is None else apply_patch(value, patch)
+    return "" if value is None else str(value["data"])
+
+
+async def rename(store: SessionStore, session_id: str, title: str) -> None:
+    """Give a session a title, which every interface shows. With "", it has the beginning of its first message again.
+
+    Args:
+        store: the store.
+        session_id: the session.
+        title: the title; white space in it becomes single spaces, and 200 characters are kept.
+
+    Raises:
+        SessionBusy: it is running: `Sessions.rename` renames a session that runs in this process.
+        SessionNotFound: it does not exist.
+    """
+    async with lease_of(store, session_id) as lease:
+        state = fold(await store.load(session_id))
+        after = {"version": TITLE.version, "data": short_title(title)}
+        if patch := make_patch(state.root.slots.get(TITLE.name), after):
+            await store.commit(lease, Commit([slots_entry({TITLE.name: patch}, None)]))
+
+
+def short_title(title: str) -> str:
+    """Return a title on one line, as it is stored."""
+    return visible(" ".join(title.split()))[:LONGEST_NAME]
 
 
 async def load_session(store: SessionStore, session_id: str) -> Fold:
@@ -215,7 +261,8 @@ async def _begin(store: SessionStore, session_id: str, base: NewEntry, status: S
 async def rewind(store: SessionStore, session_id: str, *, to: int) -> int:
     """Set a session back to an earlier state. The entries that came later stay in the journal.
 
-    Calls that have no result at that state are cut off. Decisions that wait for the next run are dropped.
+    Calls that have no result at that state are cut off. Decisions that wait for the next run are dropped. The title
+    stays.
 
     Args:
         store: the store.
@@ -231,9 +278,16 @@ async def rewind(store: SessionStore, session_id: str, *, to: int) -> int:
     """
     async with lease_of(store, session_id) as lease:
         state = await _state(store, session_id, to)
-        ledger = (await store.load(session_id)).ledger
+        stored = await store.load(session_id)
         decisions = [mail.id for mail in await store.mail(session_id) if mail.kind == "decision"]
-        return await store.commit(lease, Commit([_base(state)], drop=[*ledger], read=decisions, status="idle"))
+        _keep_title(state, fold(stored))
+        return await store.commit(lease, Commit([_base(state)], drop=[*stored.ledger], read=decisions, status="idle"))
+
+
+def _keep_title(earlier: Fold, now: Fold) -> None:
+    earlier.root.slots.pop(TITLE.name, None)
+    if TITLE.name in now.root.slots:
+        earlier.root.slots[TITLE.name] = now.root.slots[TITLE.name]
 
 
 @asynccontextmanager

@@ -31,7 +31,7 @@ from pydantic_core import from_json
 from deep_core import DeepAgentDeps, PluginKernel
 
 from .capability import key_of
-from .entries import Decision, dump_plain, encode, read_prompt, write_prompt
+from .entries import Decision, dump_plain, encode, labels_of_mail, read_prompt, write_prompt
 from .errors import (
     AgentError,
     DecisionsPending,
@@ -250,18 +250,30 @@ class Runner:
                 raise NothingToResume(f"session {session_id} has no message that waits")
             _check_decided(state)
             prompt = read_prompt(mail.data)
-            new = Run(run_id, digest, 1, prompt, labels={**(labels or {})})
+            new = Run(run_id, digest, 1, prompt, labels={**(labels or {}), **labels_of_mail(mail.data)})
             return _Plan(new, prompt, closed(state), mail=mail.id)
 
         return await self._attempt(session_id, plan, create=False, **how)
 
-    async def post(self, session_id: str, kind: Literal["prompt", "steer"], message: Prompt) -> None:
+    async def post(
+        self,
+        session_id: str,
+        kind: Literal["prompt", "steer"],
+        message: Prompt,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
         """Leave a message for a session: `steer` for the next request of its run, `prompt` for its next run.
+
+        Args:
+            session_id: the session.
+            kind: what to do with it.
+            message: the message.
+            labels: for the run that it begins, besides those of `run_next`.
 
         Raises:
             SessionNotFound: it does not exist.
         """
-        await self.store.post(session_id, kind, write_prompt(message))
+        await self.store.post(session_id, kind, write_prompt(message, labels))
         self._poke(session_id)
 
     async def next_message(self, session_id: str) -> Prompt | None:

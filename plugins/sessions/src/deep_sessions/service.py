@@ -17,11 +17,15 @@ from pydantic_ai.messages import (
     UserContent,
 )
 
+from .entries import labels_of_mail, read_prompt
 from .errors import AgentClosed, AgentError, NothingToResume, SessionBusy
-from .events import SHIFT, Event, events_of, number
+from .events import SHIFT, Event, events_of, number, prompt_text
 from .feed import Feed
 from .fold import fold
+from .manage import entries_of, short_title
 from .runner import is_decided, pending_calls
+from .searching import MESSAGE, MESSAGES, CallSearch, StoredCall, is_message
+from .slot import TITLE
 from .store import Entry
 
 if TYPE_CHECKING:
@@ -134,23 +138,64 @@ class Sessions:
                 raise
             await self._begin(session_id, self._run_next(session_id))
 
-    async def queue(self, session_id: str, message: str | Sequence[UserContent]) -> None:
+    async def queue(
+        self, session_id: str, message: str | Sequence[UserContent], *, message_id: str | None = None
+    ) -> None:
         """Send a message as soon as the runs before it have ended: at once if the session is idle.
 
+        Args:
+            session_id: the session.
+            message: the message.
+            message_id: kept with it, for `has_message`.
+
         Raises:
             SessionNotFound: the session does not exist.
         """
-        await self._post(session_id, "prompt", message)
+        await self._post(session_id, "prompt", message, message_id)
 
-    async def steer(self, session_id: str, message: str | Sequence[UserContent]) -> None:
+    async def steer(
+        self, session_id: str, message: str | Sequence[UserContent], *, message_id: str | None = None
+    ) -> None:
         """Add a message to the next request of the run under way, in this process or another.
 
-        If the run ends before, the message begins the next run.
+        If the run ends before, the message begins the next run. Arguments and errors as for `queue`.
+        """
+        await self._post(session_id, "steer", message, message_id)
+
+    async def has_message(self, session_id: str, message_id: str) -> bool:
+        """Whether the session has a message already: a run of this id, or a message that was queued or steered with it.
+
+        It reads the whole journal. A client that got no answer sends its message again, and must not send it twice.
 
         Raises:
             SessionNotFound: the session does not exist.
         """
-        await self._post(session_id, "steer", message)
+        mail = await self._store.mail(session_id)
+        if any(labels_of_mail(each.data).get(MESSAGE) == message_id for each in mail if each.kind in MESSAGES):
+            return True
+        async for entry in entries_of(self._store, session_id):
+            if is_message(entry, message_id):
+                return True
+        return False
+
+    async def queued(self, session_id: str) -> Sequence[str]:
+        """Return the texts of the messages that wait, in order.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+        """
+        mail = await self._store.mail(session_id)
+        return [prompt_text(read_prompt(each.data)) for each in mail if each.kind in MESSAGES]
+
+    async def rename(self, session_id: str, title: str) -> None:
+        """Give a session a title, also while this process runs it. See `deep_sessions.rename`.
+
+        Raises:
+            SessionBusy: another process runs the session.
+            SessionNotFound: the session does not exist.
+        """
+        async with self._runner.edit(session_id) as deps:
+            deps.state[TITLE] = short_title(title)
 
     async def decide(self, session_id: str, results: DeferredToolResults) -> None:
         """Record decisions on calls that wait. Once all are decided, continue the run in the background.
@@ -272,14 +317,35 @@ class Sessions:
         """
         return fold(await self._store.load(session_id)).root.slots
 
+    async def call(self, session_id: str, call_id: str, path: str = "") -> StoredCall:
+        """Return a call with its whole arguments and result.
+
+        Events have the first 2,000 characters of both. An id that a session has twice names the last call.
+
+        Args:
+            session_id: the session.
+            call_id: the call's id.
+            path: as the event `ToolStarted` has it.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+            LookupError: it has no such call.
+        """
+        found = CallSearch(call_id, path)
+        async for entry in entries_of(self._store, session_id):
+            found.read(entry)
+        state = fold(await self._store.load(session_id))
+        found.read_messages(state.messages(path)[-1:])
+        return found.result()
+
     async def waiting(self, session_id: str) -> DeferredToolRequests | None:
-        """Return the calls that wait for a person; None if none do.
+        """Return the calls that wait for a person; None if none do, or if all are decided.
 
         Raises:
             SessionNotFound: the session does not exist.
         """
         state = fold(await self._store.load(session_id))
-        if state.run is None or state.run.status != "paused" or not pending_calls(state):
+        if state.run is None or state.run.status != "paused" or not pending_calls(state) or is_decided(state):
             return None
         return state.run.requests
 
@@ -351,9 +417,14 @@ class Sessions:
                 self._forget(session_id)
 
     async def _post(
-        self, session_id: str, kind: Literal["prompt", "steer"], message: str | Sequence[UserContent]
+        self,
+        session_id: str,
+        kind: Literal["prompt", "steer"],
+        message: str | Sequence[UserContent],
+        message_id: str | None,
     ) -> None:
-        await self._runner.post(session_id, kind, message)
+        labels = {} if message_id is None else {MESSAGE: message_id}
+        await self._runner.post(session_id, kind, message, labels)
         self._posted.add(session_id)
         await self._continue(session_id)
 

@@ -12,7 +12,7 @@ from deep_core import StateSlot
 if TYPE_CHECKING:
     from .journal import Journal
 
-__all__ = ["ASIDE", "CALL", "JOURNAL", "RESPONSE_KEY", "SEATS", "STEPS", "Seats", "Steps"]
+__all__ = ["ASIDE", "CALL", "JOURNAL", "RESPONSE_KEY", "SEATS", "STEPS", "TITLE", "Seats", "Steps"]
 
 RESPONSE_KEY = "deep"
 """Where a response's metadata has its key."""
@@ -62,5 +62,7 @@ ASIDE: ContextVar[bool] = ContextVar("deep_sessions_aside", default=False)
 
 STEPS: StateSlot[Steps] = StateSlot("session_steps", Steps, Steps, persist=False)
 """What the agent's run has done so far. The journal has it too, for the next process."""
+TITLE: StateSlot[str] = StateSlot("session_title", str, str)
+"""The title that a person gave to the session; "" for none: it has the beginning of its first message then."""
 SEATS: StateSlot[Seats | None] = StateSlot("session_seats", object, _none, persist=False)  # type: ignore[arg-type]
 """Limits the calls that execute at once."""

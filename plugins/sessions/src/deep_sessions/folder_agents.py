@@ -1,0 +1,172 @@
+"""The agents of one folder, for interfaces that a person starts in it: one for each model and mode, on one store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.models import Model, infer_model
+
+from deep_core import create_default_deps, hookimpl
+from deep_core.plugin_api import visible
+
+from .agent import DeepAgent
+from .deps import AgentDeps
+from .planning import MODE, PLAN, planner_parameters
+from .service import Sessions
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+    from pydantic_ai.workspaces import WorkspaceBackend
+
+    from deep_core import AgentContext, DeepAgentDeps, PluginKernel
+
+    from .store import SessionStore
+
+__all__ = ["AgentChoice", "BackendMaker", "FolderAgents"]
+
+
+@dataclass(frozen=True)
+class AgentChoice:
+    """Which agent runs a session.
+
+    Attributes:
+        model: its model's id.
+        plan: whether it is the one of plan mode.
+    """
+
+    model: str
+    plan: bool = False
+
+
+class BackendMaker:
+    """A plugin for the kernel of `FolderAgents`: it makes the backends of sessions as the agent would."""
+
+    def __init__(self) -> None:
+        self._context: AgentContext | None = None
+
+    def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
+        """Return a session's backend. Raises RuntimeError before there is an agent."""
+        if self._context is None:
+            raise RuntimeError("no agent was made yet")
+        return self._context.backend(deps)
+
+    @hookimpl
+    def deep_agent_created(self, agent: Agent[Any, Any], context: AgentContext) -> None:
+        """Keep the object that makes backends."""
+        if context.depth == 0:
+            self._context = context
+
+
+class FolderAgents:
+    """The agents of one folder. A person is at the other end: the model may ask questions.
+
+    Args:
+        folder: the folder, without symlinks: the current directory.
+        kernel: its plugins; `backends` is one of them. The caller closes it.
+        backends: makes the backends of sessions.
+        store: where the sessions are. The caller closes it.
+        backend: the name of the backend.
+        plan_tools: the tools of plan mode: a tool expression.
+        change: returns the backend that a session works on, of the one that was made for it.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        kernel: PluginKernel,
+        backends: BackendMaker,
+        store: SessionStore,
+        *,
+        backend: str,
+        plan_tools: str = "read",
+        change: Callable[[str, WorkspaceBackend], WorkspaceBackend] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._kernel = kernel
+        self._maker = backends
+        self._store = store
+        self._backend = backend
+        self._plan_tools = plan_tools
+        self._change = change
+        self._sessions: dict[AgentChoice, Sessions] = {}
+        self._backends: dict[str, WorkspaceBackend] = {}
+        self._owned = AsyncExitStack()
+
+    async def sessions(self, choice: AgentChoice) -> Sessions:
+        """Return the sessions as one agent runs them; make the agent at its first use.
+
+        Raises:
+            UserError: the model is unknown, or its key is missing.
+            ImportError: the package of its provider is missing.
+        """
+        if choice not in self._sessions:
+            self._sessions[choice] = await self._make(choice)
+        return self._sessions[choice]
+
+    def choice_of(self, sessions: Sessions) -> AgentChoice:
+        """Return which agent runs these sessions. Raises LookupError for those of another program."""
+        for choice, made in self._sessions.items():
+            if made is sessions:
+                return choice
+        raise LookupError("these sessions are of another program")
+
+    async def _make(self, choice: AgentChoice) -> Sessions:
+        parameters = planner_parameters(self._kernel.config, self._plan_tools) if choice.plan else {}
+        if "ask" in self._kernel.active and "offer" not in self._kernel.config.plugin("ask").options:
+            from deep_ask import AskOptions  # installed: it is active
+
+            parameters["plugins"] = [AskOptions(offer=True)]
+        agent = await DeepAgent.create(
+            deps=AgentDeps(
+                model=choice.model,
+                session_store=self._store,
+                runtime=self._backend,
+                workspaces=self.workspace,
+                kernel=self._kernel,
+            ),
+            **parameters,
+        )
+        self._owned.push_async_callback(agent.close)
+        inner = agent.runner.agent
+        if isinstance(inner.model, str):
+            # No plugin knows this model. Resolve it now, so that a missing key is the first error.
+            inner.model = infer_model(inner.model)
+        sessions = Sessions(agent, keep_partial=True)
+        self._owned.push_async_callback(sessions.close)
+        return sessions
+
+    @asynccontextmanager
+    async def workspace(self, session_id: str) -> AsyncGenerator[WorkspaceBackend]:
+        """Yield the workspace of a session."""
+        yield self.backend_of(session_id)
+
+    def backend_of(self, session_id: str) -> WorkspaceBackend:
+        """Return the workspace of a session. An agent must exist."""
+        if session_id not in self._backends:
+            deps = create_default_deps(kernel=self._kernel)
+            deps.session_id = session_id
+            made = self._maker.backend(deps)
+            self._backends[session_id] = made if self._change is None else self._change(session_id, made)
+        return self._backends[session_id]
+
+    def forget(self, session_id: str) -> None:
+        """Drop the workspace of a session that is gone."""
+        self._backends.pop(session_id, None)
+
+    def labels(self, choice: AgentChoice) -> Mapping[str, str]:
+        """Return what each run of the folder keeps, so that the next interface continues as this one did."""
+        labels = {"model": choice.model, "backend": self._backend, "folder": visible(self._folder)}
+        return {**labels, MODE: PLAN} if choice.plan else labels
+
+    async def close(self) -> None:
+        """Stop the runs, as a crash would: they can be resumed."""
+        await self._owned.aclose()
+
+
+def model_of(sessions: Sessions) -> Model | None:
+    """Return the model that runs sessions; None if it is chosen for each run."""
+    model = sessions.agent.runner.agent.model
+    return model if isinstance(model, Model) else None

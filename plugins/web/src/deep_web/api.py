@@ -1,0 +1,429 @@
+"""The requests below `/api`, but for the socket."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import quote
+
+from deep_sessions import (
+    AgentError,
+    DecisionsPending,
+    NothingToResume,
+    NotPending,
+    SessionBusy,
+    SessionInfo,
+    SessionNotFound,
+    Sessions,
+    SessionStore,
+    chat_commands,
+    load_session,
+)
+from deep_uploads import upload_file
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic_ai.workspaces import Workspace, WorkspaceError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from .approvals import Verdict, answers, id_of
+from .files import listing
+from .lists import Lists
+from .redact import result_text
+from .site import Site
+from .state import described, status_of
+
+__all__ = ["Refused", "routes"]
+
+MESSAGE_CHARS = 200_000
+REASON_CHARS = 20_000
+BODY_BYTES = 2 * 1024**2
+"""Most bytes of a request that is no upload."""
+LISTED = 500
+"""Most sessions of a list."""
+WAITING = "A call waits for your answer: approve or deny it first."
+WORKING = "The agent is still working: wait for it, or stop it."
+ANSWERED = "This was answered already."
+T = TypeVar("T", bound=BaseModel)
+
+
+class Refused(Exception):
+    """The session is in a state in which this cannot be done: the answer is 409, with a code."""
+
+    def __init__(self, code: Literal["busy", "stale", "waiting"], text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+# -- what a page may send ----------------------------------------------------------------------------------------------
+
+
+class Message(BaseModel, extra="forbid"):
+    """A message of the user."""
+
+    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
+    text: Annotated[str, Field(min_length=1, max_length=MESSAGE_CHARS)]
+    mode: Literal["send", "queue", "steer"] = "send"
+    model: str | None = None
+
+
+class Said(BaseModel, extra="forbid"):
+    """The user's decision about one call, or the answer to a question of the model."""
+
+    approve: bool = False
+    reason: Annotated[str, Field(max_length=REASON_CHARS)] = ""
+    answer: Annotated[str, Field(min_length=1, max_length=REASON_CHARS)] | None = None
+
+    def verdict(self) -> Verdict:
+        """Return it as `answers` takes it."""
+        if self.answer is not None:
+            return {"answer": self.answer}
+        return {"approve": self.approve, "reason": self.reason}
+
+
+class Decisions(BaseModel, extra="forbid"):
+    """The user's answers to an approval: to every question, by its path."""
+
+    approval: str
+    verdicts: dict[str, Said]
+
+
+class Title(BaseModel, extra="forbid"):
+    """A new title; "" for the beginning of the first message."""
+
+    title: Annotated[str, Field(max_length=1_000)]
+
+
+class Fork(BaseModel, extra="forbid"):
+    """Where to fork: the number of an entry; the last without it."""
+
+    at: int | None = None
+
+
+async def read(request: Request, kind: type[T], *, optional: bool = False) -> T:
+    """Return the body of a request.
+
+    Raises:
+        HTTPException: it is too large, or not of this kind.
+    """
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > BODY_BYTES:
+            raise HTTPException(413, f"a request may have {BODY_BYTES:,} bytes")
+    try:
+        return kind.model_validate_json(body or (b"{}" if optional else b""))
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, found['loc'])) or 'body'}: {found['msg']}" for found in error.errors()]
+        raise HTTPException(422, "; ".join(wrong)) from error
+
+
+# -- whose and which ---------------------------------------------------------------------------------------------------
+
+
+def site_of(request: Request) -> Site:
+    """Return what the application serves."""
+    return request.app.state.site
+
+
+def owner_of(request: Request) -> str | None:
+    """Return whose a request is. Raises NoOwner."""
+    return request.app.state.owners.owner_of(request, site_of(request))
+
+
+def ring(request: Request) -> None:
+    """Tell the pages of the request's owner that its list changed."""
+    lists: Lists = request.app.state.lists
+    lists.ring(owner_of(request))
+
+
+async def own_session(request: Request) -> SessionInfo:
+    """Return the session of a path, if it is the caller's.
+
+    Raises:
+        SessionNotFound: it does not exist, or is another owner's; the error does not say which.
+    """
+    store = site_of(request).store_of(owner_of(request))
+    try:
+        return await store.info(request.path_params["session_id"])
+    except ValueError as error:  # no id
+        raise SessionNotFound("there is no such session") from error
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+async def info(request: Request) -> Response:
+    """What the page needs to begin."""
+    owner_of(request)
+    site = site_of(request)
+    commands = [
+        {"name": command.name, "description": command.about, "usage": command.usage}
+        for command in chat_commands(site.kernel).values()
+    ]
+    return JSONResponse({
+        "model": site.models[0] if site.models else "",
+        "models": [*site.models],
+        "backend": site.backend,
+        "folder": site.folder,
+        "commands": commands,
+        "examples": [*site.examples],
+        "max_upload_bytes": site.max_upload_bytes,
+        "sessions": True,
+    })  # fmt: skip
+
+
+async def list_sessions(request: Request) -> Response:
+    """The caller's sessions, newest change first."""
+    site, search = site_of(request), request.query_params.get("search", "").casefold()
+    found: list[dict[str, Any]] = []
+    async for each in shown(site, site.store_of(owner_of(request))):
+        row = await request.app.state.rows.get(site, each)
+        if search in row["title"].casefold() or search in each.id:
+            found.append(row)
+        if len(found) == LISTED:
+            break
+    return JSONResponse(found)
+
+
+async def shown(site: Site, store: SessionStore) -> Any:
+    """Yield the sessions that pages show."""
+    offset = 0
+    while page := await store.list(limit=100, offset=offset):
+        offset += len(page)
+        for each in page:
+            if site.shows(each):
+                yield each
+
+
+async def create_session(request: Request) -> Response:
+    """Create a session."""
+    site, owner = site_of(request), owner_of(request)
+    session_id = await site.create(owner, request)
+    ring(request)
+    return JSONResponse(await described(site, await site.store.info(session_id)), 201)
+
+
+async def get_session(request: Request) -> Response:
+    """One session."""
+    return JSONResponse(await described(site_of(request), await own_session(request)))
+
+
+async def rename_session(request: Request) -> Response:
+    """Give a session a title."""
+    session, body = await own_session(request), await read(request, Title)
+    site = site_of(request)
+    await site.current(session.id).rename(session.id, body.title)
+    site.notify(session.id)
+    ring(request)
+    return JSONResponse(await described(site, await site.store.info(session.id)))
+
+
+async def delete_session(request: Request) -> Response:
+    """Stop a session's run, and erase it."""
+    session = await own_session(request)
+    await site_of(request).delete(session.id)
+    ring(request)
+    return Response(status_code=204)
+
+
+async def fork_session(request: Request) -> Response:
+    """Create a session that continues from a state of this one."""
+    session, body = await own_session(request), await read(request, Fork, optional=True)
+    site = site_of(request)
+    try:
+        copy = await site.fork(session.id, owner_of(request), request, at=body.at)
+    except AgentError as error:
+        if type(error) is AgentError:
+            raise HTTPException(422, error.message) from error
+        raise
+    ring(request)
+    return JSONResponse(await described(site, await site.store.info(copy)), 201)
+
+
+async def post_message(request: Request) -> Response:
+    """Send, queue or steer a message. The same id again does nothing."""
+    session, message = await own_session(request), await read(request, Message)
+    site = site_of(request)
+    text = await render(site, message.text)
+    async with site.lock(session.id):
+        if not await site.knows_message(session.id, message.id):
+            await _send(site, session, message, text)
+            site.note_message(session.id, message.id)
+    site.notify(session.id)
+    return JSONResponse({}, 202)
+
+
+async def _send(site: Site, session: SessionInfo, message: Message, text: str) -> None:
+    try:
+        if message.mode == "send":
+            runs = await site.choose(session.id, message.model or await _last_model(site, session.id))
+            labels = site.labels(site.model_of(runs))
+            await runs.send(session.id, text, run_id=message.id, labels=labels)
+        elif message.mode == "queue":
+            await site.current(session.id).queue(session.id, text, message_id=message.id)
+        else:
+            await site.current(session.id).steer(session.id, text, message_id=message.id)
+    except LookupError as error:
+        raise HTTPException(422, str(error)) from error
+    except SessionBusy as error:
+        raise Refused("busy", WORKING) from error
+    except DecisionsPending as error:
+        raise Refused("waiting", WAITING) from error
+
+
+async def _last_model(site: Site, session_id: str) -> str | None:
+    """Return the model of a session's last run, if it is offered here."""
+    run = (await load_session(site.store, session_id)).run
+    model = None if run is None else run.labels.get("model")
+    return model if model in site.models else None
+
+
+async def render(site: Site, text: str) -> str:
+    """Return what a message says: for a command that a plugin adds to chats, what that makes of it."""
+    name, _, words = text[1:].partition(" ") if text.startswith("/") else ("", "", "")
+    command = chat_commands(site.kernel).get(name) if name else None
+    if command is None:
+        return text
+    try:
+        made = command.render(words.strip())
+        return made if isinstance(made, str) else await made
+    except ValueError as error:
+        raise HTTPException(422, f"/{name}: {error}") from error
+
+
+async def post_decisions(request: Request) -> Response:
+    """Answer the calls that wait, and continue."""
+    session, body = await own_session(request), await read(request, Decisions)
+    site = site_of(request)
+    verdicts = {path: said.verdict() for path, said in body.verdicts.items()}
+    async with site.lock(session.id):
+        await _decide(site, session.id, body.approval, verdicts)
+    site.notify(session.id)
+    return JSONResponse({}, 202)
+
+
+async def _decide(site: Site, session_id: str, approval: str, verdicts: Mapping[str, Verdict]) -> None:
+    runs = await ready(site, session_id)
+    requests = await runs.waiting(session_id)
+    if requests is None or id_of(requests) != approval:
+        if status_of(await site.store.info(session_id)) == "waiting" and requests is None:
+            await _resume(runs, session_id)  # the server may have died between the answer and the run
+        raise Refused("stale", ANSWERED)
+    try:
+        results = answers(requests, verdicts)
+    except ValueError as error:
+        raise HTTPException(422, str(error)) from error
+    try:
+        await runs.decide(session_id, results)
+    except NotPending as error:
+        raise Refused("stale", ANSWERED) from error
+
+
+async def ready(site: Site, session_id: str) -> Sessions:
+    """Return the sessions that continue a session: those of its last run's model."""
+    return await site.choose(session_id, await _last_model(site, session_id))
+
+
+async def stop_run(request: Request) -> Response:
+    """Stop the run of a session, or end the calls that wait; what was done stays."""
+    session = await own_session(request)
+    site = site_of(request)
+    await site.current(session.id).cancel(session.id)
+    site.notify(session.id)
+    return JSONResponse({}, 202)
+
+
+async def resume_run(request: Request) -> Response:
+    """Continue a run that was interrupted, in this process or another, if there is one."""
+    session = await own_session(request)
+    site = site_of(request)
+    async with site.lock(session.id):
+        await _resume(await ready(site, session.id), session.id)
+    site.notify(session.id)
+    return JSONResponse({}, 202)
+
+
+async def _resume(runs: Sessions, session_id: str) -> None:
+    try:
+        await runs.resume(session_id)
+    except (SessionBusy, NothingToResume):  # another page was faster
+        return
+
+
+async def upload(request: Request) -> Response:
+    """Put a file into the session's workspace; the agent sees it listed at its next request."""
+    session, name = await own_session(request), request.query_params.get("name")
+    site = site_of(request)
+    if not name:
+        raise HTTPException(422, "name: Field required")
+    length = request.headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > site.max_upload_bytes:
+        raise HTTPException(413, f"{name}: an upload may have {site.max_upload_bytes:,} bytes.")
+    runs = site.current(session.id)
+    async with runs.edit(session.id) as deps:
+        done = await upload_file(deps, name, request.stream(), agent=runs.agent.runner.agent)
+    return JSONResponse({"path": done.path, "size": done.size, "mime_type": done.mime_type}, 201)
+
+
+async def list_files(request: Request) -> Response:
+    """List the files of a session's workspace."""
+    session = await own_session(request)
+    async with site_of(request).workspace(session.id) as backend:
+        return JSONResponse(await listing(Workspace(backend)))
+
+
+async def read_file(request: Request) -> Response:
+    """Send one file of a session's workspace."""
+    session, path = await own_session(request), request.path_params["path"]
+    site = site_of(request)
+    async with site.workspace(session.id) as backend:
+        try:
+            size = (await Workspace(backend).stat(path)).size or 0
+            if size > site.max_file_bytes:
+                most = site.max_file_bytes
+                raise HTTPException(413, f"{path}: a file of {size:,} bytes; sent are those up to {most:,}.")
+            data = await Workspace(backend).read_bytes(path)
+        except (OSError, ValueError, WorkspaceError) as error:
+            raise HTTPException(404, "There is no such file.") from error
+    # Download, never show: a page written by the agent must not run as part of this site.
+    name = quote(path.rpartition("/")[2], safe="")
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
+    return Response(data, media_type="application/octet-stream", headers=headers)
+
+
+async def get_call(request: Request) -> Response:
+    """The arguments and the result of a call, whole."""
+    session, call_id = await own_session(request), request.path_params["call_id"]
+    site = site_of(request)
+    try:
+        call = await site.current(session.id).call(session.id, call_id, request.query_params.get("path", ""))
+    except LookupError as error:
+        raise HTTPException(404, "There is no such call.") from error
+    result = call.result
+    if result is not None and call.outcome == "failed" and not request.app.state.show_errors:
+        result = result_text(session.id, {"call_id": call_id, "result": result})
+    return JSONResponse({"args": call.args, "result": result})
+
+
+def routes() -> list[Route]:
+    """Return the routes."""
+    one = "/api/sessions/{session_id}"
+    return [
+        Route("/api/info", info, methods=["GET"]),
+        Route("/api/sessions", list_sessions, methods=["GET"]),
+        Route("/api/sessions", create_session, methods=["POST"]),
+        Route(one, get_session, methods=["GET"]),
+        Route(one, rename_session, methods=["PATCH"]),
+        Route(one, delete_session, methods=["DELETE"]),
+        Route(f"{one}/fork", fork_session, methods=["POST"]),
+        Route(f"{one}/messages", post_message, methods=["POST"]),
+        Route(f"{one}/decisions", post_decisions, methods=["POST"]),
+        Route(f"{one}/stop", stop_run, methods=["POST"]),
+        Route(f"{one}/resume", resume_run, methods=["POST"]),
+        Route(f"{one}/uploads", upload, methods=["POST"]),
+        Route(f"{one}/files", list_files, methods=["GET"]),
+        Route(f"{one}/files/{{path:path}}", read_file, methods=["GET"]),
+        Route(f"{one}/calls/{{call_id:path}}", get_call, methods=["GET"]),
+    ]

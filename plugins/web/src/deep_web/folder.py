@@ -1,0 +1,137 @@
+"""What `deep web` serves: the folder it is started in, with the conversations of `deep chat` and of editors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deep_sessions import (
+    AgentChoice,
+    BackendMaker,
+    FolderAgents,
+    Sessions,
+    default_store,
+    folder_key,
+    is_conversation,
+    new_conversation_id,
+    open_store,
+)
+
+from deep_core import ConfigError, Kernel
+from deep_core.plugin_api import read_agent_config
+
+from .options import web_options
+from .site import Site
+
+if TYPE_CHECKING:
+    from deep_sessions import SessionInfo
+
+__all__ = ["FolderSettings", "FolderSite", "open_folder"]
+
+NO_MODEL = (
+    "no model: start deep web --model openai:gpt-5.2, or set DEEP_MODEL=openai:gpt-5.2, or [agent] model in the user's "
+    "config.toml; deep web --model demo:tour works without a key"
+)
+
+
+@dataclass(frozen=True)
+class FolderSettings:
+    """What `deep web` was started with.
+
+    Attributes:
+        model: the model's id; None takes the configuration's.
+        backend: the backend's name; None takes the configuration's, then `local`.
+        config: a configuration file; it is trusted.
+        store: the store's URL; None for deep's own.
+        plugins: in addition to the installed ones.
+    """
+
+    model: str | None = None
+    backend: str | None = None
+    config: Path | None = None
+    store: str | None = None
+    plugins: Sequence[Any] = ()
+
+
+class FolderSite(Site):
+    """The conversations of a folder.
+
+    Args:
+        folder: the folder, without symlinks: the current directory.
+        agents: its agents.
+        sessions: those of the default model.
+        more: as for `Site`.
+    """
+
+    def __init__(self, folder: str, agents: FolderAgents, sessions: Sessions, **more: Any) -> None:
+        super().__init__(sessions, workspaces=agents.workspace, folder=folder, **more)
+        self._agents = agents
+        self._begin = f"{folder_key(folder)}."
+
+    async def sessions(self, model: str | None) -> Sessions:
+        """Return the sessions as the agent with a model runs them."""
+        if model is not None and model not in self.models:
+            raise LookupError(f"there is no model {model!r} in [plugins.web.options] models: {', '.join(self.models)}")
+        return await self._agents.sessions(AgentChoice(model or self.models[0]))
+
+    def model_of(self, sessions: Sessions) -> str | None:
+        """Return the id of the model of an agent."""
+        return self._agents.choice_of(sessions).model
+
+    def labels(self, model: str | None) -> Mapping[str, str]:
+        """Return what each run keeps, as `deep chat` does."""
+        return self._agents.labels(AgentChoice(model or self.models[0]))
+
+    def shows(self, info: SessionInfo) -> bool:
+        """Whether a session is a conversation of the folder."""
+        return info.id.startswith(self._begin) and is_conversation(info.id)
+
+    def new_id(self) -> str:
+        """Return an id as `deep chat` makes them."""
+        return new_conversation_id(self.folder)
+
+    async def release(self, session_id: str) -> None:
+        """Let go of a session's workspace."""
+        self._agents.forget(session_id)
+
+
+@asynccontextmanager
+async def open_folder(folder: str, settings: FolderSettings) -> AsyncGenerator[FolderSite]:
+    """Open what `deep web` serves. At the end, runs stop as at a crash, and can be resumed.
+
+    Args:
+        folder: the folder, without symlinks: the current directory.
+        settings: what `deep web` was started with.
+
+    Raises:
+        ConfigError: the configuration is wrong, or names no model.
+        PluginError: a plugin that must work fails.
+        UserError: the model is unknown, or its key is missing.
+    """
+    maker = BackendMaker()
+    async with AsyncExitStack() as stack:
+        kernel = Kernel(plugins=[maker, *settings.plugins], config=settings.config)
+        stack.callback(kernel.close)
+        config, options = read_agent_config(kernel.config), web_options(kernel.config)
+        model = settings.model or config.model.id
+        if model is None:
+            raise ConfigError(NO_MODEL)
+        store = open_store(settings.store or default_store(), kernel=kernel)
+        stack.push_async_callback(store.aclose)
+        backend = settings.backend or config.runtime_policy.profile or "local"
+        agents = FolderAgents(folder, kernel, maker, store, backend=backend)
+        stack.push_async_callback(agents.close)
+        yield FolderSite(
+            folder,
+            agents,
+            await agents.sessions(AgentChoice(model)),
+            kernel=kernel,
+            backend=backend,
+            models=[*dict.fromkeys([model, *options.models])],
+            examples=options.examples,
+            max_upload_bytes=options.max_upload_bytes,
+            max_file_bytes=options.max_file_bytes,
+        )

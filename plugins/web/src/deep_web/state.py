@@ -1,0 +1,104 @@
+"""What a page shows of a session beside its events: its title, what waits, its plan, what it used."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from deep_sessions import AgentError, load_session, title_of
+from pydantic_ai.messages import ModelResponse
+
+from .approvals import Approval, approval_of
+from .incidents import record
+
+if TYPE_CHECKING:
+    from deep_sessions import Fold, SessionInfo
+
+    from .site import Site
+
+__all__ = ["Status", "described", "state_of", "status_of"]
+
+Status = Literal["idle", "running", "waiting", "interrupted", "failed"]
+
+
+def status_of(info: SessionInfo) -> Status:
+    """Return the status of a session for people."""
+    if info.status == "running":
+        return "running" if info.holder is not None else "interrupted"
+    return "waiting" if info.status == "awaiting" else "failed" if info.status == "failed" else "idle"
+
+
+async def described(site: Site, info: SessionInfo) -> dict[str, Any]:
+    """Return a session as lists have it."""
+    try:
+        title = await title_of(site.store, info.id)
+    except AgentError as error:  # damaged: it can still be seen, and deleted
+        title = f"(cannot be read: {error.code})"
+    return {
+        "id": info.id,
+        "title": title,
+        "created": _time(info.created_at),
+        "changed": _time(info.updated_at),
+        "status": status_of(info),
+        "folder": site.folder,
+    }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+async def state_of(site: Site, session_id: str) -> dict[str, Any]:
+    """Return the message `state` of a session.
+
+    Raises:
+        SessionNotFound: it does not exist.
+    """
+    async with site.lock(session_id):  # between a decision and the run that it continues, nothing is interrupted
+        runs, state = site.current(session_id), await load_session(site.store, session_id)
+        status = status_of(state.info)
+        approval = await _approval(site, session_id) if status == "waiting" else None
+        if status == "waiting" and approval is None:
+            status = "interrupted"  # all is decided, and nobody continues it
+    labels = {} if state.run is None else state.run.labels
+    return {
+        "type": "state",
+        "status": status,
+        "title": await title_of(site.store, session_id),
+        "model": labels.get("model") or (site.models[0] if site.models else ""),
+        "approval": approval,
+        "todos": _todos(state),
+        "interrupted": status == "interrupted",
+        "queued": [*await runs.queued(session_id)],
+        "usage": _usage(site, session_id, state),
+    }
+
+
+async def _approval(site: Site, session_id: str) -> Approval | None:
+    requests = await site.current(session_id).waiting(session_id)
+    if requests is None:
+        return None
+    try:
+        async with site.workspace(session_id) as backend:
+            return await approval_of(requests, backend)
+    except Exception as error:  # noqa: BLE001 - recorded; the question can be answered without a diff
+        record(f"session {session_id}: its files cannot be read for a diff", error)
+        return await approval_of(requests, None)
+
+
+def _todos(state: Fold) -> list[dict[str, str]]:
+    slot = state.root.slots.get("todos", {"data": []})
+    return [{"content": todo["content"], "status": todo["status"]} for todo in slot["data"]]
+
+
+def _usage(site: Site, session_id: str, state: Fold) -> dict[str, Any]:
+    spent = [state.run.before, state.run.usage] if state.run is not None else []
+    last = next((each for each in reversed(state.messages()) if isinstance(each, ModelResponse)), None)
+    costs = [float(each["cost"]) for each in spent if each.get("cost") is not None]
+    return {
+        "input_tokens": sum(int(each.get("input_tokens", 0)) for each in spent),
+        "output_tokens": sum(int(each.get("output_tokens", 0)) for each in spent),
+        "cost": sum(costs) if costs else None,
+        "context_used": 0 if last is None else last.usage.input_tokens + last.usage.output_tokens,
+        "context_window": site.context_window(session_id),
+    }
