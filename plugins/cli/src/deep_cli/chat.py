@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from deep_sessions import AgentError, ChatCommand, DecisionsPending, SessionBusy, SessionStore, chat_commands
@@ -69,6 +71,7 @@ class Chat:
         stored: the conversation to continue, or a new one.
         store: where it is stored.
         screen: shows it.
+        plugin_files: the files of `-p` in the kernel, as in `StoredChat`.
         prompt: where the user types; None without a terminal.
         approve: how to decide calls that need approval: `ask`, `allow` or `deny`.
         max_requests: maximum requests of one turn.
@@ -85,6 +88,7 @@ class Chat:
         store: SessionStore,
         screen: ChatScreen,
         *,
+        plugin_files: Mapping[str, str] = MappingProxyType({}),
         prompt: ChatPrompt | None = None,
         approve: ApprovalMode,
         max_requests: int,
@@ -92,6 +96,7 @@ class Chat:
         trace: bool = False,
     ) -> None:
         self.stored = stored
+        self._plugin_files = plugin_files
         self.stopped = False
         """Whether Ctrl-C ended a turn."""
         self.failed = False
@@ -119,6 +124,7 @@ class Chat:
     def _use(self, setup: AgentSetup) -> None:
         self._setup = setup
         self.stored.model, self.stored.backend = setup.model, setup.backend
+        self.stored.plugin_files = {**self.stored.plugin_files, **self._plugin_files}
 
     # -- one turn ------------------------------------------------------------------------------------------------------
 
@@ -393,6 +399,21 @@ class Chat:
             self.use_model(model)
         else:
             self._use(self._setup)
+        other = {path: digest for path, digest in found.plugin_files.items() if path not in self._plugin_files}
+        self.tell_missing(dict.fromkeys(other, "this process began without it"))
+
+    def tell_missing(self, reasons: Mapping[str, str]) -> None:
+        """Name files of `-p` that this chat used and does not have now.
+
+        Args:
+            reasons: by path.
+        """
+        for path, reason in reasons.items():
+            how = shlex.join(["deep", "chat", "--resume", self.id, "-p", path])
+            self._screen.problem(
+                f"this chat used -p {one_line(path, None)}, and has it no longer: {one_line(reason, None)}",
+                f"The chat continues without its tools. To have them: {how}",
+            )
 
     def tools(self) -> Sequence[Any]:
         """Return the tools that the model is offered, as `deep explain` shows them."""

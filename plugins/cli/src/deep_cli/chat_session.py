@@ -27,6 +27,7 @@ from .first_run import chooser
 from .interrupts import ChatLoop
 from .names import chats_folder, new_id, project
 from .options import cli_options
+from .plugin_files import files_of, load_again
 from .progress import CliProgress
 from .rules import rules_of
 from .screen import is_text, label, one_line, redirect_prints
@@ -89,6 +90,9 @@ def run_chat(
     if resume is not None:
         stored = loop.run(find_chat(store, resume, folder))
     stored.plan = stored.plan or plan
+    again, missing = load_again(stored.plugin_files, plugins, folder)
+    stored.plugin_files = {**{path: stored.plugin_files[path] for path in missing}, **files_of([*plugins, *again])}
+    plugins = [*plugins, *again]
     progress = CliProgress(screen)
     terminal = prompt is not None
     with (
@@ -106,6 +110,7 @@ def run_chat(
             stored,
             store,
             screen,
+            plugin_files=files_of(plugins),
             prompt=prompt,
             approve=approve or options.approve,
             max_requests=max_requests or options.max_requests,
@@ -113,6 +118,9 @@ def run_chat(
             trace=trace,
         )
         _open(chat, screen, terminal=terminal, resumed=resume is not None)
+        for path in files_of(again):
+            screen.note(f"with -p {path}, as before")
+        chat.tell_missing(missing)
         try:
             if prompt is None:
                 interrupted = _talk(chat, screen, loop, read_lines(), attachments)

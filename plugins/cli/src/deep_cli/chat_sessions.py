@@ -32,6 +32,7 @@ from deep_core.plugin_api import visible
 from .failure import FAILED, USAGE, Failure
 from .names import DIGITS, WHOLE, chats_folder, new_id, project, short_id
 from .plan import MODE, PLAN, PlanModes, is_planned
+from .plugin_files import files_as_label, label_as_files
 
 if TYPE_CHECKING:
     from deep_sessions import Outcome, Run
@@ -67,6 +68,7 @@ class StoredChat:
         prompt: the message of a turn that was interrupted.
         plan: whether its runs are in plan mode.
         is_new: whether this program began it; it may be one of an editor or a page.
+        plugin_files: the files of `-p` that its runs used: path -> SHA-256 of what was loaded.
     """
 
     id: str
@@ -78,11 +80,13 @@ class StoredChat:
     prompt: str = ""
     plan: bool = False
     is_new: bool = False
+    plugin_files: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def labels(self) -> Mapping[str, str]:
         """What each run keeps of it."""
         labels = {"model": self.model or "", "backend": self.backend or "", "folder": visible(self.folder)}
+        labels |= files_as_label(self.plugin_files)
         return {**labels, MODE: PLAN} if self.plan else labels
 
 
@@ -113,7 +117,7 @@ def _stored_chat(state: Fold, folder: str) -> StoredChat:
     run, info = state.run, state.info
     labels = {} if run is None else run.labels
     found = StoredChat(info.id, folder, labels.get("model") or None, labels.get("backend") or None, state.messages())
-    found.plan = is_planned(labels)
+    found.plan, found.plugin_files = is_planned(labels), label_as_files(labels)
     if run is not None and info.holder is None:
         if run.status == "paused":
             found.unfinished = "waiting"

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,7 @@ from .errors import explain_error
 from .names import new_id
 from .options import cli_options
 from .plan import CARRY_OUT, is_planned
+from .plugin_files import files_as_label, files_of
 from .progress import CliProgress
 from .report import DecidedBy, Denial, PromptCost, RunReport
 from .reporter import Reporter
@@ -114,6 +115,7 @@ def run_task(
             keep = keep and session is None
             session = new_id(os.path.realpath(Path.cwd())) if keep else session
             job = _Job(kernel, setup, progress, listener, approver, session, store, keep=keep, plan=plan)
+            job.labels = files_as_label(files_of(plugins))
             listener.begin(task or f"continue {session}", job.model, job.backend, Path.cwd())
             report = job.run(prompt, max_requests or options.max_requests)
             listener.end(report)
@@ -143,6 +145,8 @@ class _Job:
         self.agent = setup.agent
         self.modes = setup.modes
         self.plan: bool = plan
+        self.labels: Mapping[str, str] = {}
+        """Kept with the run, besides model, backend and folder."""
         self.progress = progress
         self.reporter = reporter
         self.approver = approver
@@ -221,6 +225,7 @@ class _Job:
                 return None
         stream = self.progress.stream if self.reporter.streams else None
         labels = {"model": self.model, "backend": self.backend, "folder": visible(os.path.realpath(Path.cwd()))}
+        labels |= self.labels
         how: dict[str, Any] = {"usage_limits": limits, "on_events": stream}
         return StoredSession(self.session, store, self.kernel, self.agent, loop, self.approver, how, labels, self.modes)
 
