@@ -21,6 +21,7 @@ from deep_subagents import SubagentsOptions
 from deep_summarization import SummarizationOptions
 from deep_todo import TodoOptions
 from deep_uploads import UploadsOptions
+from deep_web import WebOptions
 from deep_web_tools import WebToolsOptions
 
 from deep_core import PluginOptions
@@ -35,6 +36,7 @@ PAGES: dict[str, type[PluginOptions]] = {
     "uploads.md": UploadsOptions,
     "memory.md": MemoryOptions,
     "asking.md": AskOptions,
+    "browser.md": WebOptions,
     "editors.md": AcpOptions,
     "folders.md": FoldersOptions,
     "models-without-tools.md": PromptedToolsOptions,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .served import Served, serving
+from plugins.web.tests.served import Served, serving
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from .served import SECONDS, Served
+from plugins.web.tests.served import SECONDS, Served
 
 
 def test_the_page_and_its_interface_need_the_token(served: Served) -> None:

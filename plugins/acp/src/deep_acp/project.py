@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 from acp.exceptions import RequestError
 from acp.schema import HttpMcpServer, McpServerStdio, SseMcpServer
 from deep_sessions import (
-    AgentDeps,
-    DeepAgent,
+    AgentChoice,
+    BackendMaker,
+    FolderAgents,
     Sessions,
     SessionStore,
     chat_commands,
     default_store,
     open_store,
-    planner_parameters,
 )
-from pydantic_ai.models import Model, infer_model
+from pydantic_ai.models import Model
 
-from deep_core import Kernel, create_default_deps, hookimpl
+from deep_core import Kernel, hookimpl
 from deep_core.plugin_api import read_agent_config, visible
 
 from .changes import Change, ChangesCapability, Todos
@@ -36,15 +34,14 @@ from .options import acp_options
 
 if TYPE_CHECKING:
     from deep_sessions import ChatCommand
-    from pydantic_ai import Agent
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from deep_core import AgentContext, DeepAgentDeps, PluginContext
+    from deep_core import AgentContext, PluginContext
 
     from .client import Editor
 
-__all__ = ["AgentChoice", "Project", "Settings", "real_folder"]
+__all__ = ["Project", "Settings", "real_folder"]
 
 logger = logging.getLogger("deep.acp")
 NO_MODEL = (
@@ -74,44 +71,19 @@ class Settings:
     load_key: Callable[[str], None] | None = None
 
 
-@dataclass(frozen=True)
-class AgentChoice:
-    """Which agent runs a session.
-
-    Attributes:
-        model: its model's id.
-        plan: whether it is the one of plan mode.
-    """
-
-    model: str
-    plan: bool = False
-
-
-class EditorPlugin:
+class EditorPlugin(BackendMaker):
     """What an editor adds to the kernel: its MCP servers, and a watch on files that calls change."""
 
     def __init__(self, servers: Sequence[Any]) -> None:
+        super().__init__()
         self._servers = servers
         self.listeners: dict[str, Any] = {}
         """By session: receives the id of a call, and what it changed."""
-        self._context: AgentContext | None = None
-
-    def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
-        """Return a session's backend. Raises RuntimeError before there is an agent."""
-        if self._context is None:
-            raise RuntimeError("no agent was made yet")
-        return self._context.backend(deps)
 
     @hookimpl
     def deep_capabilities(self, context: AgentContext) -> list[AbstractCapability[Any]]:
         """Watch what calls change, of subagents too."""
         return [ChangesCapability(self._note)]
-
-    @hookimpl
-    def deep_agent_created(self, agent: Agent[Any, Any], context: AgentContext) -> None:
-        """Keep the object that makes backends."""
-        if context.depth == 0:
-            self._context = context
 
     @hookimpl(of="mcp")
     def deep_mcp_servers(self, context: PluginContext) -> Iterable[Any]:
@@ -159,16 +131,21 @@ class Project:
         self.kernel = Kernel(plugins=[self.plugin, *settings.plugins], config=settings.config)
         if servers and "mcp" not in self.kernel.active:
             logger.warning("the editor's MCP servers are left out: pip install deep-mcp, or turn its plugin on")
-        self._settings = settings
-        self._editor = editor
         config = read_agent_config(self.kernel.config)
         self.options = acp_options(self.kernel.config)
         self.model = settings.model or config.model.id
         self.backend = settings.backend or config.runtime_policy.profile or "local"
         self.store: SessionStore = open_store(settings.store or default_store(), kernel=self.kernel)
-        self._agents: dict[AgentChoice, Sessions] = {}
-        self._owned = AsyncExitStack()
-        self._backends: dict[str, WorkspaceBackend] = {}
+        self.agents = FolderAgents(
+            folder,
+            self.kernel,
+            self.plugin,
+            self.store,
+            backend=self.backend,
+            plan_tools=self.options.plan_tools,
+            load_key=settings.load_key,
+            change=lambda session_id, made: with_editor(made, editor, session_id),
+        )
 
     @property
     def models(self) -> list[str]:
@@ -181,52 +158,14 @@ class Project:
         Raises:
             acp.RequestError: the model is unknown, or its key or package is missing.
         """
-        if choice not in self._agents:
-            try:
-                self._agents[choice] = await self._make(choice)
-            except Exception as error:
-                raise explain(error, choice.model) from error
-        return self._agents[choice]
-
-    async def _make(self, choice: AgentChoice) -> Sessions:
-        if self._settings.load_key is not None:
-            await asyncio.to_thread(self._settings.load_key, choice.model)  # a keyring may take seconds
-        parameters = planner_parameters(self.kernel.config, self.options.plan_tools) if choice.plan else {}
-        if "ask" in self.kernel.active and "offer" not in self.kernel.config.plugin("ask").options:
-            from deep_ask import AskOptions  # installed: it is active
-
-            parameters["plugins"] = [AskOptions(offer=True)]  # a person is at the editor
-        agent = await DeepAgent.create(
-            deps=AgentDeps(
-                model=choice.model,
-                session_store=self.store,
-                runtime=self.backend,
-                workspaces=self.workspace,
-                kernel=self.kernel,
-            ),
-            **parameters,
-        )
-        self._owned.push_async_callback(agent.close)
-        inner = agent.runner.agent
-        if isinstance(inner.model, str):
-            # No plugin knows this model. Resolve it now, so that a missing key is the first error.
-            inner.model = infer_model(inner.model)
-        sessions = Sessions(agent, keep_partial=True)
-        self._owned.push_async_callback(sessions.close)
-        return sessions
-
-    @asynccontextmanager
-    async def workspace(self, session_id: str) -> AsyncGenerator[WorkspaceBackend]:
-        """Yield the workspace of a session: the editor's files, where it offers them."""
-        yield self.backend_of(session_id)
+        try:
+            return await self.agents.sessions(choice)
+        except Exception as error:
+            raise explain(error, choice.model) from error
 
     def backend_of(self, session_id: str) -> WorkspaceBackend:
-        """Return the workspace of a session. An agent must exist."""
-        if session_id not in self._backends:
-            deps = create_default_deps(kernel=self.kernel)
-            deps.session_id = session_id
-            self._backends[session_id] = with_editor(self.plugin.backend(deps), self._editor, session_id)
-        return self._backends[session_id]
+        """Return the workspace of a session: the editor's files, where it offers them. An agent must exist."""
+        return self.agents.backend_of(session_id)
 
     def default_choice(self) -> AgentChoice:
         """Return the agent that sessions begin with.
@@ -249,7 +188,7 @@ class Project:
 
     async def close(self) -> None:
         """Stop the runs, as a crash would: they can be resumed. Close the store and the plugins."""
-        await self._owned.aclose()
+        await self.agents.close()
         await self.store.aclose()
         self.kernel.close()
 

@@ -24,8 +24,7 @@ from acp.schema import (
 )
 from deep_sessions import (
     CARRY_OUT,
-    MODE,
-    PLAN,
+    AgentChoice,
     AgentError,
     Event,
     Question,
@@ -43,7 +42,6 @@ from deep_core.plugin_api import visible
 from .changes import preview_change
 from .errors import INTERNAL, INVALID
 from .permissions import ACCEPT_EDITS, ALWAYS, CARRY_ON, permission, plan_permission, verdict
-from .project import AgentChoice
 from .prompts import command_of, read_prompt
 from .updates import Tokens, Translator, plan_of
 
@@ -294,16 +292,10 @@ class EditorSession:
         await self._learn(runs)
         run_id = runs.agent.deps.id_generator()
         self._view.own.add(run_id)
-        await runs.send(self.id, message, run_id=run_id, labels=self._labels)
+        await runs.send(self.id, message, run_id=run_id, labels=self.project.agents.labels(self._choice))
         if turn.canceled.is_set():  # it came before there was a run to stop
             await self._stop(turn)
         return await self._follow(runs, turn, run_id)
-
-    @property
-    def _labels(self) -> Mapping[str, str]:
-        """What each run keeps, as `deep chat` does."""
-        labels = {"model": self._choice.model, "backend": self.project.backend, "folder": visible(self.project.folder)}
-        return {**labels, MODE: PLAN} if self._choice.plan else labels
 
     async def _follow(self, runs: Sessions, turn: _Turn, run_id: str, *, asks: bool = False) -> Any:
         """Send what happens until a run ends, and ask about calls that wait; return why it stopped."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -70,6 +71,7 @@ class FolderAgents:
         store: where the sessions are. The caller closes it.
         backend: the name of the backend.
         plan_tools: the tools of plan mode: a tool expression.
+        load_key: puts the stored key of a model's provider into the environment, before the model is made.
         change: returns the backend that a session works on, of the one that was made for it.
     """
 
@@ -82,6 +84,7 @@ class FolderAgents:
         *,
         backend: str,
         plan_tools: str = "read",
+        load_key: Callable[[str], None] | None = None,
         change: Callable[[str, WorkspaceBackend], WorkspaceBackend] | None = None,
     ) -> None:
         self._folder = folder
@@ -90,6 +93,7 @@ class FolderAgents:
         self._store = store
         self._backend = backend
         self._plan_tools = plan_tools
+        self._load_key = load_key
         self._change = change
         self._sessions: dict[AgentChoice, Sessions] = {}
         self._backends: dict[str, WorkspaceBackend] = {}
@@ -114,6 +118,8 @@ class FolderAgents:
         raise LookupError("these sessions are of another program")
 
     async def _make(self, choice: AgentChoice) -> Sessions:
+        if self._load_key is not None:
+            await asyncio.to_thread(self._load_key, choice.model)  # a keyring may take seconds
         parameters = planner_parameters(self._kernel.config, self._plan_tools) if choice.plan else {}
         if "ask" in self._kernel.active and "offer" not in self._kernel.config.plugin("ask").options:
             from deep_ask import AskOptions  # installed: it is active

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic_ai.messages import ModelMessage, RetryPromptPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ToolCallPart, ToolReturnPart
 
 from .entries import read_entry
 from .events import result_text
@@ -31,8 +31,8 @@ def is_message(entry: Entry, message_id: str) -> bool:
     data = read_entry(entry)
     if data.get("labels", {}).get(MESSAGE) == message_id:
         return True
-    labels = [(message.metadata or {}).get(LABELS, {}) for message in data.get("messages", ())]
-    return any(each.get(MESSAGE) == message_id for each in labels)
+    messages: list[ModelMessage] = data.get("messages", [])
+    return any((message.metadata or {}).get(LABELS, {}).get(MESSAGE) == message_id for message in messages)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class CallSearch:
                     self._found = replace(
                         self._found, result=result_text(part.tool_name, part.content), outcome=outcome
                     )
-                elif isinstance(part, RetryPromptPart) and part.tool_call_id == self._call_id:
+                elif part.part_kind == "retry-prompt" and part.tool_call_id == self._call_id:  # before Pydantic AI 2.68
                     self._found = replace(self._found, result=part.model_response(), outcome="retried")
 
     def result(self) -> StoredCall:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -187,7 +187,7 @@ async def list_sessions(request: Request) -> Response:
     return JSONResponse(found)
 
 
-async def shown(site: Site, store: SessionStore) -> Any:
+async def shown(site: Site, store: SessionStore) -> AsyncIterator[SessionInfo]:
     """Yield the sessions that pages show."""
     offset = 0
     while page := await store.list(limit=100, offset=offset):

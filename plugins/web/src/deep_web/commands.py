@@ -40,12 +40,12 @@ def web(
     import os
     import socket
 
-    from deep_cli import Failure, load_plugin_files
+    from deep_cli import Failure, load_key, load_plugin_files
 
     from .folder import FolderSettings
     from .serve import serve, token_of
 
-    settings = FolderSettings(model, backend, config, store, load_plugin_files(plugin_files))
+    settings = FolderSettings(model, backend, config, store, load_plugin_files(plugin_files), load_key)
     folder = os.path.realpath(os.getcwd())
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +47,7 @@ class FolderSettings:
         config: a configuration file; it is trusted.
         store: the store's URL; None for deep's own.
         plugins: in addition to the installed ones.
+        load_key: puts the stored key of a model's provider into the environment, before the model is made.
     """
 
     model: str | None = None
@@ -54,6 +55,7 @@ class FolderSettings:
     config: Path | None = None
     store: str | None = None
     plugins: Sequence[Any] = ()
+    load_key: Callable[[str], None] | None = None
 
 
 class FolderSite(Site):
@@ -122,7 +124,7 @@ async def open_folder(folder: str, settings: FolderSettings) -> AsyncGenerator[F
         store = open_store(settings.store or default_store(), kernel=kernel)
         stack.push_async_callback(store.aclose)
         backend = settings.backend or config.runtime_policy.profile or "local"
-        agents = FolderAgents(folder, kernel, maker, store, backend=backend)
+        agents = FolderAgents(folder, kernel, maker, store, backend=backend, load_key=settings.load_key)
         stack.push_async_callback(agents.close)
         yield FolderSite(
             folder,
