@@ -34,7 +34,7 @@ from .redact import result_text
 from .site import Site
 from .state import described, status_of
 
-__all__ = ["Refused", "routes"]
+__all__ = ["Refused", "owner_of", "read_body", "ready", "routes", "site_of"]
 
 MESSAGE_CHARS = 200_000
 REASON_CHARS = 20_000
@@ -107,16 +107,22 @@ async def read(request: Request, kind: type[T], *, optional: bool = False) -> T:
     Raises:
         HTTPException: it is too large, or not of this kind.
     """
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > BODY_BYTES:
-            raise HTTPException(413, f"a request may have {BODY_BYTES:,} bytes")
+    body = await read_body(request, BODY_BYTES)
     try:
         return kind.model_validate_json(body or (b"{}" if optional else b""))
     except ValidationError as error:
         wrong = [f"{'.'.join(map(str, found['loc'])) or 'body'}: {found['msg']}" for found in error.errors()]
         raise HTTPException(422, "; ".join(wrong)) from error
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """Return the body of a request of at most so many bytes. Raises HTTPException."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most:
+            raise HTTPException(413, f"a request may have {most:,} bytes")
+    return bytes(body)
 
 
 # -- whose and which ---------------------------------------------------------------------------------------------------

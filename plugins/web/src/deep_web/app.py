@@ -23,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 from .api import WORKING, Refused, routes
 from .guard import NO_OWNER, Guard, NoOwner, Owners
 from .lists import Lists, Rows
+from .protocols import protocol_routes
 from .site import Site, TooMany
 from .socket import serve_socket
 
@@ -62,6 +63,7 @@ def create_app(
         routes=[
             Route("/", page, methods=["GET"]),
             *routes(),
+            *protocol_routes(),
             WebSocketRoute("/api/sessions/{session_id}/socket", serve_socket),
             Mount("/static", StaticFiles(directory=STATIC, check_dir=False)),
         ],
