@@ -27,7 +27,7 @@ def celsius(fahrenheit: float) -> float:
 
 def in_stock(ctx: RunContext[DeepAgentDeps[Shop]], article: str) -> int:
     """Count an article in stock."""
-    return ctx.deps.app.stock.get(article, 0) if ctx.deps.app else 0
+    return ctx.deps.app.stock.get(article, 0)
 
 
 def order(article: str, number: int) -> str:

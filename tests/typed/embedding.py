@@ -41,7 +41,7 @@ class App:
 
 def forecast(ctx: RunContext[DeepAgentDeps[App]], city: str) -> str:
     """Tomorrow's weather."""
-    return city + (ctx.deps.app.unit if ctx.deps.app else "")
+    return city + ctx.deps.app.unit
 
 
 def same(messages: list[ModelMessage]) -> list[ModelMessage]:
@@ -143,3 +143,14 @@ async def delegate(context: AgentContext, deps: Deps) -> Any:
 
 assert_type(kernel.load_deps("", app=App("C")), DeepAgentDeps[App])
 assert_type(kernel.load_deps(""), DeepAgentDeps[None])
+assert_type(kernel.load_deps("", app=App("C")).app, App)
+assert_type(DeepAgentDeps[App].load("", app=App("C")).app, App)
+
+# -- the application's own object, and a plugin's options outside of agents --------------------------------------------
+
+assert_type(create_default_deps(app=App("C")), DeepAgentDeps[App])
+assert_type(create_default_deps(app=App("C")).app, App)
+assert_type(create_default_deps(app=App("C")).clone_for_subagent().app, App)
+assert_type(DeepAgentDeps(app=App("C")).app.unit, str)
+assert_type(create_default_deps().app, None)
+assert_type(kernel.context("subagents").options(SubagentsOptions), SubagentsOptions)

@@ -7,7 +7,15 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_ai import Agent
 
-from deep_core import AgentContext, AgentParameters, DeepAgentDeps, Kernel, Without, create_deep_agent
+from deep_core import (
+    AgentContext,
+    AgentParameters,
+    DeepAgentDeps,
+    Kernel,
+    Without,
+    create_deep_agent,
+    create_default_deps,
+)
 
 Deps = DeepAgentDeps[Any]
 
@@ -81,3 +89,12 @@ def delegate(context: AgentContext) -> None:
     context.create_agent("test", approvers=["me"])  # error
     context.create_agent("test", config={"agent": {}})  # error
     context.create_agent("test", depth=0)  # error
+
+
+# -- sessions ------------------------------------------------------------------------------------------------------
+
+print(create_default_deps(app=City(name="Oslo")).app.nme)  # error
+print(create_default_deps().app.name)  # error
+print(kernel.load_deps("", app=City(name="Oslo")).app.nme)  # error
+print(kernel.load_deps("").app.name)  # error
+kernel.context("todo").options(City)  # error

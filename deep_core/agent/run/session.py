@@ -245,7 +245,7 @@ class DeepAgentDeps(Generic[App]):
     backend: WorkspaceBackend | None = None
     session_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     state: SessionState = field(default_factory=SessionState)
-    app: App | None = None
+    app: App = None  # pyright: ignore[reportAssignmentType]  # not optional to who gave one
     depth: int = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -296,7 +296,7 @@ class DeepAgentDeps(Generic[App]):
         *,
         backend: WorkspaceBackend | None = None,
         kernel: PluginKernel | None = None,
-        app: App | None = None,
+        app: App = None,  # pyright: ignore[reportArgumentType]
     ) -> DeepAgentDeps[App]:
         """Load a session from a text that `dump` wrote.
 
