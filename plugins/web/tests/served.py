@@ -89,6 +89,7 @@ def serving(
     models: Callable[[str], Model] | None = None,
     port: int = 0,
     config: str = CONFIG,
+    store: str | None = None,
     **app: Any,
 ) -> Generator[Served]:
     """Serve the folder `root/project` in a thread, from a store in `root`, until the end of the block.
@@ -101,12 +102,13 @@ def serving(
         models: makes the models `script:…`; the scripted one by default.
         port: the port; 0 takes a free one.
         config: the configuration.
+        store: the URL of the store; None for one in `root`.
         app: more arguments of `create_app`.
     """
     folder = root / "project"
     folder.mkdir(parents=True, exist_ok=True)
     _write(root / "deep.toml", config)
-    store = f"sqlite:///{root / 'sessions.db'}"
+    store = store or f"sqlite:///{root / 'sessions.db'}"
     settings = FolderSettings(
         model="script:one",
         backend="local",
