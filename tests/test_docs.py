@@ -55,6 +55,7 @@ PROGRAMS = {
     "mv",
     "sed",
     "ruff",
+    "uvicorn",
 }
 """What a console block may start a line with."""
 
