@@ -55,7 +55,6 @@ PROGRAMS = {
     "mv",
     "sed",
     "ruff",
-    "uvicorn",
 }
 """What a console block may start a line with."""
 

@@ -24,7 +24,9 @@ from deep_sessions import (
     SqliteStore,
     StoreError,
     session_capabilities,
+    title_of,
 )
+from deep_sessions.events import MessageAdded, RunStarted, events_of
 from deep_sessions.fold import fold
 from deep_sessions.manage import delete, export, fork, retain, rewind
 from pydantic_ai import FunctionToolset
@@ -114,6 +116,18 @@ async def test_a_fork_continues_by_itself(store: SessionStore) -> None:
     (base, *_) = await store.entries(new)
     assert base.base
     assert json.loads(base.data)["source"] == {"session": "s", "seq": before.info.seq}
+
+
+async def test_the_events_of_a_fork_begin_with_what_was_said_before(store: SessionStore) -> None:
+    await run(store, "s", "one")
+    await run(store, "s", "two")
+    new = await fork(store, "s")
+    await run(store, new, "three")
+    said: list[str] = []
+    for entry in await store.entries(new):
+        said += [event.text for event in events_of(entry) if isinstance(event, RunStarted | MessageAdded)]
+    assert said == ["one", "one", "two", "one two", "three", "one two three"]
+    assert await title_of(store, new) == "one"
 
 
 async def test_a_fork_of_an_earlier_entry_has_that_state(store: SessionStore) -> None:

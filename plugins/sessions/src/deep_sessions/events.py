@@ -111,7 +111,8 @@ class ThinkingAdded(Event):
 class MessageAdded(Event):
     """A message is stored. A model's text replaces the pieces before it: they are equal, joined.
 
-    `role` is `user` or `assistant`. A message of the user that began a run is in `RunStarted` instead.
+    `role` is `user` or `assistant`. A message of the user that began a run is in `RunStarted` instead, unless the
+    session was forked or imported after it.
     """
 
     kind = "message_added"
@@ -295,6 +296,8 @@ def _base(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
     yield HistoryReplaced()
     if entry.run_id is not None:  # a compaction; its entry has the new response too, and what the tools returned
         yield from message_events(_new_messages({"new": 2, **data}))
+    elif entry.seq == 1:  # a fork, or an import: no entry says what was written before
+        yield from message_events(data["messages"], has_prompts=True)
     yield SlotsChanged(names=tuple(data["slots"]))
 
 
@@ -303,8 +306,10 @@ def _new_messages(data: Mapping[str, Any]) -> Sequence[ModelMessage]:
     return messages[max(0, len(messages) - data.get("new", len(messages))) :]
 
 
-def message_events(messages: Sequence[ModelMessage], path: str = "", agent: str = "") -> Iterator[Event]:
-    """Yield the events that messages stand for."""
+def message_events(
+    messages: Sequence[ModelMessage], path: str = "", agent: str = "", *, has_prompts: bool = False
+) -> Iterator[Event]:
+    """Yield the events that messages stand for; with `has_prompts`, those of the user's too, which runs begin with."""
     for message in messages:
         if isinstance(message, ModelResponse):
             if text := "".join(part.content for part in message.parts if isinstance(part, TextPart)):
@@ -330,8 +335,12 @@ def message_events(messages: Sequence[ModelMessage], path: str = "", agent: str 
                 yield ToolEnded(
                     path=path, agent=agent, call_id=call_id, tool=part.tool_name, outcome="retried", result=text
                 )
-            elif isinstance(part, UserPromptPart) and is_steered(message):
-                yield MessageAdded(path=path, agent=agent, role="user", text=prompt_text(part.content))
+            elif (
+                isinstance(part, UserPromptPart)
+                and (has_prompts or is_steered(message))
+                and (text := prompt_text(part.content))  # "" for a section of a plugin
+            ):
+                yield MessageAdded(path=path, agent=agent, role="user", text=text)
 
 
 def _usage(response: ModelResponse, path: str, agent: str) -> UsageAdded:

@@ -21,7 +21,7 @@ from deep_core.plugin_api import folder_name, visible
 
 from .entries import read_entry, slots_entry
 from .errors import AgentError, SessionBusy, StoreError
-from .events import prompt_text
+from .events import MessageAdded, RunStarted, events_of
 from .fold import Fold, Run, fold, fold_entries
 from .journal import base_entry
 from .patches import apply_patch, make_patch
@@ -199,8 +199,9 @@ async def title_of(store: SessionStore, session_id: str) -> str:
     while page := await store.entries(session_id, after=after, limit=8):  # it is nearly always one of the first
         for entry in page:
             after = entry.seq
-            if entry.kind == "run_started":
-                return " ".join(prompt_text(read_entry(entry).get("prompt", "")).split())[:LONGEST_TITLE]
+            for event in events_of(entry):
+                if isinstance(event, RunStarted) or (isinstance(event, MessageAdded) and event.role == "user"):
+                    return " ".join(event.text.split())[:LONGEST_TITLE]
     return ""
 
 

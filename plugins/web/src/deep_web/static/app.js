@@ -208,7 +208,7 @@ function showApproval(approval) {
   };
   const cards = approvalCards(approval, answer, () => $("text").focus());
   const many = cards.length > 1 ? ` Each of the ${cards.length} calls needs an answer.` : "";
-  $("approval").append(element("h3", "", "Waiting for you"), many ? element("span", "soft", many) : "", ...cards);
+  $("approval").append(element("h2", "", "Waiting for you"), many ? element("span", "soft", many) : "", ...cards);
   toEnd();
   if (!$("text").value) cards[0].focus();
 }
@@ -526,6 +526,7 @@ function dialog(text, { value = null, yes = "OK" } = {}) {
   });
 }
 
+$("asked-no").onclick = () => $("asked").close();
 $("rename").onclick = async () => {
   $("menu").open = false;
   const title = await dialog("A new title", { value: page.state.title ?? "", yes: "Rename" });

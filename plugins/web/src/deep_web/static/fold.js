@@ -192,7 +192,7 @@ export class Fold {
 /** The exit code of a command that failed; null for others. A command's result begins with it, unless it is 0. */
 export function exitCode(item) {
   const found = item.tool === "execute" && item.state === "success" && /^Exit code (-?\d+)[,\n]/.exec(item.text);
-  return found ? Number(found[1]) : null;
+  return found && found[1] !== "0" ? Number(found[1]) : null;
 }
 
 /** Whether a call failed, for the mark beside it. */

@@ -35,8 +35,8 @@ export function button(className, label, onclick, shown = label) {
   const node = element("button", className, shown);
   node.type = "button";
   if (shown !== label) {
-    node.setAttribute("aria-label", label);
-    node.title = label;
+    node.setAttribute("aria-label", oneLine(label));
+    node.title = oneLine(label);
   }
   node.onclick = onclick;
   return node;
@@ -55,8 +55,15 @@ export function copyButton(text, label = "Copy") {
 // HTML in a message is text. A picture would tell its host that the message is read, so it is a link.
 const markdown = markdownit({ html: false, linkify: false, breaks: false });
 markdown.disable("image");
+// The title of the conversation is the first heading: those of an answer stand below it.
+const heading = (tokens, index, options, env, self) => {
+  tokens[index].tag = `h${Math.min(6, Number(tokens[index].tag[1]) + 1)}`;
+  return self.renderToken(tokens, index, options);
+};
+markdown.renderer.rules.heading_open = heading;
+markdown.renderer.rules.heading_close = heading;
 const ALLOWED = [
-  "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s",
+  "a", "blockquote", "br", "code", "del", "em", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s",
   "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 ];
 

@@ -1,0 +1,85 @@
+"""`deep web` as a process, which a test kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.environments import REPOSITORY
+
+from .served import CONFIG, SECONDS
+
+__all__ = ["WebProcess"]
+
+PLUGIN = """
+from pathlib import Path
+
+from deep_core import hookimpl
+from plugins.web.tests.gated import gated_model
+
+@hookimpl
+def deep_resolve_model(model_id):
+    return gated_model(Path({gate!r})) if model_id.startswith("script:") else None
+"""
+
+
+class WebProcess:
+    """`deep web` for a folder, with the model of `gated`; always on the same port.
+
+    Args:
+        root: a directory of the test.
+
+    Attributes:
+        folder: the folder that it serves.
+        gate: the file that lets `hold` go on.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "project"
+        self.folder.mkdir()
+        self.gate = root / "open"
+        self._root = root
+        (root / "gated_plugin.py").write_text(PLUGIN.format(gate=str(self.gate)))
+        (root / "deep.toml").write_text(CONFIG)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self._process: subprocess.Popen[str] | None = None
+        self.page = ""
+
+    def __enter__(self) -> WebProcess:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self._process is not None:
+            return
+        command = [sys.executable, "-m", "deep_cli", "web", "--model", "script:one", "--no-browser"]
+        command += ["--port", str(self._port), "--store", f"sqlite:///{self._root / 'sessions.db'}"]
+        command += ["--config", str(self._root / "deep.toml"), "-p", str(self._root / "gated_plugin.py")]
+        environment: dict[str, Any] = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        with (self._root / "log").open("a") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        assert self._process.stdout is not None
+        self.page = self._process.stdout.readline().strip()
+        assert self.page.startswith("http"), (self._root / "log").read_text()
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL, if it runs."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(SECONDS)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._process = None
