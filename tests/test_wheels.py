@@ -131,7 +131,7 @@ def test_the_kernel_and_one_plugin(fresh: Install, name: str) -> None:
         "deep-acp": ["deep-sessions"],
         "deep-cli": ["deep-sessions"],
         "deep-prompted-tools": ["deep-universe"],
-        "deep-web": ["deep-sessions", "deep-uploads"],
+        "deep-web": ["deep-filesystem", "deep-sessions", "deep-uploads"],
     }.get(name, [])
     report = fresh("deep-core", *needed, name).application()
     active = [plugin for distribution in (*needed, name) for plugin in PLUGINS[distribution]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from .app import create_app
+from .app import create_server
 from .settings import Settings
 
 
@@ -25,11 +25,11 @@ def main() -> None:
     model = os.environ.get("DEEP_MODEL") or "a script (set DEEP_MODEL for a real model)"
     print(f"http://127.0.0.1:{given.port}  model: {model}", flush=True)
     uvicorn.run(
-        create_app(settings),
+        create_server(settings),
         host="127.0.0.1",
         port=given.port,
         log_level="warning",
-        ws_max_size=256 * 1024,
+        ws_max_size=64 * 1024,  # pages send nothing there
         timeout_graceful_shutdown=3,  # seconds; open pages would keep it running
     )
 

@@ -1,4 +1,4 @@
-"""Identify users by a signed random token in a cookie. There are no accounts; use yours instead."""
+"""Identify users by a signed random token in a cookie: the hook `deep_web_owner`. Put your login here instead."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["COOKIE", "Newcomers", "Owners", "address_of", "from_elsewhere"]
+from deep_core import hookimpl
 
-COOKIE = "deep_owner"
+__all__ = ["Newcomers", "Owners", "Welcome", "address_of"]
+
 A_DAY = 24 * 3600
 A_YEAR = 365 * A_DAY
 _TOKEN = re.compile(r"([0-9a-f]{64})\.([0-9a-f]{64})", re.ASCII)
@@ -41,27 +43,69 @@ class Owners:
         self._key = path.read_bytes()
         if len(self._key) != 32:
             raise ValueError(f"{path} is not a key of 32 bytes: delete it, and every user is a new one")
+        # Cookies do not know ports: two servers of one host need two names.
+        self.cookie = f"deep_owner_{hashlib.sha256(self._key).hexdigest()[:12]}"
 
-    def owner_of(self, connection: HTTPConnection) -> str | None:
+    @hookimpl(of="web")
+    def deep_web_owner(self, connection: HTTPConnection) -> str | None:
         """Return the owner of a session as stored: the hash of the token; None without a token of this server."""
-        match = _TOKEN.fullmatch(connection.cookies.get(COOKIE, ""))
+        match = _TOKEN.fullmatch(connection.cookies.get(self.cookie, ""))
         if match is None or not hmac.compare_digest(match[2], self._sign(match[1])):
             return None
         return hashlib.sha256(match[0].encode()).hexdigest()
 
-    def give_token(self, connection: HTTPConnection, response: Response) -> str:
-        """Give a new user a token, and return the owner.
+    def new_cookie(self, connection: HTTPConnection) -> str:
+        """Return a cookie with the token of a new user.
 
         HttpOnly: no script of the page can read the token. SameSite=Lax: requests of other sites do not carry it.
         """
         random = secrets.token_hex(32)
-        token = f"{random}.{self._sign(random)}"
         secure = connection.url.scheme in ("https", "wss")
-        response.set_cookie(COOKIE, token, max_age=A_YEAR, httponly=True, samesite="lax", secure=secure, path="/")
-        return hashlib.sha256(token.encode()).hexdigest()
+        response = Response()
+        response.set_cookie(
+            self.cookie,
+            f"{random}.{self._sign(random)}",
+            max_age=A_YEAR,
+            httponly=True,
+            samesite="lax",
+            secure=secure,
+            path="/",
+        )
+        return response.headers["set-cookie"]
 
     def _sign(self, random: str) -> str:
         return hmac.new(self._key, random.encode(), hashlib.sha256).hexdigest()
+
+
+class Welcome:
+    """Give whoever opens the page without a token of this server a new one.
+
+    Args:
+        app: what answers.
+        owners: the tokens.
+    """
+
+    def __init__(self, app: ASGIApp, owners: Owners) -> None:
+        self._app = app
+        self._owners = owners
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if (
+            scope["type"] != "http"
+            or scope["path"] != "/"
+            or self._owners.deep_web_owner(HTTPConnection(scope)) is not None
+        ):
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_cookie(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                headers = MutableHeaders(scope=message)
+                headers.append("set-cookie", self._owners.new_cookie(HTTPConnection(scope)))
+            await send(message)
+
+        await self._app(scope, receive, send_with_cookie)
 
 
 class Newcomers:
@@ -105,9 +149,3 @@ def address_of(connection: HTTPConnection) -> str:
     except ValueError:
         return host  # a Unix socket
     return str(address if address.version == 4 else ipaddress.ip_network((int(address) >> 64 << 64, 64)))
-
-
-def from_elsewhere(connection: HTTPConnection) -> bool:
-    """Whether a page of another origin sent this. Browsers always send the origin; other clients need not."""
-    origin = connection.headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != connection.headers.get("host")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from deep_core import AgentContext, StateSlot
 
     from .documents import Document, DocumentError, DocumentLimits, document_kind, read_document
+    from .listing import FileList, ListedFile, list_files
     from .options import FilesystemOptions
     from .seen import Seen
     from .slot import FILES
@@ -25,10 +26,13 @@ __all__ = [
     "Document",
     "DocumentError",
     "DocumentLimits",
+    "FileList",
     "FilesystemOptions",
+    "ListedFile",
     "Seen",
     "create_filesystem_toolset",
     "document_kind",
+    "list_files",
     "read_document",
 ]
 
@@ -36,6 +40,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "documents": ["Document", "DocumentError", "DocumentLimits", "document_kind", "read_document"],
+        "listing": ["FileList", "ListedFile", "list_files"],
         "options": ["FilesystemOptions"],
         "seen": ["Seen"],
         "slot": ["FILES"],

@@ -11,7 +11,7 @@ from pydantic_ai.workspaces import Workspace
 from .gitignore import Scope, enter, scope_above, split_ignored
 from .globs import Glob, select
 
-__all__ = ["SKIPPED", "Found", "Ignoring", "TooMany", "begin_ignoring", "walk"]
+__all__ = ["SKIPPED", "Found", "Ignoring", "TooMany", "begin_ignoring", "is_printable", "walk"]
 
 SKIPPED = frozenset({
     ".git", ".hg", ".svn", ".deep", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".venv", "__pycache__",
@@ -116,8 +116,8 @@ async def walk(
         seen += len(entries)
         if seen > MAX_ENTRIES:
             raise TooMany(f"more than {MAX_ENTRIES:,} files and directories below {root}")
-        sizes = {entry.name: entry.size for entry in entries if _printable(entry.name) and not entry.is_dir}
-        below = [entry.name for entry in entries if _printable(entry.name) and entry.is_dir]
+        sizes = {entry.name: entry.size for entry in entries if is_printable(entry.name) and not entry.is_dir}
+        below = [entry.name for entry in entries if is_printable(entry.name) and entry.is_dir]
         names = await select(wanted or _ANY, below if folders else [*sizes], (prefix + relative).__add__)
         if ignoring is not None:
             present = {entry.name for entry in entries}
@@ -149,6 +149,7 @@ async def _is_link(workspace: Workspace, absolute: str) -> bool:
         return True  # a confined backend denies a link that leads outside
 
 
-def _printable(name: str) -> bool:
+def is_printable(name: str) -> bool:
+    """Whether a name of a file is valid Unicode."""
     # Undecodable names are surrogates in Python and U+FFFD in a command's output.
     return "\ufffd" not in name and not any("\ud800" <= char <= "\udfff" for char in name)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
+from deep_filesystem import list_files
 from deep_sessions import (
     AgentError,
     DecisionsPending,
@@ -28,7 +29,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from .approvals import Verdict, answers, id_of
-from .files import listing
 from .lists import Lists
 from .redact import result_text
 from .site import Site
@@ -364,23 +364,34 @@ async def upload(request: Request) -> Response:
     site = site_of(request)
     if not name:
         raise HTTPException(422, "name: Field required")
+    too_large = HTTPException(413, f"{name}: an upload may have {site.max_upload_bytes:,} bytes.")
     length = request.headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > site.max_upload_bytes:
-        raise HTTPException(413, f"{name}: an upload may have {site.max_upload_bytes:,} bytes.")
+        raise too_large
+
+    async def pieces() -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in request.stream():
+            size += len(piece)
+            if size > site.max_upload_bytes:
+                raise too_large
+            yield piece
+
     runs = site.current(session.id)
     async with runs.edit(session.id) as deps:
-        done = await upload_file(deps, name, request.stream(), agent=runs.agent.runner.agent)
+        done = await upload_file(deps, name, pieces(), agent=runs.agent.runner.agent)
     return JSONResponse({"path": done.path, "size": done.size, "mime_type": done.mime_type}, 201)
 
 
-async def list_files(request: Request) -> Response:
+async def get_files(request: Request) -> Response:
     """List the files of a session's workspace."""
     session = await own_session(request)
     async with site_of(request).workspace(session.id) as backend:
-        return JSONResponse(await listing(Workspace(backend)))
+        found = await list_files(Workspace(backend))
+    return JSONResponse({"files": [{"path": each.path, "size": each.size} for each in found.files], "more": found.more})
 
 
-async def read_file(request: Request) -> Response:
+async def get_file(request: Request) -> Response:
     """Send one file of a session's workspace."""
     session, path = await own_session(request), request.path_params["path"]
     site = site_of(request)
@@ -429,7 +440,7 @@ def routes() -> list[Route]:
         Route(f"{one}/stop", stop_run, methods=["POST"]),
         Route(f"{one}/resume", resume_run, methods=["POST"]),
         Route(f"{one}/uploads", upload, methods=["POST"]),
-        Route(f"{one}/files", list_files, methods=["GET"]),
-        Route(f"{one}/files/{{path:path}}", read_file, methods=["GET"]),
+        Route(f"{one}/files", get_files, methods=["GET"]),
+        Route(f"{one}/files/{{path:path}}", get_file, methods=["GET"]),
         Route(f"{one}/calls/{{call_id:path}}", get_call, methods=["GET"]),
     ]

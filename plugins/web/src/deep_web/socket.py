@@ -29,6 +29,8 @@ LOOK = 1.0
 """Seconds between two looks at a session that another process may run."""
 PAUSE = 0.1
 """Seconds between two states of a session whose run goes on."""
+ENDS = ("run_ended", "approvals_asked", "run_interrupted")
+"""Events after which a run does not go on by itself."""
 FILES = ("files_changed", "run_ended", "approvals_asked")
 """Events after which files may have changed."""
 
@@ -68,6 +70,8 @@ class _Watch:
         self._state: dict[str, Any] = {}
         self._is_stale = asyncio.Event()
         """Set when the state may have changed."""
+        self._is_due = False
+        """Whether the state is sent even if it did not change: a run ended, or waits."""
         self._n = 0
 
     async def work(self, boot: str, after: int, lists: ListWatch) -> None:
@@ -127,6 +131,7 @@ class _Watch:
         async with aclosing(runs.stream(self._id, after=self._n)) as events:
             async for event in events:
                 await self._send_event(event)
+                self._is_due |= event.kind in ENDS and not event.path
                 self._is_stale.set()
 
     async def _send_event(self, event: Event) -> None:
@@ -157,9 +162,10 @@ class _Watch:
             await self._send_state()
 
     async def _send_state(self) -> None:
+        is_due, self._is_due = self._is_due, False
         self._is_stale.clear()
         state = await state_of(self._site, self._id)
-        if state != self._state:
+        if state != self._state or is_due:
             self._state = state
             await self._send(state)
 

@@ -1,0 +1,41 @@
+"""A model whose answers a test holds back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.models.function import AgentInfo, DeltaToolCalls, FunctionModel
+
+from examples.server.scripted import scripted_model, turn
+
+__all__ = ["Gate"]
+
+
+class Gate:
+    """A model that, told `hold …`, says one word and then waits until the test lets it go on; `fail` fails."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.requests = 0
+        plain = scripted_model(pause=0)
+
+        async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+            self.requests += 1
+            prompt, _, _ = turn(messages)
+            if prompt.startswith("hold"):
+                yield "holding "
+                await self.go_on.wait()
+                yield prompt.removeprefix("hold ")
+            elif prompt == "fail":
+                raise ConnectionError("the provider is away")
+            else:
+                assert plain.stream_function is not None
+                async for part in plain.stream_function(messages, info):
+                    yield part  # pyright: ignore
+
+        def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            return ModelResponse([TextPart("a subagent's answer")])
+
+        self.model = FunctionModel(answer, stream_function=stream, model_name="gate")
