@@ -48,6 +48,7 @@ PROGRAMS = {
     "cd",
     "export",
     "cat",
+    "echo",
     "git",
     "uv",
     "pytest",
