@@ -13,6 +13,7 @@ from deep_universe.drivers.text import TextDriver
 
 from plugins.universe.tests.fuzzing import Fuzzer, recorded, tool_names
 from tests.drawn import many
+from tests.tables import table
 
 DRIVERS = default_drivers()
 RECORDED = recorded()
@@ -27,7 +28,7 @@ def test_D4_every_driver_has_recorded_responses() -> None:
     assert RECORDED.keys() == {driver.name for driver in DRIVERS}
 
 
-@pytest.mark.parametrize(("own", "response"), ROWS)
+@table("own, response", ROWS)
 def test_D4_a_response_is_won_by_its_own_driver_and_others_only_fall_back(own: str, response: Any) -> None:
     scores = {driver.name: driver.can_handle_response(response) for driver in DRIVERS}
     assert scores.pop(own) >= GOOD

@@ -14,6 +14,7 @@ from pydantic_ai.tools import ToolDefinition
 from deep_core import ToolName
 from plugins.universe.tests.fuzzing import HIDDEN, Fuzzer, recorded, tool_names
 from tests.drawn import many
+from tests.tables import table
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +60,7 @@ def test_X1_there_are_recorded_responses_of_every_driver() -> None:
     assert all(len(entries) >= 10 for entries in RECORDED.values())
 
 
-@pytest.mark.parametrize(("driver", "entry"), CASES)
+@table("driver, entry", CASES)
 @pytest.mark.parametrize("named", [True, False], ids=["named", "recognized"])
 async def test_X1_a_reply_in_every_format_is_executed(
     universe: Universe, driver: str, entry: dict[str, Any], named: bool
@@ -73,7 +74,7 @@ async def test_X1_a_reply_in_every_format_is_executed(
     assert all(result.id for result in results)
 
 
-@pytest.mark.parametrize(("driver", "entry"), [case for case in CASES if case.values[1]["calls"]])  # type: ignore[index]
+@table("driver, entry", [case for case in CASES if case.values[1]["calls"]])  # type: ignore[index]
 async def test_X6_a_reply_in_every_format_is_filtered(
     universe: Universe, runs: list[Any], driver: str, entry: dict[str, Any]
 ) -> None:

@@ -33,6 +33,7 @@ from plugins.universe.tests.dialects import (
     values,
 )
 from tests.drawn import examples, sample
+from tests.tables import table
 
 DRIVERS = [driver for driver in default_drivers() if isinstance(driver, TextDriver)]
 every_driver = pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
@@ -64,7 +65,7 @@ def fragments(driver: TextDriver) -> st.SearchStrategy[str]:
     )
 
 
-@pytest.mark.parametrize(("driver", "entry"), RECORDED)
+@table("driver, entry", RECORDED)
 def test_D2_a_recorded_reply_gives_its_calls(driver: TextDriver, entry: dict[str, Any]) -> None:
     assert outcome(driver.parse(entry["response"])) == {"calls": entry["calls"], "invalid": entry["invalid"]}
     assert driver.can_handle_response(entry["response"]) == NATIVE
@@ -76,7 +77,7 @@ def test_D2_ten_replies_are_recorded(driver: TextDriver) -> None:
     assert len({entry["about"] for entry in recorded(driver.name)}) == len(recorded(driver.name))
 
 
-@pytest.mark.parametrize(("driver", "entry"), RECORDED)
+@table("driver, entry", RECORDED)
 def test_a_reply_split_at_every_position_gives_the_same(driver: TextDriver, entry: dict[str, Any]) -> None:
     reply = f"First a `word`.\n\n{entry['response']}\n"
     whole = read(driver.scanner(), [reply])
@@ -85,7 +86,7 @@ def test_a_reply_split_at_every_position_gives_the_same(driver: TextDriver, entr
     assert read(driver.scanner(), reply) == whole
 
 
-@pytest.mark.parametrize(("driver", "entry"), RECORDED)
+@table("driver, entry", RECORDED)
 def test_text_before_the_end_is_never_markup(driver: TextDriver, entry: dict[str, Any]) -> None:
     """A user who watches sees, at every moment, a beginning of what is shown in the end."""
     scanner, seen, final = driver.scanner(), "", shown(driver, entry["response"])
@@ -273,7 +274,7 @@ def test_D9_a_model_response_gives_the_calls_of_its_text_but_not_of_its_thoughts
 
 
 @every_driver
-@pytest.mark.parametrize("response", [None, 3, {"choices": []}, [], b"<tool_call>"], ids=repr)
+@table("response", [None, 3, {"choices": []}, [], b"<tool_call>"])
 def test_what_is_not_text_is_refused(driver: TextDriver, response: object) -> None:
     assert driver.can_handle_response(response) == NONE
     with pytest.raises(ValueError, match=f"the {driver.name} driver reads text"):

@@ -17,6 +17,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCall
 
 from plugins.universe.tests.wire_tools import BY_NAME, TOOLS, WIRE
 from tests.drawn import examples
+from tests.tables import table
 
 HERE = Path(__file__).parent
 RECORDED: dict[str, list[dict[str, Any]]] = {
@@ -30,7 +31,7 @@ ROWS = [
 ]
 
 each = pytest.mark.parametrize("driver", WIRE, ids=lambda driver: driver.name)
-each_row = pytest.mark.parametrize(("driver", "row"), ROWS)
+each_row = table("driver, row", ROWS)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -149,7 +150,7 @@ HOSTILE = {
 
 
 @each
-@pytest.mark.parametrize("response", OTHERS, ids=lambda value: type(value).__name__)
+@table("response", OTHERS)
 def test_D3_what_is_no_response_scores_zero_and_does_not_parse(driver: ToolDriver, response: object) -> None:
     assert driver.can_handle_response(response) == NONE
     with pytest.raises(ValueError, match=f"driver '{driver.name}' does not know this response"):
@@ -157,7 +158,7 @@ def test_D3_what_is_no_response_scores_zero_and_does_not_parse(driver: ToolDrive
 
 
 @each
-@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+@table("make", HOSTILE.values())
 def test_D3_an_object_that_raises_scores_zero(driver: ToolDriver, make: Callable[[], object]) -> None:
     assert driver.can_handle_response(make()) == NONE
     with pytest.raises(ValueError, match="does not know this response"):
