@@ -34,16 +34,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["Forked", "Line", "nursery"]
+__all__ = ["Forked", "Line", "nursery", "relayed"]
 
 PRELOADED = (
     "anthropic.resources.messages.messages", "anyio._backends._asyncio", "asyncio", "click",
-    "concurrent.futures.thread", "encodings.idna", "genai_prices.data", "importlib_metadata", "jiter", "openai",
-    "openai.lib.streaming.chat", "openai.pagination", "openai.resources.chat.completions.completions",
-    "opentelemetry.propagate", "packaging.requirements", "platformdirs", "pluggy", "prompt_toolkit",
-    "prompt_toolkit.shortcuts", "pydantic_ai", "pydantic_ai.models.anthropic", "pydantic_ai.models.function",
-    "pydantic_ai.models.openai", "pydantic_ai.models.test", "pydantic_ai.providers.openai", "pydantic_ai.workspaces",
-    "rich.console", "rich.markdown",
+    "concurrent.futures.thread", "encodings.idna", "genai_prices.data", "importlib_metadata", "jiter",
+    "mcp.server.lowlevel", "mcp.server.stdio", "openai", "openai.lib.streaming.chat", "openai.pagination",
+    "openai.resources.chat.completions.completions", "opentelemetry.propagate", "packaging.requirements",
+    "platformdirs", "pluggy", "prompt_toolkit", "prompt_toolkit.shortcuts", "pydantic_ai",
+    "pydantic_ai.models.anthropic", "pydantic_ai.models.function", "pydantic_ai.models.openai",
+    "pydantic_ai.models.test", "pydantic_ai.providers.openai", "pydantic_ai.workspaces", "rich.console",
+    "rich.markdown",
 )  # fmt: skip
 """Modules that programs import."""
 LOCK = "lock"
@@ -156,11 +157,22 @@ class Line:
             return code, out.read().decode(), err.read().decode()
 
 
+def relayed(*arguments: str | Path) -> list[str]:
+    """The command of a program `python FILE …` that is a fork, for what starts programs by itself (tests.relay)."""
+    nursery()
+    relay = [Path(__file__).with_name("relay.py"), _folder() / "socket"]
+    return [sys.executable, "-I", "-S", *map(str, [*relay, sys.prefix, sys.executable, *arguments])]
+
+
+def _folder() -> Path:
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    return Path(tempfile.gettempdir(), f"deep-nursery-{run}")
+
+
 @cache
 def nursery() -> Line:
     """The connection of this process, which starts what it connects to if none of the run's other processes has."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    folder = Path(tempfile.gettempdir(), f"deep-nursery-{run}")
+    folder = _folder()
     while True:
         folder.mkdir(mode=0o700, exist_ok=True)
         with (folder / LOCK).open("w") as lock:
@@ -202,7 +214,7 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
 
 def _serve(listener: socket.socket, folder: Path) -> tuple[dict[str, Any], list[int], socket.socket]:
     """Answer requests of tests and programs; return in a fork, with its job, descriptors and connection."""
-    tests, programs = list[socket.socket](), list[socket.socket]()
+    tests, programs, relayed = list[socket.socket](), list[socket.socket](), dict[socket.socket, int]()
     while True:
         found = select.select([listener, *tests, *programs], [], [], None if tests else 0.1)[0]
         if not tests and listener not in found:
@@ -220,10 +232,15 @@ def _serve(listener: socket.socket, folder: Path) -> tuple[dict[str, Any], list[
             if not data:
                 (tests if line in tests else programs).remove(line)
                 line.close()
+                if line in relayed:  # what would wait for it was killed
+                    number = relayed.pop(line)
+                    os.kill(number, signal.SIGKILL)
+                    os.waitpid(number, 0)
                 continue
             job = json.loads(data)
             if "wait" in job:
                 _, status = os.waitpid(job["wait"], 0)
+                relayed.pop(line, None)
                 answer = os.waitstatus_to_exitcode(status)
             else:
                 ours, of_the_program = socket.socketpair()
@@ -232,6 +249,8 @@ def _serve(listener: socket.socket, folder: Path) -> tuple[dict[str, Any], list[
                     for other in (listener, ours, *tests, *programs):
                         other.close()
                     return job, descriptors, of_the_program
+                if job.get("relayed"):
+                    relayed[line] = answer
                 of_the_program.close()
                 programs.append(ours)
                 for descriptor in descriptors:

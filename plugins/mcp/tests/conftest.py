@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import deep_backends
 import deep_mcp
 import pytest
@@ -16,6 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from deep_core import Kernel, create_default_deps
+from tests.forked import relayed
 
 SERVER = Path(__file__).with_name("server.py")
 
@@ -57,7 +58,8 @@ class Servers:
         return folder
 
     def __call__(self, name: str, *more: str, **settings: Any) -> dict[str, Any]:
-        return {"command": sys.executable, "args": [str(SERVER), str(self.state(name)), *more], **settings}
+        command, *args = relayed(SERVER, self.state(name), *more)
+        return {"command": command, "args": args, **settings}
 
     def lines(self, name: str, file: str) -> list[str]:
         path = self.state(name) / file
@@ -72,6 +74,14 @@ class Servers:
     def running(self, name: str) -> list[int]:
         """The processes of a server that still run."""
         return [pid for pid in map(int, self.lines(name, "starts")) if is_running(pid)]
+
+    async def wait_until_ended(self, name: str) -> None:
+        """Wait until none of its processes runs: a server ends soon after what started it."""
+        with anyio.move_on_after(60):
+            while self.running(name):
+                await anyio.sleep(0.02)
+            return
+        raise AssertionError(f"{name} still runs: {self.running(name)}")
 
 
 def is_running(pid: int) -> bool:

@@ -165,7 +165,7 @@ async def test_closing_the_kernel_ends_the_servers(make_kernel: Make, servers: S
     await play(kernel, ("harbor_echo", {"text": "1"}))
     assert len(servers.running("harbor")) == 1
     await kernel.aclose()
-    assert servers.running("harbor") == []
+    await servers.wait_until_ended("harbor")
     assert "deep-mcp" not in [thread.name for thread in threading.enumerate()]
 
 
@@ -205,7 +205,7 @@ async def test_a_slow_server_is_not_waited_for_longer_than_wait(
     assert results == ["success: echo 1"]
     assert not any(name.startswith("slow_") for name in caller.tools)
     await kernel.aclose()
-    assert servers.running("slow") == []
+    await servers.wait_until_ended("slow")
 
 
 async def test_a_server_that_was_waited_for_in_vain_is_not_waited_for_again(
@@ -220,7 +220,7 @@ async def test_a_server_that_was_waited_for_in_vain_is_not_waited_for_again(
     _, results = await play(kernel, ("good_echo", {"text": "1"}))
     assert results == ["success: echo 1"]
     await kernel.aclose()
-    assert servers.running("slow") == []
+    await servers.wait_until_ended("slow")
 
 
 async def test_a_server_that_does_not_start_in_time_is_ended(
@@ -229,7 +229,7 @@ async def test_a_server_that_does_not_start_in_time_is_ended(
     kernel = make_kernel({"slow": servers("slow", "--slow", "3600")}, start_timeout=2)
     await play(kernel)
     assert "MCP server slow did not start within 2 s" in caplog.text
-    assert servers.running("slow") == []
+    await servers.wait_until_ended("slow")
 
 
 async def test_a_call_that_takes_too_long_fails_and_the_server_lives(
@@ -445,4 +445,4 @@ async def test_a_projects_broken_slow_and_large_servers(
     with pytest.raises(ServerFailed, match=r"MCP server slow did not start within 0\.2 s"):
         await hub.worker.run(hub.connections["slow"].list_tools())
     await kernel.aclose()
-    assert servers.running("slow") == []
+    await servers.wait_until_ended("slow")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from click.testing import CliRunner, Result
 from deep_mcp.commands import mcp
@@ -54,7 +55,7 @@ def test_a_server_is_added_tested_listed_and_removed(deep: Deep, servers: Server
     shown = deep("test", "harbor").stdout
     assert "harbor: 7 tools" in shown
     assert "look  Look at a text.  [readOnlyHint=true, openWorldHint=true]" in shown
-    assert servers.running("harbor") == []
+    anyio.run(servers.wait_until_ended, "harbor")
     assert listed(deep)["harbor"]["tools"] == 7
     assert "harbor  ready, 7 tools" in deep("list").stdout
     deep("remove", "harbor")
