@@ -127,13 +127,14 @@ def _check_lists(candidates: Sequence[Candidate], config: Config) -> list[str]:
     names = {c.record.name for c in candidates}
     known = names | {canonical(c.record.distribution) for c in candidates if c.record.distribution}
     warnings: list[str] = []
-    for what in ("allow", "require", "disable"):
-        for entry, source in config.plugin_list(what) or ():
-            if not any(entry_source(c.record, [(entry, source)]) for c in candidates):
-                message = f"{source}: plugins.{what} names {entry!r}, which is not installed.{suggest(entry, known)}"
-                if what != "disable":
-                    raise ConfigError(message)
-                warnings.append(message)
+    # Some distributions bring commands and no plugin. A function: looking for them takes milliseconds.
+    places = (lambda: candidates, lambda: scan(group="deep.commands"))
+    for what, (entry, source) in ((w, e) for w in ("allow", "require", "disable") for e in config.plugin_list(w) or ()):
+        if not any(entry_source(c.record, [(entry, source)]) for place in places for c in place()):
+            message = f"{source}: plugins.{what} names {entry!r}, which is not installed.{suggest(entry, known)}"
+            if what != "disable":
+                raise ConfigError(message)
+            warnings.append(message)
     for name, source in config.plugin_names().items():
         if name not in names:
             warnings.append(f"{source}: [plugins.{name}] is for a plugin that is not installed.{suggest(name, names)}")

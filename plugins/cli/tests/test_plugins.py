@@ -159,6 +159,18 @@ def test_what_concerns_a_plugin_is_one_warning_line(make_deep: Any) -> None:
 # -- commands of plugins -----------------------------------------------------------------------------------------------
 
 
+def test_a_distribution_with_commands_only_can_be_allowed_and_disabled(make_deep: Any) -> None:
+    deep = make_deep("backends", "demo", others=(WEATHER,))
+    own = "deep-backends,deep-cli,deep-sessions,deep-demo"
+    assert deep("weather", "Oslo", env={"DEEP_PLUGINS_ALLOW": own}).code == 1
+    allowed = {"DEEP_PLUGINS_ALLOW": f"{own},acme-weather"}
+    deep("weather", "Oslo", env=allowed).ok()
+    assert deep("run", "hi", "-m", "demo:echo", env=allowed).ok().out == "hi\n"
+    disabled = {"DEEP_PLUGINS_DISABLE": "acme-weather"}
+    assert deep("weather", "Oslo", env=disabled).code == 1
+    assert "warning" not in deep("run", "hi", "-m", "demo:echo", env=disabled).ok().err
+
+
 def test_a_plugins_command_is_listed_and_runs(make_deep: Any) -> None:
     deep = make_deep(others=(WEATHER,))
     assert "weather   From acme-weather 2.0." in deep("--help").ok().out
