@@ -56,6 +56,7 @@ PROGRAMS = {
     "mv",
     "sed",
     "ruff",
+    "uvicorn",
 }
 """What a console block may start a line with."""
 
