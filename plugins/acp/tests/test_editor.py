@@ -150,6 +150,16 @@ async def test_plan_mode_only_reads_until_the_plan_is_approved(folder: Path) -> 
         assert (folder / "a.txt").exists()
 
 
+async def test_a_command_that_fails_looks_failed(folder: Path) -> None:
+    async with opened(folder) as (editor, session):
+        editor.answers = ["allow", "allow"]
+        await editor.prompt(session, "run exit 3")
+        await editor.prompt(session, "run echo fine")
+    ends = [update for update in editor.updates if update.get("status") in ("completed", "failed")]
+    assert [update["status"] for update in ends] == ["failed", "completed"]
+    assert "Exit code 3" in ends[0]["content"][-1]["content"]["text"]
+
+
 async def test_a_question_of_the_model_is_a_choice(folder: Path) -> None:
     async with opened(folder) as (editor, session):
         editor.answers = ["answer_1", "reject"]

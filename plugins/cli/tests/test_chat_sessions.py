@@ -70,6 +70,15 @@ def test_the_newest_is_the_one_used_last_and_no_session_that_deep_run_named() ->
     assert find(store).id == first
 
 
+def test_the_newest_is_none_that_a_page_opened_and_left_empty() -> None:
+    store = MemoryStore()
+    session = begin(store)
+    empty = new_id("/a/project")
+    asyncio.run(create(store, empty, []))
+    assert find(store).id == session
+    assert find(store, empty).id == empty
+
+
 def test_a_chat_of_another_folder_says_where_it_belongs() -> None:
     store = MemoryStore()
     session = begin(store, "/a/gr\udcfc")  # a name in Latin-1, as Python reads it

@@ -18,6 +18,7 @@ from acp.helpers import (
     update_user_message_text,
 )
 from acp.schema import Usage, UsageUpdate
+from deep_sessions import exit_code
 
 from .changes import Change, Todos
 from .tools import content_of_change, content_of_text, kind_of, locations_of, raw_of, read_args, title_of_call
@@ -175,7 +176,7 @@ class Translator:
             return
         view.is_over = True
         effects = self._effects.pop(event.call_id, [])
-        failed = event.outcome in FAILED
+        failed = event.outcome in FAILED or exit_code(view.args, event.result) is not None
         content: list[Any] = [content_of_change(effect) for effect in effects if isinstance(effect, Change)]
         if event.result and (failed or not content):
             content.append(content_of_text(event.result))

@@ -131,7 +131,9 @@ async def _newest(store: SessionStore, folder: str) -> str:
     own = f"{project(folder)}."
     async for session_id in _ids(store):
         if session_id.startswith(own) and WHOLE.fullmatch(session_id):
-            return session_id
+            state = await load_session(store, session_id)
+            if state.run is not None or state.messages():  # else a page opened it and sent nothing
+                return session_id
     if any((chats_folder() / project(folder)).glob("*.json")):
         raise Failure(f"--resume: the chats of {folder} are in files of an earlier deep-cli; type: {IMPORT}", USAGE)
     raise Failure(f"--resume: there is no chat of {folder} yet; begin one with deep chat", USAGE)

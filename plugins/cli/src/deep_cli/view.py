@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from deep_sessions import exit_code as exit_code_of
+from deep_sessions import split_exit_code
 
 from deep_core.plugin_api import visible
 
@@ -31,7 +33,6 @@ MORE = 10
 """How often as many lines `--verbose` shows."""
 WIDTH = 400
 """Characters shown of a line of output."""
-_EXIT = re.compile(r"Exit code (-?\d+)(?:, no output\Z|\n|\Z)")
 
 
 @dataclass(frozen=True)
@@ -163,9 +164,7 @@ class View:
 
     def _output(self, result: str) -> list[Line]:
         """Return the last lines of a command's output."""
-        found = _EXIT.match(result)
-        text = redact(result[found.end() :] if found else result)
-        lines = ["" if found else result] if result == "Exit code 0, no output" else text.rstrip("\n").split("\n")
+        lines = redact(split_exit_code(result)[1]).rstrip("\n").split("\n")
         shown: list[Line] = [((f"{self.marks.bar} {middle(label(line), WIDTH)}", "dim"),) for line in lines if line]
         most = OUTPUT * (MORE if self.verbose else 1)
         hidden = len(shown) - most
@@ -221,14 +220,8 @@ class View:
 
 
 def exit_code(step: Step) -> int | None:
-    """Return the exit code of a command that failed; None for any other call.
-
-    A command's result begins with its exit code unless that is 0 (`deep_filesystem`).
-    """
-    if step.outcome != "success" or not isinstance(step.args.get("command"), str):
-        return None
-    found = _EXIT.match(step.result)
-    return int(found[1]) or None if found else None
+    """Return the exit code of a command that failed; None for any other call."""
+    return exit_code_of(step.args, step.result) if step.outcome == "success" else None
 
 
 def target(args: Mapping[str, Any]) -> str:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from .events import Event, event_from_json
+    from .exit_codes import exit_code, split_exit_code
     from .files import FileHistory, RestoredFiles, restore_files, save_files
     from .fold import Fold, Run
     from .folder_agents import AgentChoice, BackendMaker, FolderAgents
@@ -132,6 +133,7 @@ __all__ = [
     "delete",
     "effect_key",
     "event_from_json",
+    "exit_code",
     "export",
     "folder_key",
     "fork",
@@ -149,6 +151,7 @@ __all__ = [
     "rewind",
     "save_files",
     "session_capabilities",
+    "split_exit_code",
     "title_of",
     "transaction",
     "write_prompt",
@@ -185,6 +188,7 @@ __getattr__, __dir__ = lazy_exports(
             "UsageError",
         ],
         "events": ["Event", "event_from_json"],
+        "exit_codes": ["exit_code", "split_exit_code"],
         "files": ["FileHistory", "RestoredFiles", "restore_files", "save_files"],
         "fold": ["Fold", "Run"],
         "folder_agents": ["AgentChoice", "BackendMaker", "FolderAgents"],
