@@ -86,6 +86,7 @@ def serving(
     root: Path,
     *,
     plugins: Any = (),
+    model: str = "script:one",
     models: Callable[[str], Model] | None = None,
     port: int = 0,
     config: str = CONFIG,
@@ -99,6 +100,7 @@ def serving(
     Args:
         root: a directory of the test.
         plugins: more plugins of the kernel.
+        model: the id of the model that the page begins with.
         models: makes the models `script:…`; the scripted one by default.
         port: the port; 0 takes a free one.
         config: the configuration.
@@ -110,7 +112,7 @@ def serving(
     _write(root / "deep.toml", config)
     store = store or f"sqlite:///{root / 'sessions.db'}"
     settings = FolderSettings(
-        model="script:one",
+        model=model,
         backend="local",
         config=root / "deep.toml",
         store=store,

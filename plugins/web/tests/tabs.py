@@ -144,13 +144,15 @@ class Tab:
         )
 
     def approve(self) -> None:
-        """Approve what is asked, and wait for the end of the run."""
+        """Approve what is asked, and wait for the end of the run or the next question."""
+        self.sees_some("#approval .approve")
+        self.js("document.querySelector('#approval .card').dataset.old = ''")  # the next question can come at once
         self.click("#approval .approve")
-        self.answered()
+        self.answered(".card[data-old]")
 
-    def answered(self) -> None:
+    def answered(self, card: str = ".card") -> None:
         """Wait until the answer was taken, and for the end of the run or the next question."""
-        self.until(lambda: not self.is_shown("#approval button:enabled"), "the question stays")
+        self.until(lambda: not self.is_shown(f"#approval {card} button:enabled"), "the question stays")
         self.until(
             lambda: not self.is_shown("#approval") or self.is_shown("#approval button:enabled"),
             "the answer is not taken",
