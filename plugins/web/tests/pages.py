@@ -84,9 +84,13 @@ class Page:
         while self.writing != text:
             await self.next()
 
-    async def settled(self) -> Json:
-        """Until the next end of a run, or question: the state then."""
-        await self.until(lambda message: message.get("kind") in ENDS and not message.get("path"))
+    async def settled(self, run_id: str | None = None) -> Json:
+        """Until the next end of a run, of this one if it is named, or question: the state then."""
+        await self.until(
+            lambda message: (
+                message.get("kind") in ENDS and not message.get("path") and run_id in (None, message.get("run_id"))
+            )
+        )
         await self.until(lambda message: message["type"] == "state" and message["status"] != "running")
         return self.state
 
@@ -152,9 +156,10 @@ class Page:
         return await self._user.send(self.id, text, **more)
 
     async def ask(self, text: str, **more: Any) -> Json:
-        response = await self.send(text, **more)
+        message_id = more.pop("id", None) or secrets.token_hex(8)
+        response = await self.send(text, id=message_id, **more)
         assert response.status_code == 202, response.text
-        return await self.settled()
+        return await self.settled(message_id)
 
     async def decide(self, verdicts: Json, approval: str | None = None) -> httpx.Response:
         body = {"approval": approval or self.state["approval"]["id"], "verdicts": verdicts}

@@ -1,7 +1,6 @@
 """A page of deep-web in a real Chromium, as its user sees it."""
 
-# selenium leaves arguments without types
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false  # selenium leaves arguments without types
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,7 +1,6 @@
 """axe-core finds no violation on the page: in each state, light and dark, wide and on a telephone."""
 
-# selenium leaves arguments without types
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false  # selenium leaves arguments without types
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,6 @@
 """The page in a real Chromium, against the real server on a free port of this machine."""
 
-# selenium leaves arguments without types
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false  # selenium leaves arguments without types
 from __future__ import annotations
 
 import json

@@ -52,7 +52,7 @@ class Owners:
         self._token = token
         # Cookies do not know ports: two applications of one host need two names.
         digest = hashlib.sha256(f"deep-web {token}".encode()).hexdigest()
-        self._cookie = f"deep_web_{digest[:12]}"
+        self.cookie = f"deep_web_{digest[:12]}"
 
     def owner_of(self, connection: HTTPConnection, site: Site) -> str | None:
         """Return the owner; None for whoever has the token, who sees all sessions.
@@ -67,7 +67,7 @@ class Owners:
                 raise NoOwner
             return owner
         kind, _, given = connection.headers.get("authorization", "").partition(" ")
-        tokens = [connection.cookies.get(self._cookie, ""), given if kind.lower() == "bearer" else ""]
+        tokens = [connection.cookies.get(self.cookie, ""), given if kind.lower() == "bearer" else ""]
         if not any(map(self._is_token, tokens)):
             raise NoOwner
         return None
@@ -79,7 +79,7 @@ class Owners:
             return None
         response = RedirectResponse(request.url.path, 303)
         response.set_cookie(
-            self._cookie, token, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
+            self.cookie, token, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
         )
         return response
 
