@@ -231,7 +231,7 @@ def test_the_start_page_shows_name_mark_picture_why_and_how_to_install(site: Pat
     assert hero.count("<li>") == 3
     assert 'src="assets/demo.svg"' in hero
     install = copied(page)[0]
-    assert install == ("console", "make demo\n. .venv/bin/activate\ndeep\n")
+    assert install == ("console", "make demo\n. .venv/bin/activate\ndeep\ndeep web\n")
 
 
 def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:

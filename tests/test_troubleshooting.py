@@ -23,7 +23,7 @@ from tests.forked import nursery
 from tests.stubs import AnthropicStub, Failure, Script
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
-PLUGINS = ("backends", "cli", "demo", "filesystem", "mcp", "sessions", "todo", "universe")
+PLUGINS = ("backends", "cli", "demo", "filesystem", "mcp", "sessions", "todo", "universe", "uploads", "web")
 SECONDS = 60
 CLAUDE = "anthropic:claude-sonnet-4-5"
 BROKEN = Distribution("acme-broken", {"broken": "acme_broken"}, {"acme_broken.py": "import nothing_here\n"})
@@ -596,6 +596,52 @@ def taken(*, listening: bool = False) -> Iterator[int]:
 def _(reader: Reader) -> Finished:
     with taken(listening=True) as port:
         return reader.deep("mcp", "serve", "--http", f"127.0.0.1:{port}")
+
+
+@symptom("The port of the page is taken")
+def _(reader: Reader) -> Finished:
+    with taken(listening=True) as port:
+        return reader.deep("web", "--no-browser", "-m", "demo:echo", "--port", str(port))
+
+
+@contextlib.contextmanager
+def page(reader: Reader) -> Iterator[str]:
+    """`deep web` on a free port: the address that it prints."""
+    command = [str(reader.environment.python), "-P", "-m", "deep_cli", "web", "--no-browser", "--port", "0"]
+    server = subprocess.Popen(
+        [*command, "-m", "demo:echo"],
+        cwd=reader.folder,
+        env=reader.variables(PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        address = server.stdout.readline().strip()
+        assert "?token=" in address, (address, server.poll())
+        yield address
+    finally:
+        server.terminate()
+        server.communicate(timeout=SECONDS)
+
+
+def refused(reader: Reader, path: str, **headers: str) -> Finished:
+    with page(reader) as address, httpx.Client(trust_env=False, timeout=SECONDS) as client:
+        assert client.get(address, follow_redirects=True).status_code == 200
+        answer = httpx.get(address.partition("?")[0] + path, headers=headers, trust_env=False, timeout=SECONDS)
+        assert answer.status_code >= 400
+        return Finished(1, answer.json()["error"], "")
+
+
+@symptom("The page has no token")
+def _(reader: Reader) -> Finished:
+    return refused(reader, "api/info")
+
+
+@symptom("The page has another name")
+def _(reader: Reader) -> Finished:
+    return refused(reader, "", host="agents.example.org")
 
 
 @symptom("Another host needs a token")
