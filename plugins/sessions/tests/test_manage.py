@@ -28,7 +28,7 @@ from deep_sessions import (
 )
 from deep_sessions.events import MessageAdded, RunStarted, events_of
 from deep_sessions.fold import fold
-from deep_sessions.manage import delete, export, fork, retain, rewind
+from deep_sessions.manage import delete, export, fork, rename, retain, rewind
 from pydantic_ai import FunctionToolset
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import FunctionModel
@@ -317,3 +317,33 @@ async def test_old_sessions_are_deleted(store: SessionStore, monkeypatch: pytest
     assert [info.id for info in await store.list()] == ["bob's"]
     with pytest.raises(ValueError, match="older_than= or keep="):
         await retain(store)
+
+
+# -- titles ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_title_stays_over_runs_forks_and_rewinds_until_it_is_taken_back(store: SessionStore) -> None:
+    with pytest.raises(SessionNotFound):
+        await rename(store, "s", "nothing")
+    await run(store, "s", "one")
+    assert await title_of(store, "s") == "one"
+    first = (await store.load("s")).info.seq
+    await rename(store, "s", "  My\n title ")
+    await run(store, "s", "two")
+    assert await title_of(store, "s") == "My title"
+    assert await title_of(store, await fork(store, "s", new_id="copy")) == "My title"
+    await rewind(store, "s", to=first)
+    assert await title_of(store, "s") == "My title"
+    await rename(store, "s", "Another")
+    assert await title_of(store, "s") == "Another"
+    assert await title_of(store, "copy") == "My title"
+    await rename(store, "s", "")
+    assert await title_of(store, "s") == "one"
+
+
+async def test_a_title_of_a_session_that_another_process_runs_is_refused(store: SessionStore) -> None:
+    await run(store, "s", "one")
+    lease = await store.acquire("s")
+    with pytest.raises(SessionBusy):
+        await rename(store, "s", "mine")
+    await store.release(lease)
