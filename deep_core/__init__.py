@@ -26,8 +26,6 @@ HOMES = {
         "ApprovalEvent", "CompactionEvent", "RequestEvent", "RunEndEvent", "RunEvent", "RunStartEvent", "ToolEvent",
     ],
     "agent.explain": ["Explanation", "explain"],
-    "agent.tools.expressions": ["FromPlugin", "Prefix", "Tag", "TagNotSet", "TagSet", "ToolExpression", "ToolName"],
-    "agent.tools.facts": ["STANDARD_TAGS", "ToolFacts", "tool_facts"],
     "plugins.index": ["PluginRecord"],
     "plugins.kernel": ["PluginKernel", "default_kernel"],
     "plugins.markers": ["hookimpl", "hookspec"],
@@ -38,6 +36,13 @@ HOMES = {
     "tracing": ["Trace"],
 }  # fmt: skip
 """Submodule -> the names that it holds; `__init__.pyi` has them for type checkers."""
+OTHERS = {
+    "tool_expressions": [
+        "STANDARD_TAGS", "FromPlugin", "Prefix", "Tag", "TagNotSet", "TagSet", "ToolExpression", "ToolFacts",
+        "ToolName", "tool_facts",
+    ],
+}  # fmt: skip
+"""Package below the kernel -> those of its names that plugins import from here."""
 
-__all__ = sorted(["lazy_exports", *(name for names in HOMES.values() for name in names)])  # pyright: ignore[reportUnsupportedDunderAll]
-__getattr__, __dir__ = lazy_exports(__name__, HOMES)
+__all__ = sorted(["lazy_exports", *(name for names in (*HOMES.values(), *OTHERS.values()) for name in names)])  # pyright: ignore[reportUnsupportedDunderAll]
+__getattr__, __dir__ = lazy_exports(__name__, HOMES, OTHERS)

@@ -1,4 +1,17 @@
 # The names of __init__.py as type checkers see them: at run time each is imported on first use.
+from tool_expressions import (
+    STANDARD_TAGS,
+    FromPlugin,
+    Prefix,
+    Tag,
+    TagNotSet,
+    TagSet,
+    ToolExpression,
+    ToolFacts,
+    ToolName,
+    tool_facts,
+)
+
 from .agent.config import AgentConfig
 from .agent.context import AgentContext, BackendContext
 from .agent.explain import Explanation, explain
@@ -23,16 +36,6 @@ from .agent.run.events import (
     ToolEvent,
 )
 from .agent.run.session import DeepAgentDeps, SessionState, create_default_deps
-from .agent.tools.expressions import (
-    FromPlugin,
-    Prefix,
-    Tag,
-    TagNotSet,
-    TagSet,
-    ToolExpression,
-    ToolName,
-)
-from .agent.tools.facts import STANDARD_TAGS, ToolFacts, tool_facts
 from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
 from .lazy import lazy_exports as lazy_exports
 from .parameters import AgentParameters, SubagentParameters

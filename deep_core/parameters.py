@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import RunContext, Tool, ToolFuncEither
     from pydantic_ai.toolsets import AgentToolset
     from pydantic_ai.workspaces import WorkspaceBackend
+    from tool_expressions import ToolExpression
 
     from .agent.config import AgentConfig
     from .agent.policy.rules import InterruptOn
-    from .agent.tools.expressions import ToolExpression
     from .plugins.contributions import BackendFactory, Processor, Without
     from .plugins.options import PluginOptions
     from .plugins.status import ConfigSource

@@ -12,8 +12,6 @@ HOMES = {
     "agent.policy.gates": ["PolicyCapability", "approves"],
     "agent.run.capability": ["DeepCapability"],
     "agent.run.history": ["last_live_texts", "live_text"],
-    "agent.tools.expressions": ["And", "ExpressionParseError", "Not", "Or", "as_expression"],
-    "agent.tools.rule_errors": ["UnmatchedExpression"],
     "agent.tools.toolsets": ["RESERVED_TOOL_NAMES", "static_definitions"],
     "errors": ["describe_error", "error_message", "suggest"],
     "parameters": ["RESERVED_NAMES"],
@@ -30,6 +28,7 @@ HOMES = {
     "plugins.status": ["FoundPlugins", "candidate_from_object", "entry_source", "find_plugins"],
 }  # fmt: skip
 """Submodule -> the names that it holds; `plugin_api.pyi` has them for type checkers."""
+OTHERS = {"tool_expressions": ["And", "ExpressionParseError", "Not", "Or", "UnmatchedExpression", "as_expression"]}
 
-__all__ = sorted([*(name for names in HOMES.values() for name in names)])  # pyright: ignore[reportUnsupportedDunderAll]
-__getattr__, __dir__ = lazy_exports(__name__, HOMES)
+__all__ = sorted([*(name for names in (*HOMES.values(), *OTHERS.values()) for name in names)])  # pyright: ignore[reportUnsupportedDunderAll]
+__getattr__, __dir__ = lazy_exports(__name__, HOMES, OTHERS)

@@ -1,11 +1,11 @@
 # The names of plugin_api.py as type checkers see them: at run time each is imported on first use.
+from tool_expressions import And, ExpressionParseError, Not, Or, UnmatchedExpression, as_expression
+
 from .agent.assemble import Assembly
 from .agent.config import agent_values, ignored_keys, read_agent_config, restricted_layers
 from .agent.policy.gates import PolicyCapability, approves
 from .agent.run.capability import DeepCapability
 from .agent.run.history import last_live_texts, live_text
-from .agent.tools.expressions import And, ExpressionParseError, Not, Or, as_expression
-from .agent.tools.rule_errors import UnmatchedExpression
 from .agent.tools.toolsets import RESERVED_TOOL_NAMES, static_definitions
 from .errors import describe_error, error_message, suggest
 from .names import NAME, canonical, folder_name, visible

@@ -103,12 +103,13 @@ def check(root: Path) -> Iterator[str]:
         found = VERSION.search(path.read_text("utf-8"))
         if found is None or found[2] != version:
             yield f"{path.relative_to(root)} says {found and found[2]}, deep-core is {version}: run release.py bump"
+    own = {project(folder)["name"] for folder in projects(root)}
     for folder in projects(root):
         where, data = (folder / "pyproject.toml").relative_to(root), project(folder)
         extras = data.get("optional-dependencies", {}).values()
         texts: list[str] = [*data["dependencies"], *(text for extra in extras for text in extra)]
         for need in map(Requirement, texts):
-            if need.name.startswith("deep-") and not need.specifier.contains(version, prereleases=True):
+            if need.name in own and not need.specifier.contains(version, prereleases=True):
                 yield f"{where} needs {need}, which leaves out {version}: change the range"
         if not data.get("urls"):
             yield f"{where} has no [project.urls]: run release.py home with the address of the repository"

@@ -269,7 +269,8 @@ class Environment:
 
         Args:
             root: an empty or absent folder.
-            kernel: makes `deep_core` importable from the checkout. False where its wheel will be installed.
+            kernel: makes `deep_core`, and the tool expressions that it needs, importable from the checkout. False where
+                its wheel will be installed.
         """
         venv.EnvBuilder(symlinks=True, with_pip=False).create(root / "env")
         environment = cls(root)
@@ -277,7 +278,7 @@ class Environment:
         environment.work.mkdir()
         paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
         if kernel:
-            paths.append(str(REPOSITORY))
+            paths += [str(REPOSITORY), str(REPOSITORY / "plugins/tool-expressions/src")]
         lines = [*dict.fromkeys(paths), ""]
         (environment.site / "dependencies.pth").write_text("\n".join(lines), encoding="utf-8")
         return environment

@@ -16,7 +16,7 @@ from tests.local_wheels import of_the_checkout
 from tests.stubs import AnthropicStub, Script
 
 PAGE = REPOSITORY / "docs" / "first-plugin.md"
-OURS = ("deep-core", "deep-cli", "deep-sessions", "deep-backends", "deep-filesystem", "pytest-deep")
+OURS = ("tool-expressions", "deep-core", "deep-cli", "deep-sessions", "deep-backends", "deep-filesystem", "pytest-deep")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,9 @@ def users_environment(root: Path, wheels: Path) -> tuple[Environment, dict[str, 
     for place in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
         for entry in Path(place).iterdir():
             # Editable installs of ours, their .pth files, and the .pth files of everybody else's start-up code.
-            if not entry.name.lower().startswith(("deep_", "pytest_deep", "_editable_impl_", "__pycache__")):
+            if not entry.name.lower().startswith(
+                ("deep_", "pytest_deep", "tool_expressions", "_editable_impl_", "__pycache__")
+            ):
                 (others / entry.name).symlink_to(entry)
     (environment.site / "dependencies.pth").write_text(f"{others}\n", encoding="utf-8")
     for tool, module in (("pip", "pip"), ("pytest", "pytest")):

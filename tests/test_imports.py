@@ -19,7 +19,9 @@ from tests.environments import REPOSITORY
 KERNEL = REPOSITORY / "deep_core"
 PLUGINS = sorted(path.parent for path in (REPOSITORY / "plugins").glob("*/pyproject.toml"))
 THIRD_PARTY = {"importlib_metadata", "pluggy", "packaging", "platformdirs", "pydantic", "pydantic_ai"}
-"""The kernel's third-party imports (contract, section 2)."""
+"""The kernel's third-party imports."""
+BELOW = {"tool_expressions"}
+"""Our own packages that the kernel stands on: they know nothing of it."""
 PART_OF = {"pydantic_core": "pydantic", "typing_extensions": "pydantic"}
 """Packages that come with one of these, pinned by it."""
 
@@ -64,7 +66,7 @@ ENTRIES = sorted(
 
 
 def test_the_kernels_third_party_imports_are_exactly_these() -> None:
-    assert {PART_OF.get(name, name) for name in own_imports(KERNEL)} == THIRD_PARTY
+    assert {PART_OF.get(name, name) for name in own_imports(KERNEL)} == THIRD_PARTY | BELOW
 
 
 def test_the_kernels_dependencies_are_exactly_its_imports() -> None:
@@ -72,12 +74,19 @@ def test_the_kernels_dependencies_are_exactly_its_imports() -> None:
 
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
     declared = {Requirement(text).name for text in project["dependencies"]}
-    assert declared == {name.replace("_", "-") for name in THIRD_PARTY} - {"pydantic-ai"} | {"pydantic-ai-slim"}
+    assert declared == {name.replace("_", "-") for name in THIRD_PARTY | BELOW} - {"pydantic-ai"} | {"pydantic-ai-slim"}
 
 
 def test_the_kernel_imports_no_plugin() -> None:
     assert FIRST_PARTY
-    assert not own_imports(KERNEL) & FIRST_PARTY.keys()
+    assert own_imports(KERNEL) & FIRST_PARTY.keys() == BELOW
+
+
+def test_what_the_kernel_stands_on_needs_nothing_but_pydantic_where_it_is_used() -> None:
+    for name in BELOW:
+        assert own_imports(FIRST_PARTY[name] / "src" / name) <= {"pydantic", "pydantic_core"}
+        assert not tomllib.loads((FIRST_PARTY[name] / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+        assert not loaded_by(f"import {name}") & {*HEAVY, "deep_core"}
 
 
 # -- plugins -----------------------------------------------------------------------------------------------------------

@@ -203,7 +203,7 @@ def test_deep_cli_is_installed_as_a_tool_with_no_index(tool: str, wheels: Mappin
     links = tmp_path / "links"
     links.mkdir()
     repack(["click", "prompt_toolkit", "rich", "jinja2", *kernel_needs(), *session_needs()], links)
-    for name in ("deep-core", "deep-sessions", "deep-cli"):
+    for name in ("deep-core", "deep-sessions", "deep-cli", "tool-expressions"):
         shutil.copy(wheels[name], links)
     environment = {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
@@ -229,7 +229,7 @@ def test_deep_cli_is_installed_as_a_tool_with_no_index(tool: str, wheels: Mappin
 
 def needs(folder: Path) -> list[str]:
     texts: list[str] = release.project(folder)["dependencies"]
-    return [re.split(r"[\[<>=]", text)[0] for text in texts if not text.startswith("deep-")]
+    return [re.split(r"[\[<>=]", text)[0] for text in texts if not text.startswith(("deep-", "tool-"))]
 
 
 def kernel_needs() -> list[str]:

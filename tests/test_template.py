@@ -509,7 +509,7 @@ def test_its_wheel_in_a_fresh_environment_is_seen_by_an_agent(
     tmp_path: Path, wheels: Mapping[str, Path], plugin: str, kinds: Kinds
 ) -> None:
     environment = Environment.create(tmp_path, kernel=False)
-    needed = {"deep-core", "deep-cli", *(name for kind in kinds for name in NEEDED.get(kind, ()))}
+    needed = {"tool-expressions", "deep-core", "deep-cli", *(name for kind in kinds for name in NEEDED.get(kind, ()))}
     slug = plugin.replace("_", "-")
     environment.pip("install", *(wheels[name] for name in sorted(needed)), wheels[f"deep-{slug}"])
     deep = environment.scripts / "deep"
@@ -567,7 +567,7 @@ def test_the_default_plugin_from_the_command_to_the_agent(
 ) -> None:
     began = time.monotonic()
     environment = Environment.create(tmp_path, kernel=False)
-    environment.pip("install", wheels["deep-core"], wheels["deep-cli"])
+    environment.pip("install", wheels["tool-expressions"], wheels["deep-core"], wheels["deep-cli"])
     # The installed command has the template in its wheel: no checkout is near.
     environment.run(environment.scripts / "deep", "new", "weather").ok()
     build([environment.work / "deep-weather"], tmp_path)

@@ -15,6 +15,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import WorkspaceRef
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 from pydantic_ai.workspaces import WorkspaceBackend
+from tool_expressions import as_expression, tool_facts
 
 from ..errors import ConfigError, PluginError, reraise_control, suggest
 from ..plugins import hookspecs
@@ -34,8 +35,6 @@ from .run.session import DeepAgentDeps, session
 from .run.workspace import Workspaces
 from .spec import PASSED_ON, CallerSpec
 from .tools.assembly import ToolAssembly
-from .tools.expressions import as_expression
-from .tools.facts import tool_facts
 from .tools.toolsets import Toolbox, check_rule
 
 COLLECT_ORDER = tuple(

@@ -14,6 +14,7 @@ from pydantic_ai import Agent, ToolDefinition
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from tool_expressions import tool_facts
 
 from ..plugins.kernel import PluginKernel
 from .policy.gates import PolicyCapability, leaves_of
@@ -21,7 +22,6 @@ from .policy.rules import Policy
 from .run.capability import DeepCapability
 from .run.history import last_live_texts
 from .run.session import create_default_deps
-from .tools.facts import tool_facts
 
 CHARS_PER_TOKEN = 4
 """The estimate behind all token budgets of the project."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import Agent
+from tool_expressions import as_expression
 
 from ..errors import ConfigError, PluginError, suggest
 from ..parameters import LISTS, NOT_INHERITED, PARAMETERS, SESSION, AllParameters, Fixed
@@ -17,7 +18,6 @@ from ..plugins.kernel import PluginKernel
 from ..plugins.options import PluginOptions
 from ..plugins.status import entry_source
 from .config import AgentConfig
-from .tools.expressions import as_expression
 
 if TYPE_CHECKING:
     from .policy.rules import InterruptOn

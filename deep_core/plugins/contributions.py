@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.capabilities import HistoryProcessor
     from pydantic_ai.workspaces import WorkspaceBackend
+    from tool_expressions import ToolFacts
 
     from ..agent.context import BackendContext
     from ..agent.run.session import DeepAgentDeps
@@ -177,6 +178,11 @@ class ToolCall:
     args: Mapping[str, Any]
     call_id: str
     depth: int = 0
+
+    @classmethod
+    def of(cls, tool: ToolFacts, args: Mapping[str, Any], call_id: str, depth: int) -> ToolCall:
+        """Describe a call of this tool."""
+        return cls(tool.name, tool.original, tool.plugin, frozenset(tool.tags), args, call_id, depth)
 
 
 @dataclass(frozen=True)

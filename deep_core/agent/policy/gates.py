@@ -28,11 +28,11 @@ from pydantic_ai.tools import DeferredToolRequests, RunContext
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import ValidationError
+from tool_expressions import attributed_facts, tool_facts
 
 from .._pydantic_ai import ToolSearchToolset, has_handler
 from ..run.hosting import HostingCapability
 from ..run.session import SessionState, session
-from ..tools.facts import attributed_facts, tool_facts
 from ..tools.toolsets import ToolRules
 from .approvals import (
     RUNS,

@@ -13,13 +13,11 @@ from pydantic import ValidationError
 from pydantic_ai import ToolDefinition
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed, UserError
 from pydantic_ai.tools import RunContext
+from tool_expressions import ToolExpression, as_expression, check_atoms, check_matches, find_slips, tool_facts
 
-from ...errors import reraise_control, suggest
+from ...errors import reraise_control, suggest, warn
 from ...plugins.contributions import Allow, Ask, Deny, ToolCall, Verdict
 from ..run.session import session
-from ..tools.expressions import ToolExpression, as_expression
-from ..tools.facts import tool_facts
-from ..tools.rule_errors import check_atoms, check_matches, warn_of_slips
 from .approvals import (
     Admission,
     RunCalls,
@@ -144,7 +142,8 @@ class Policy:
         subjects = [tool_facts(definition) for definition in (*definitions, *self._replaced.values())]
         for expression in self.shown:
             check_matches(expression, subjects, where="tool_filter")
-            warn_of_slips(expression, subjects, where="tool_filter")
+            for slip in find_slips(expression, subjects, where="tool_filter"):
+                warn(slip)
         for rule in self._rules:
             if isinstance(rule, ToolExpression):
                 check_matches(rule, subjects, where="interrupt_on")
@@ -268,7 +267,7 @@ class Policy:
         digests = self._approved(ctx, calls, definition, tool, digest) if outer else frozenset[str]()
         admission = Admission(self, call_id, tool, digests or frozenset((digest,)), approved=bool(digests))
         if not is_free:
-            call = tool_facts(definition).call(copy_args(args), call_id, session(ctx).depth)
+            call = ToolCall.of(tool_facts(definition), copy_args(args), call_id, session(ctx).depth)
             verdicts = [await policy.verdict(ctx, call, definition) for policy in (self, *calls.above)]
             verdict = next((each for kind in (Deny, Ask) for each in verdicts if isinstance(each, kind)), verdicts[0])
             if isinstance(verdict, Deny):

@@ -17,12 +17,12 @@ from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
+from tool_expressions import tool_facts
 
 from ...errors import PluginError, describe_error, error_message
 from ..context import AgentContext
 from ..policy.approvals import copy_args, unanswered_calls
 from ..policy.gates import InnerGate, leaves_of
-from ..tools.facts import tool_facts
 from ..tools.toolsets import RunToolsets
 from .history import History
 from .session import session

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from pydantic_ai import ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
+from tool_expressions import ToolExpression, ToolFacts, as_expression, check_atoms, find_slips, tool_facts
 
-from ...errors import ConfigError, suggest
+from ...errors import ConfigError, suggest, warn
 from ...plugins.contributions import Contribution
-from .expressions import ToolExpression, as_expression
-from .facts import ToolFacts, tool_facts
-from .rule_errors import check_atoms, warn_of_slips
 from .toolsets import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
 
 if TYPE_CHECKING:
@@ -146,7 +144,8 @@ class ToolAssembly:
             check_rule(rules.require_approval, tools, f"{where}.require_approval")
             check_rule(rules.defer, tools, f"{where}.defer")
             if isinstance(rules.offered, ToolExpression):
-                warn_of_slips(rules.offered, tools, where=f"{where}.tools")
+                for slip in find_slips(rules.offered, tools, where=f"{where}.tools"):
+                    warn(slip)
             if isinstance(rules.require_approval, ToolExpression):
                 # Each name must match: a tool behind a misspelt one would run without approval.
                 check_atoms(rules.require_approval, tools, where=f"{where}.require_approval")

@@ -12,13 +12,11 @@ from pydantic_ai import ToolDefinition
 from pydantic_ai.tools import RunContext, Tool
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
+from tool_expressions import Not, ToolExpression, ToolFacts, check_matches, tags_of, tool_facts
 
 from ...errors import PluginError, clash_message, describe_error, reraise_control
 from .._pydantic_ai import QuietToolset, gather, has_instructions
 from ..policy.approvals import calls_of
-from .expressions import Not, ToolExpression
-from .facts import ToolFacts, tags_of, tool_facts
-from .rule_errors import check_matches
 
 if TYPE_CHECKING:
     from ..assemble import Assembly

@@ -53,12 +53,15 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stock(folder: Path, ours: Mapping[str, Path]) -> None:
     """Fill the shop."""
     folder.mkdir()
-    for name in ("deep-core", "deep-cli", "deep-sessions", "acme-weather", "acme-cities"):
+    for name in ("deep-core", "deep-cli", "deep-sessions", "tool-expressions", "acme-weather", "acme-cities"):
         shutil.copy(ours[name], folder)
     plugins = REPOSITORY / "plugins"
     projects = [REPOSITORY, plugins / "cli", plugins / "sessions", FIXTURES / "acme-weather", FIXTURES / "acme-cities"]
     required = {canonicalize_name(Requirement(text).name) for project in projects for text in dependencies(project)}
-    repack([*(name for name in required if not name.startswith(("deep-", "acme-"))), "hatchling", "editables"], folder)
+    repack(
+        [*(name for name in required if not name.startswith(("deep-", "tool-", "acme-"))), "hatchling", "editables"],
+        folder,
+    )
     write_wheel(plugin("future", requires=("deep-core>=2,<3",)), folder)
     write_wheel(plugin("past", requires=("deep-core<0.1",)), folder)
     write_wheel(Distribution("acme-nothing", files={"acme_nothing.py": ""}), folder)

@@ -41,10 +41,9 @@ from pydantic_ai.toolsets._tool_search import ToolSearchToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from deep_core import Deny, PluginError
+from deep_core import Deny, PluginError, ToolFacts
 from deep_core.agent.policy.gates import PolicyCapability
 from deep_core.agent.run.capability import DeepCapability
-from deep_core.agent.tools.facts import ToolFacts
 from tests.plugins_by_hand import Tools, kernel_of, outcomes, plugin, returns, run, scripted
 from tests.stubs import Call
 

@@ -118,8 +118,8 @@ def _python() -> Check:
 
 
 def _versions() -> Iterator[Check]:
-    """Compare the versions of deep-core and Pydantic AI with what deep-cli and deep-core require."""
-    for of, name in (("deep-cli", "deep-core"), ("deep-core", "pydantic-ai-slim")):
+    """Compare the versions of deep-core and of what it stands on with what deep-cli and deep-core require."""
+    for of, name in (("deep-cli", "deep-core"), ("deep-core", "tool-expressions"), ("deep-core", "pydantic-ai-slim")):
         yield _version(of, name)
 
 

@@ -51,11 +51,11 @@ class AllowedTools(AbstractCapability[Any]):
             return await handler(args)
         active = ctx.deps.state[SKILLS]
         if active:
-            from deep_core import tool_facts
+            from deep_core import ToolCall, tool_facts
 
             from .allowed import narrow
 
-            call_record = tool_facts(tool_def).call(args, call.tool_call_id, ctx.deps.depth)
+            call_record = ToolCall.of(tool_facts(tool_def), args, call.tool_call_id, ctx.deps.depth)
             ask = narrow(call_record, active.values())
             if ask is not None:
                 raise ApprovalRequired(metadata={"plugin": "skills", "reason": ask.reason})

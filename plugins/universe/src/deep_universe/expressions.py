@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deep_core import FromPlugin, Prefix, Tag, ToolExpression, ToolFacts, ToolName, tool_facts
-from deep_core.plugin_api import And, Not, Or
+from tool_expressions import And, FromPlugin, Not, Or, Prefix, Tag, ToolExpression, ToolFacts, ToolName, tool_facts
 
 if TYPE_CHECKING:
     from pydantic_ai.tools import ToolDefinition

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
-
-from ...plugins.contributions import ToolCall
-
-if TYPE_CHECKING:
-    from pydantic_ai.tools import ToolDefinition
+from typing import Any, NamedTuple, Protocol, cast
 
 
 class StandardTag(NamedTuple):
-    """A tag that the kernel knows: what its tools do, and the equivalent annotation of MCP tools."""
+    """A tag with a fixed meaning: what its tools do, and the equivalent annotation of MCP tools."""
 
     meaning: str
     mcp_hint: str | None = None
@@ -26,13 +21,27 @@ STANDARD_TAGS: Mapping[str, StandardTag] = {
     "network": StandardTag("reaches other machines", "openWorldHint"),
     "destructive": StandardTag("may not be reversible", "destructiveHint"),
 }
-"""The tags that the kernel knows, with their meanings."""
+"""The tags that mean the same everywhere, with their meanings."""
 DEFAULT_TAG = "write"
 """The tag of a tool without tags: its author did not say that it only reads."""
 
 
+class ToolLike(Protocol):
+    """A tool as its agent's framework defines it: a `ToolDefinition` of Pydantic AI, or a record of your own."""
+
+    @property
+    def name(self) -> str:
+        """The name the model calls it by."""
+        ...
+
+    @property
+    def metadata(self) -> Mapping[str, Any] | None:
+        """What is known of it, by key: its `tags`, and the `annotations` of a tool from an MCP server."""
+        ...
+
+
 class ToolFacts(NamedTuple):
-    """What the kernel knows of one tool.
+    """What is known of one tool.
 
     Attributes:
         name: the name the model calls it by.
@@ -60,10 +69,6 @@ class ToolFacts(NamedTuple):
         """`plugin:tool`, with the original name."""
         return f"{self.plugin}:{self.original}"
 
-    def call(self, args: Mapping[str, Any], call_id: str, depth: int) -> ToolCall:
-        """Describe a call of the tool for the policy."""
-        return ToolCall(self.name, self.original, self.plugin, frozenset(self.tags), args, call_id, depth)
-
     def as_metadata(self) -> dict[str, Any]:
         """Return the metadata of the tool: this record, and the keys that other packages read."""
         return {"plugin": self.plugin, "original": self.original, "tags": self.tags, _KEY: self}
@@ -72,8 +77,8 @@ class ToolFacts(NamedTuple):
 _KEY = "deep"
 
 
-def tool_facts(definition: ToolDefinition) -> ToolFacts:
-    """Return the facts about a tool: its name and tags if no kernel attributed it.
+def tool_facts(definition: ToolLike) -> ToolFacts:
+    """Return the facts about a tool: its name and tags if nobody attributed it to a plugin.
 
     Raises:
         TypeError: its tags are not a list of strings; a tool with unreadable tags must not pass `~network`.
@@ -81,13 +86,13 @@ def tool_facts(definition: ToolDefinition) -> ToolFacts:
     return attributed_facts(definition) or ToolFacts(definition.name, definition.name, tags=tags_of(definition))
 
 
-def attributed_facts(definition: ToolDefinition) -> ToolFacts | None:
-    """Return the record that the kernel made, or None if it did not attribute the tool."""
+def attributed_facts(definition: ToolLike) -> ToolFacts | None:
+    """Return the record that `as_metadata` left in the tool, or None."""
     found = (definition.metadata or {}).get(_KEY)
     return found if isinstance(found, ToolFacts) else None
 
 
-def tags_of(definition: ToolDefinition) -> tuple[str, ...]:
+def tags_of(definition: ToolLike) -> tuple[str, ...]:
     """Return a tool's own tags, else those of its MCP annotations, else the default. Raises TypeError."""
     metadata = definition.metadata or {}
     given: object = metadata.get("tags") or ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
-from ...errors import warn
 from .expressions import NOTHING, And, Atom, FromPlugin, Not, Or, Prefix, Tag, ToolExpression, ToolName, clip, value_of
 from .facts import STANDARD_TAGS, ToolFacts
 
@@ -61,14 +60,14 @@ def check_atoms(expression: ToolExpression, subjects: Sequence[ToolFacts], *, wh
             raise UnmatchedExpression(where, part.atom, (part._replace(negated=False),))
 
 
-def warn_of_slips(expression: ToolExpression, subjects: Sequence[ToolFacts], *, where: str) -> None:
-    """Warn of an excluded atom that matches no tool but resembles one that does: `~exeucte` does not exclude `execute`.
+def find_slips(expression: ToolExpression, subjects: Sequence[ToolFacts], *, where: str) -> Iterator[str]:
+    """Describe excluded atoms that match no tool but resemble one that does: `~exeucte` does not exclude `execute`.
 
-    Not an error: a rule may exclude the tool of a plugin that is not installed.
+    Not errors: a rule may exclude the tool of a plugin that is not installed.
     """
     for part in unmatched_atoms(expression, subjects):
         if part.negated and part.near:
-            warn(f"{where}: {clip(str(expression))} excludes nothing by {part.atom}: {part.problem}")
+            yield f"{where}: {clip(str(expression))} excludes nothing by {part.atom}: {part.problem}"
 
 
 def unmatched_atoms(expression: ToolExpression, subjects: Sequence[ToolFacts]) -> tuple[UnmatchedAtom, ...]:

@@ -5,11 +5,24 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from tool_expressions import (
+    NOTHING,
+    FromPlugin,
+    Tag,
+    ToolExpression,
+    ToolFacts,
+    UnmatchedExpression,
+    as_expression,
+    check_matches,
+    unmatched_atoms,
+)
 
-from deep_core.agent.tools.expressions import NOTHING, FromPlugin, Tag, ToolExpression, as_expression
-from deep_core.agent.tools.facts import ToolFacts
-from deep_core.agent.tools.rule_errors import UnmatchedExpression, check_matches, unmatched_atoms
-from tests.agent.tools.test_expressions import parse, tool
+parse = ToolExpression.parse
+
+
+def tool(*names: str, tags: str = "", plugin: str = "app") -> ToolFacts:
+    return ToolFacts(names[0], names[-1], plugin, tuple(tags.split()))
+
 
 INSTALLED = (
     tool("execute", tags="destructive write", plugin="filesystem"),

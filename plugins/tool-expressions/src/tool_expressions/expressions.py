@@ -18,11 +18,10 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
-from .facts import ToolFacts, tool_facts
+from .facts import ToolFacts, ToolLike, tool_facts
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
-    from pydantic_ai.tools import ToolDefinition
     from pydantic_core import CoreSchema
 
 MAX_NESTING = 50  # how many `(` and `~` may be open at one place; it bounds every recursion over an expression
@@ -57,7 +56,7 @@ class ToolExpression:
             case Or():
                 return any(operand.matches(tool) for operand in self.operands)
             case _:
-                raise NotImplementedError(f"{type(self).__name__} is not one of deep_core's tool expressions")
+                raise NotImplementedError(f"{type(self).__name__} is not one of the tool expressions")
 
     @staticmethod
     def parse(text: str) -> ToolExpression:
@@ -68,7 +67,7 @@ class ToolExpression:
         """Return the text form with the fewest parentheses; `parse` turns it into an equal expression."""
         return _write(self, _OR, _dsl)
 
-    def __call__(self, ctx: object, tool_def: ToolDefinition) -> bool:
+    def __call__(self, ctx: object, tool_def: ToolLike) -> bool:
         """Act as a `pydantic_ai.tools.ToolSelectorFunc`, for `toolset.filtered(…)` and `tools=` of capabilities."""
         return self.matches(tool_facts(tool_def))
 

@@ -19,8 +19,7 @@ from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import ToolDefinition, matches_tool_selector
 from pydantic_ai.toolsets import FunctionToolset
-
-from deep_core.agent.tools.expressions import (
+from tool_expressions import (
     MAX_NESTING,
     NOTHING,
     And,
@@ -33,10 +32,12 @@ from deep_core.agent.tools.expressions import (
     TagNotSet,
     TagSet,
     ToolExpression,
+    ToolFacts,
     ToolName,
     as_expression,
+    tool_facts,
 )
-from deep_core.agent.tools.facts import ToolFacts, tool_facts
+
 from tests.drawn import examples
 
 parse = ToolExpression.parse
@@ -548,7 +549,7 @@ def test_expressions_can_be_copied_and_pickled(copied: Any):
 
 def test_importing_expressions_loads_neither_pydantic_nor_pydantic_ai():
     code = (
-        "import sys, deep_core.agent.tools.expressions\n"
+        "import sys, tool_expressions\n"
         "print([m for m in ('pydantic', 'pydantic_core', 'pydantic_ai') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

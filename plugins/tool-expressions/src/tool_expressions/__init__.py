@@ -1,0 +1,71 @@
+"""Tool expressions: one line of text selects tools. Importing this package loads nothing of a third party."""
+
+from .expressions import (
+    MAX_NESTING,
+    NOTHING,
+    And,
+    Atom,
+    ExpressionParseError,
+    FromPlugin,
+    Not,
+    Or,
+    Prefix,
+    Tag,
+    TagNotSet,
+    TagSet,
+    ToolExpression,
+    ToolName,
+    as_expression,
+)
+from .facts import (
+    DEFAULT_TAG,
+    STANDARD_TAGS,
+    StandardTag,
+    ToolFacts,
+    ToolLike,
+    attributed_facts,
+    tags_of,
+    tool_facts,
+)
+from .unmatched import (
+    UnmatchedAtom,
+    UnmatchedExpression,
+    check_atoms,
+    check_matches,
+    find_slips,
+    unmatched_atoms,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DEFAULT_TAG",
+    "MAX_NESTING",
+    "NOTHING",
+    "STANDARD_TAGS",
+    "And",
+    "Atom",
+    "ExpressionParseError",
+    "FromPlugin",
+    "Not",
+    "Or",
+    "Prefix",
+    "StandardTag",
+    "Tag",
+    "TagNotSet",
+    "TagSet",
+    "ToolExpression",
+    "ToolFacts",
+    "ToolLike",
+    "ToolName",
+    "UnmatchedAtom",
+    "UnmatchedExpression",
+    "as_expression",
+    "attributed_facts",
+    "check_atoms",
+    "check_matches",
+    "find_slips",
+    "tags_of",
+    "tool_facts",
+    "unmatched_atoms",
+]
