@@ -150,6 +150,16 @@ async def test_plan_mode_only_reads_until_the_plan_is_approved(folder: Path) -> 
         assert (folder / "a.txt").exists()
 
 
+async def test_a_session_that_has_no_message_yet_can_be_loaded_while_it_is_open(folder: Path) -> None:
+    async with opened(folder) as (editor, session):
+        await editor.connection.load_session(cwd=str(folder), session_id=session, mcp_servers=[])
+        await editor.prompt(session, "say fine")
+        assert editor.text() == "fine"
+        unknown = f"{session[:-8]}00000000"
+        with pytest.raises(acp.RequestError, match="no such session"):
+            await editor.connection.load_session(cwd=str(folder), session_id=unknown, mcp_servers=[])
+
+
 async def test_a_command_that_fails_looks_failed(folder: Path) -> None:
     async with opened(folder) as (editor, session):
         editor.answers = ["allow", "allow"]

@@ -263,9 +263,11 @@ class EditorAgent:
         session = await self._open(session_id, project)
         try:
             await session.open(replay=replay)
-        except BaseException:
-            del self._sessions[session_id]
-            raise
+        except BaseException as error:
+            # One that is open here is stored with its first message: it is empty until then.
+            if known is None or not isinstance(error, SessionNotFound):
+                del self._sessions[session_id]
+                raise
         return session
 
     async def _forget(self, session: EditorSession) -> None:
