@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -65,14 +65,10 @@ class Trace:
     def by_plugin(self) -> dict[str, float]:
         """Return the milliseconds spent in each plugin's own code, the slowest first."""
         spent: dict[str, float] = {}
-
-        def count(steps: Iterable[Traced]) -> None:
-            for step in steps:
-                own = step.milliseconds - sum(inner.milliseconds for inner in step.steps)
-                spent[step.plugin] = spent.get(step.plugin, 0.0) + max(0.0, own)
-                count(step.steps)
-
-        count(self.steps)
+        for step in (steps := [*self.steps]):
+            own = step.milliseconds - sum(inner.milliseconds for inner in step.steps)
+            spent[step.plugin] = spent.get(step.plugin, 0.0) + max(0.0, own)
+            steps += step.steps  # grows while the loop goes on
         return dict(sorted(spent.items(), key=lambda item: -item[1]))
 
     def to_json(self) -> dict[str, Any]:
@@ -150,6 +146,7 @@ def _traced(here: _Open, run: Any) -> Generator[None]:
         about = {"deep.plugin": step.plugin, "deep.kind": step.kind, "deep.name": step.name}
         # As on Pydantic AI's own spans.
         about |= {"gen_ai.agent.call.id": run.run_id or "", "gen_ai.conversation.id": run.conversation_id or ""}
+        about["deep.session"] = getattr(run.deps, "session_id", "")  # a run without a session is refused elsewhere
         span = run.tracer.start_as_current_span(f"{step.plugin}: {step.kind} {step.name}", attributes=about)
     token, began = _current.set(here), time.perf_counter()
     try:

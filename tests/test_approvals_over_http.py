@@ -16,6 +16,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolRetu
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.ui import UIAdapter
 
+from deep_core import PluginWarning
 from tests.docs_pages import ROOT, blocks
 
 ANN, EVIL = {"amount": 90, "to": "Ann"}, {"amount": 9999, "to": "Mallory"}
@@ -74,6 +75,8 @@ class Client:
     def __init__(self, programs: Programs, history: str, protocol: str, user: str = "kim") -> None:
         self.app = programs.modules[history].app
         self.protocol, self.user = protocol, user
+        self.state: dict[str, object] = {}
+        """What an AG-UI client sends of its own."""
 
     async def ask(self) -> str | None:
         """Send the first message; the id of the call that waits."""
@@ -130,8 +133,8 @@ class Client:
     async def _send(self, messages: list[Any], approves: str | None, chat: str = "chat") -> list[Any]:
         body: dict[str, Any] = {"trigger": "submit-message", "id": chat, "messages": messages}
         if self.protocol == "ag-ui":
-            body = {"threadId": chat, "runId": f"run-{id(messages)}", "messages": messages, "state": {}, "tools": []}
-            body |= {"context": [], "forwardedProps": {}}
+            body = {"threadId": chat, "runId": f"run-{id(messages)}", "messages": messages, "tools": []}
+            body |= {"context": [], "forwardedProps": {}, "state": self.state}
             if approves is not None:
                 entry = {"interruptId": f"int-{approves}", "status": "resolved", "payload": {"approved": True}}
                 body["resume"] = [entry]
@@ -140,6 +143,26 @@ class Client:
             response = await client.post(f"/{self.protocol}", json=body, headers={"x-user": self.user})
         assert response.status_code == 200, response.text
         return [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_the_state_of_an_ag_ui_client_is_warned_about_once_not_at_each_request(
+    programs: Programs, history: str
+) -> None:
+    from deep_core.agent.run.session import _warn_once  # pyright: ignore[reportPrivateUsage]
+
+    async def play() -> None:
+        client = Client(programs, history, "ag-ui")
+        client.state = {"tab": 3}
+        call_id = await client.ask()
+        assert call_id is not None
+        await client.answer(call_id)
+
+    _warn_once.cache_clear()
+    with pytest.warns(PluginWarning) as found:  # records each warning, as a filter `always` does
+        asyncio.run(play())
+    assert programs.paid == ["Ann"]
+    assert ["deps.state is ignored" in str(warning.message) for warning in found] == [True]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

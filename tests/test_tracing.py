@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic_ai import FunctionToolset, ModelRetry
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
-from deep_core import Deny, PluginError, PromptSection, create_default_deps
+from deep_core import Deny, Kernel, PluginError, PromptSection, create_default_deps
 from deep_core.tracing import Trace, Traced, Tracer
 from tests import another_process
 from tests.plugins_by_hand import kernel_of, plugin, run, scripted
@@ -110,22 +110,29 @@ def test_what_raises_and_what_never_ran_can_be_told_apart() -> None:
     assert ("weather", "tool", "forecast") not in outcomes(trace.steps)
 
 
-def test_spans_of_opentelemetry_carry_the_plugins_name_and_the_ids_of_run_and_session() -> None:
+def spans_of(kernel: Kernel, city: str = "Oslo") -> list[ReadableSpan]:
+    """The spans of a run with one call, in the order in which they ended."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    kernel = kernel_of(weather())
-    agent = kernel.create_agent(scripted(Call("forecast", {"city": "Oslo"})))
+    agent = kernel.create_agent(scripted(Call("forecast", {"city": city})))
     agent.instrument = InstrumentationSettings(tracer_provider=provider)
-    run(agent, deps=create_default_deps(kernel=kernel), run_id="run-1", conversation_id="session-1")
-    spans = {span.name: span for span in exporter.get_finished_spans()}
+    deps = create_default_deps(kernel=kernel)
+    deps.session_id = "session-1"
+    run(agent, deps=deps, run_id="run-1", conversation_id="conversation-1")
+    return list(exporter.get_finished_spans())
+
+
+def test_spans_of_opentelemetry_carry_the_plugins_name_and_the_ids_of_run_and_session() -> None:
+    spans = {span.name: span for span in spans_of(kernel_of(weather()))}
     ours = spans["weather: tool forecast"]
     assert dict(ours.attributes or {}) == {
         "deep.plugin": "weather",
         "deep.kind": "tool",
         "deep.name": "forecast",
         "gen_ai.agent.call.id": "run-1",
-        "gen_ai.conversation.id": "session-1",
+        "gen_ai.conversation.id": "conversation-1",
+        "deep.session": "session-1",
     }
     parent = {span.context.span_id: span.name for span in spans.values() if span.context}
     assert ours.parent is not None

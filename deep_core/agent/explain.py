@@ -66,7 +66,8 @@ class Explanation:
             `interrupt_on=False` no call can wait for approval.
         history_processors: name, plugin and phase of each, in running order.
         capabilities: id and plugin of each, outermost first.
-        contributions: hook, owner, plugin and item of each contribution that the owner of a hook collected.
+        contributions: hook, owner, plugin and item of each contribution that the owner of a hook collected, and of each
+            skill loader.
         left_out: plugin, status and reason of each plugin that failed for this agent.
         prompt: the prompt.
         chars: characters of prompt and tools in one request.
@@ -83,8 +84,8 @@ class Explanation:
 
     @property
     def tokens(self) -> int:
-        """Estimated tokens of prompt and tools in one request."""
-        return tokens(self.chars)
+        """Estimated tokens of prompt and tools in one request: the sum of `by_plugin()`."""
+        return sum(self.by_plugin().values())
 
     def by_plugin(self) -> dict[str, int]:
         """Return the estimated tokens of one request by plugin. A deferred tool costs none until the model finds it."""
@@ -165,9 +166,10 @@ def _owner(leaf: Any, deep: DeepCapability) -> str | None:
 
 
 def _contributions(deep: DeepCapability) -> Iterator[dict[str, str]]:
-    """Yield contributions to plugins' own hooks. A mapping's item is named by its key, any other by its `name`."""
+    """Yield contributions to plugins' hooks. A mapping's item is named by its key, any other by its `name` or type."""
     for hook, found in deep.assembly.collected.items():
-        owner = deep.assembly.kernel.hooks.get(hook)
+        # All other hooks of the kernel are shown as what came of them.
+        owner = deep.assembly.kernel.hooks.get(hook) or ("deep_core" if hook == "deep_skill_loaders" else None)
         for plugin, value in found if owner else ():
             pair = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
             name = getattr(cast("object", value), "name", next(iter(pair), ""))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import deep_skills
 import pytest
 
 from deep_core import Kernel, PluginWarning, PromptSection, hookspec
 from tests.plugins.test_config import Project, project
 from tests.plugins.test_registry_owned_hooks import kernel_of, norway, travel
-from tests.plugins_by_hand import TRAVEL, Site, scripted, site
+from tests.plugins_by_hand import TRAVEL, Site, plugin, scripted, site
 
 __all__ = ["project", "site"]
 
@@ -46,6 +48,25 @@ def test_explain_says_that_a_call_which_no_person_can_approve_is_denied(project:
     agent = kernel.create_agent(scripted(), interrupt_on=False)
     shown = {tool.name: tool.approval for tool in kernel.explain(agent).tools}
     assert shown == {"forecast": "denied", "launch": "never", "report": "never"}
+
+
+def test_explain_shows_skill_loaders() -> None:
+    class Folder:
+        source = "package"
+
+        async def list(self, ctx: Any) -> list[Any]:
+            return []
+
+        async def read(self, ctx: Any, name: str) -> str:
+            return name
+
+        async def resource(self, ctx: Any, name: str, path: str) -> bytes:
+            return b""
+
+    with Kernel(plugins=[deep_skills, plugin("tips", skill_loaders=[Folder()])], discover=False) as kernel:
+        found = kernel.explain().contributions
+    about = {"hook": "deep_skill_loaders", "owner": "deep_core", "plugin": "tips", "item": "Folder"}
+    assert about in found
 
 
 CONTRIBUTOR = """

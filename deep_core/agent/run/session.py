@@ -9,7 +9,7 @@ from asyncio import get_running_loop
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from ...errors import describe_error, reraise_control, suggest, warn
@@ -28,6 +28,7 @@ T = TypeVar("T")
 App = TypeVar("App")
 FORMAT = 1
 """Version of the text that `DeepAgentDeps.dump` writes."""
+_warn_once = cache(warn)  # in a process: a client sends its state with each request, and filters may show each warning
 STATE_IS_SET = (
     "set one slot, deps.state[SLOT] = …; what a client sends is its UI adapter's .state: give it as "
     "create_default_deps(app=…)"
@@ -280,7 +281,7 @@ class DeepAgentDeps(Generic[App]):
         if "state" not in self.__dict__ or not isinstance(value, Mapping):
             raise TypeError(f"deps.state is a SessionState, not {type(value).__name__}; {STATE_IS_SET}")
         if value:
-            warn(f"what was written to deps.state is ignored, a session's state is its plugins'; {STATE_IS_SET}")
+            _warn_once(f"what was written to deps.state is ignored, a session's state is its plugins'; {STATE_IS_SET}")
 
     def dump(self) -> str:
         """Return the session as JSON text: its id and its persisted slots, without the backend and `app`."""

@@ -47,6 +47,18 @@ def test_the_table_names_every_part_and_its_plugin(deep: Any) -> None:
         assert said in out
 
 
+def test_the_numbers_of_the_table_add_up(deep: Any) -> None:
+    (deep.work / "motto.py").write_text(SECTION)
+    found = json.loads(deep("explain", "--json", "-p", "motto.py").ok().out)
+    parts = [*found["sections"], *(tool for tool in found["tools"] if not tool["deferred"])]
+    total = sum(part["tokens"] for part in parts)
+    assert found["totals"]["tokens"] == total > 0
+    last = deep("explain", "-p", "motto.py").ok().out.splitlines()[-1]
+    told, _, by_plugin = last.partition(" tokens a request (estimate): ")
+    assert int(told.replace(",", "")) == total
+    assert sum(int(text.split()[1].replace(",", "")) for text in by_plugin.split(", ")) == total
+
+
 def test_a_plugin_that_fails_for_the_agent_is_listed_with_the_reason(make_deep: Any) -> None:
     code = SECTION.replace("return", "return 1 / 0,")
     deep = make_deep(others=(Distribution("acme-broken", {"broken": "acme_broken"}, {"acme_broken.py": code}),))

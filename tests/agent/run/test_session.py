@@ -19,6 +19,7 @@ from pydantic import BaseModel, GetPydanticSchema
 from pydantic_ai import FunctionToolset, RunContext
 from pydantic_ai.ui.vercel_ai import VercelAIAdapter
 
+import deep_core.agent.run.session as run_session
 from deep_core import DeepAgentDeps, Kernel, PluginError, PluginWarning, StateSlot, create_default_deps
 from tests.plugins_by_hand import Site, agent_of, kernel_of, plugin, run, scripted, site
 from tests.stubs import Call
@@ -442,9 +443,18 @@ def test_a_ui_adapter_runs_the_agent_and_leaves_the_sessions_state() -> None:
 def test_what_a_client_sends_as_state_is_not_the_sessions_and_that_is_said() -> None:
     deps = deps_of(kernel())
     deps.state[CITIES].append(City(name="Oslo"))
+    run_session._warn_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
     with pytest.warns(PluginWarning, match=r"deps\.state is ignored.*deps\.state\[SLOT\] = .*app="):
         deps.state = {"cities": []}  # type: ignore[assignment]
     assert deps.cities == [City(name="Oslo")]
+
+
+def test_it_is_said_once_in_a_process_under_any_filter() -> None:
+    run_session._warn_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    sessions = [deps_of(kernel()) for _ in range(3)]
+    with pytest.warns(PluginWarning) as found:  # records each warning, as a filter `always` does
+        assert [setattr(deps, "state", {"number": 1}) for deps in sessions] == [None, None, None]
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("wrong", [None, [], "state"])

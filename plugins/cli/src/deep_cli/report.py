@@ -116,7 +116,7 @@ class PromptCost:
 
     Attributes:
         tokens: the sum.
-        by_plugin: each plugin's part, rounded up, so their sum may be slightly larger.
+        by_plugin: each plugin's part of it.
     """
 
     tokens: int

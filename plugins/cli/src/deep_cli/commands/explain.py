@@ -75,7 +75,7 @@ def _print(explanation: Explanation) -> None:
     )
     if explanation.contributions:
         rows = [(c["item"], c["plugin"], c["hook"], c["owner"]) for c in explanation.contributions]
-        _table(lines, "Contributions to plugins' hooks", ("item", "plugin", "hook", "of"), rows)
+        _table(lines, "Contributions to plugins' hooks, and skill loaders", ("item", "plugin", "hook", "of"), rows)
     if explanation.left_out:
         rows = [(item["plugin"], item["status"], item["reason"]) for item in explanation.left_out]
         _table(lines, "Left out, because they failed", ("plugin", "status", "reason"), rows)
