@@ -153,7 +153,7 @@ def copied(text: str) -> list[tuple[str, str]]:
 def test_what_is_copied_of_commands_can_be_pasted(site: Path) -> None:
     number = 0
     for page in DOCS.rglob("*.md"):
-        consoles = [block.code for block in blocks(page) if block.language == "console"]
+        consoles = [block.code for block in blocks(page) if block.language in ("console", "bash")]
         pasted = [text for language, text in copied(built(site, page)) if language in ("console", "bash")]
         assert len(pasted) == len(consoles), page
         for code, text in zip(consoles, pasted, strict=True):
