@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Any
 
-from .errors import describe_error
+from .errors import describe_error, suggest
 from .names import visible
+
+KINDS = ("import", "hook", "toolset", "tool", "section", "processor", "backend")
 
 
 @dataclass(eq=False)
@@ -21,7 +24,7 @@ class Traced:
 
     Attributes:
         plugin: the plugin whose code ran.
-        kind: `import`, `hook`, `tool`, `section`, `processor`, `toolset` or `backend`.
+        kind: one of `KINDS`.
         name: of the hook, tool, section, and so on.
         milliseconds: its duration, with the steps inside and all waiting.
         outcome: `ok`, or the exception: `ValueError: no such city`.
@@ -98,6 +101,22 @@ class Tracer:
     def __init__(self, *, to_stderr: bool = False) -> None:
         self._traces: tuple[Trace, ...] = (_PRINTED,) if to_stderr else ()
         self._changing = Lock()
+        self._spans: tuple[Sequence[str], float] = KINDS, 0.0
+
+    def choose_spans(self, *kinds: str, min_ms: float = 0.0) -> None:
+        """Choose the steps that become OpenTelemetry spans: by default all that belong to an instrumented run.
+
+        Args:
+            *kinds: `tool`, `section` and so on; none for all.
+            min_ms: the shortest step, in milliseconds. With one, a span is written when its step has ended, with the
+                attribute `deep.outcome`, and the spans of what ran inside are in the span around it.
+
+        Raises:
+            ValueError: there is no such kind, with a suggestion.
+        """
+        if wrong := next((kind for kind in kinds if kind not in KINDS), None):
+            raise ValueError(f"no kind of step {wrong!r}.{suggest(wrong, KINDS)} Kinds: {', '.join(KINDS)}")
+        self._spans = kinds or KINDS, min_ms
 
     @contextmanager
     def trace(self) -> Generator[Trace]:
@@ -121,10 +140,10 @@ class Tracer:
             run: the `RunContext` of the run that it belongs to, whose OpenTelemetry tracer then has a span of it.
         """
         # By name, because the kernel does not import OpenTelemetry: Pydantic AI gives this one to runs without it.
-        watched = run is not None and type(run.tracer).__name__ != "NoOpTracer"
+        watched = run is not None and type(run.tracer).__name__ != "NoOpTracer" and kind in self._spans[0]
         if not self._traces and not watched:
             return _OFF
-        return _traced(_Open(self._traces, Traced(plugin, kind, name)), run if watched else None)
+        return _traced(_Open(self._traces, Traced(plugin, kind, name)), run if watched else None, self._spans[1])
 
 
 @dataclass(eq=False)
@@ -137,17 +156,21 @@ class _Open:
 
 
 @contextmanager
-def _traced(here: _Open, run: Any) -> Generator[None]:
+def _traced(here: _Open, run: Any, min_ms: float) -> Generator[None]:
     step, outer = here.step, _current.get()
     # A task started inside a step may outlive it: it keeps the context in which it was created.
     outer = outer if outer is not None and outer.is_open else None
-    span = _OFF
+    span, late = _OFF, None
     if run is not None:
         about = {"deep.plugin": step.plugin, "deep.kind": step.kind, "deep.name": step.name}
         # As on Pydantic AI's own spans.
         about |= {"gen_ai.agent.call.id": run.run_id or "", "gen_ai.conversation.id": run.conversation_id or ""}
         about["deep.session"] = getattr(run.deps, "session_id", "")  # a run without a session is refused elsewhere
-        span = run.tracer.start_as_current_span(f"{step.plugin}: {step.kind} {step.name}", attributes=about)
+        name = f"{step.plugin}: {step.kind} {step.name}"
+        if min_ms:
+            late = partial(run.tracer.start_span, name, attributes=about, start_time=time.time_ns())
+        else:
+            span = run.tracer.start_as_current_span(name, attributes=about)
     token, began = _current.set(here), time.perf_counter()
     try:
         with span:
@@ -157,6 +180,10 @@ def _traced(here: _Open, run: Any) -> Generator[None]:
         raise
     finally:
         step.milliseconds = (time.perf_counter() - began) * 1000
+        if late is not None and step.milliseconds >= min_ms:
+            ended = late()
+            ended.set_attribute("deep.outcome", step.outcome)
+            ended.end()
         _current.reset(token)
         here.is_open = False
         outer = outer if outer is not None and outer.is_open else None

@@ -123,6 +123,10 @@ def spans_of(kernel: Kernel, city: str = "Oslo") -> list[ReadableSpan]:
     return list(exporter.get_finished_spans())
 
 
+def ours_of(kernel: Kernel) -> set[str]:
+    return {span.name for span in spans_of(kernel) if "deep.plugin" in (span.attributes or {})}
+
+
 def test_spans_of_opentelemetry_carry_the_plugins_name_and_the_ids_of_run_and_session() -> None:
     spans = {span.name: span for span in spans_of(kernel_of(weather()))}
     ours = spans["weather: tool forecast"]
@@ -138,6 +142,51 @@ def test_spans_of_opentelemetry_carry_the_plugins_name_and_the_ids_of_run_and_se
     assert ours.parent is not None
     assert "forecast" in parent[ours.parent.span_id]
     assert "weather: section now" in spans
+
+
+def test_spans_are_chosen_by_kind() -> None:
+    kernel = kernel_of(weather())
+    everything = ours_of(kernel)
+    assert {"weather: tool forecast", "weather: section now"} < everything
+    kernel.tracer.choose_spans("tool")
+    assert ours_of(kernel) == {"weather: tool forecast"}
+    kernel.tracer.choose_spans("section", "processor")
+    assert ours_of(kernel) == {"weather: section now"}
+    kernel.tracer.choose_spans()
+    assert ours_of(kernel) == everything
+
+
+def test_the_choice_of_spans_leaves_the_trace_whole() -> None:
+    kernel = kernel_of(weather())
+    kernel.tracer.choose_spans("section", min_ms=1e9)
+    with kernel.trace() as trace:
+        assert ours_of(kernel) == set()
+    assert ("weather", "tool", "forecast") in outcomes(trace.steps)
+
+
+def test_a_misspelt_kind_is_an_error_with_a_suggestion_and_changes_nothing() -> None:
+    kernel = kernel_of(weather())
+    with pytest.raises(ValueError, match=r"no kind of step 'tols'\. Did you mean 'tool'\? Kinds: import"):
+        kernel.tracer.choose_spans("section", "tols")
+    assert "weather: tool forecast" in ours_of(kernel)
+
+
+def test_spans_are_chosen_by_their_duration_and_keep_their_times_parents_and_failures() -> None:
+    kernel = kernel_of(weather())
+    everything = ours_of(kernel)
+    kernel.tracer.choose_spans(min_ms=1e9)  # eleven days
+    assert ours_of(kernel) == set()
+    kernel.tracer.choose_spans(min_ms=1e-6)
+    spans = spans_of(kernel)
+    assert {span.name for span in spans if "deep.plugin" in (span.attributes or {})} == everything
+    by_id = {span.context.span_id: span for span in spans}
+    (tool,) = [span for span in spans if span.name == "weather: tool forecast"]
+    assert tool.parent is not None
+    around = by_id[tool.parent.span_id]
+    assert "forecast" in around.name
+    assert (around.start_time or 0) <= (tool.start_time or 0) <= (tool.end_time or 0) <= (around.end_time or 0)
+    failed = next(span for span in spans_of(kernel, "Atlantis") if span.name == "weather: tool forecast")
+    assert [(span.attributes or {})["deep.outcome"] for span in (tool, failed)] == ["ok", "ModelRetry: no such city"]
 
 
 def test_deep_trace_prints_to_stderr(tmp_path: Path) -> None:

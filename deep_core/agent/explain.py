@@ -94,6 +94,13 @@ class Explanation:
             out[item.plugin] = out.get(item.plugin, 0) + item.tokens
         return dict(sorted(out.items()))
 
+    def __str__(self) -> str:
+        rows = [("section", each.name, each.plugin, each.tokens, "") for each in self.sections]
+        rows += [("tool", t.name, t.plugin, t.tokens, t.approval + ", on demand" * t.deferred) for t in self.tools]
+        rows += [("total", "", "", self.tokens, "a request, estimated")]
+        n, p = max(len(row[1]) for row in rows), max(len(row[2]) for row in rows)
+        return "\n".join(f"{k:7}  {a:{n}}  {b:{p}}  {cost:6,}  {more}".rstrip() for k, a, b, cost, more in rows)
+
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         shown = {key: value for key, value in asdict(self).items() if key not in ("prompt", "chars")}

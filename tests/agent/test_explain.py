@@ -11,7 +11,7 @@ import pytest
 from deep_core import Kernel, PluginWarning, PromptSection, hookspec
 from tests.plugins.test_config import Project, project
 from tests.plugins.test_registry_owned_hooks import kernel_of, norway, travel
-from tests.plugins_by_hand import TRAVEL, Site, plugin, scripted, site
+from tests.plugins_by_hand import TRAVEL, Site, Tools, plugin, scripted, site
 
 __all__ = ["project", "site"]
 
@@ -48,6 +48,22 @@ def test_explain_says_that_a_call_which_no_person_can_approve_is_denied(project:
     agent = kernel.create_agent(scripted(), interrupt_on=False)
     shown = {tool.name: tool.approval for tool in kernel.explain(agent).tools}
     assert shown == {"forecast": "denied", "launch": "never", "report": "never"}
+
+
+def test_a_printed_explanation_is_a_table_whose_numbers_add_up() -> None:
+    house = plugin("house", sections=[PromptSection.static("motto", "Be brief.")])
+    config = {"agent": {"interrupt_on": {"put": True}}, "plugins": {"late": {"defer": True}}}
+    box = plugin("box", toolsets=[Tools("peek", "put").toolset])
+    late = plugin("late", toolsets=[Tools("found").toolset])
+    with Kernel(plugins=[house, box, late], discover=False, config=config) as kernel:
+        found = kernel.explain()
+    rows = {line.split()[1]: line.split() for line in str(found).splitlines()}
+    cost = {name: int(row[3]) for name, row in rows.items() if row[0] != "total"}
+    assert rows["motto"] == ["section", "motto", "house", "3"]
+    assert rows["put"] == ["tool", "put", "box", str(cost["put"]), "always"]
+    assert rows["found"][4:] == ["never,", "on", "demand"]
+    assert str(found).splitlines()[-1].split() == ["total", str(found.tokens), "a", "request,", "estimated"]
+    assert found.tokens == sum(found.by_plugin().values()) == sum(cost.values()) - cost["found"]
 
 
 def test_explain_shows_skill_loaders() -> None:
