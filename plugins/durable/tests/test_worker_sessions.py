@@ -158,10 +158,10 @@ def test_many_sessions_complete_while_workers_are_killed(postgresql_store: str, 
     assert twice == []
     missing = set(wanted["put"]) - {*place.put()}
     stood = [wait for entries in journals.values() for wait in waits(entries)]
-    longest = max(end - begin for begin, end in stood)
+    longest = max((end - begin for begin, end in stood), default=0.0)  # a few kills may all come between two sessions
     print(f"{len(kills)} kills, {len(stood)} attempts after one, {len(missing)} unknown, longest wait {longest:.1f} s")
-    assert len(kills) >= 4
-    assert max(sum(begin < at < end for at in kills) for begin, end in stood) <= (LEASE + 5) / BETWEEN
+    assert len(kills) >= many(4, 1)
+    assert max((sum(begin < at < end for at in kills) for begin, end in stood), default=0) <= (LEASE + 5) / BETWEEN
 
 
 PLACES = {"put": (0, 2), "pay": (0, 1), "book": (1, 2)}

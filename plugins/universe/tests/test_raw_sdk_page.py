@@ -22,11 +22,14 @@ Server = tuple[list[Any], httpx.AsyncClient]
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, Any]:
-    """What the page defines: its first block, and those that define a loop."""
+    """What the page defines: its first block, the file that the others import, and those that define a loop."""
     namespace: dict[str, Any] = {}
-    code = [block.code for block in blocks(ROOT / "docs" / "raw-sdk-tools.md") if block.language == "python"]
-    for block in [code[0], *(part for part in code if part.startswith("async def ask_"))]:
-        exec(block, namespace)
+    bank, *others = [block.code for block in blocks(ROOT / "docs" / "raw-sdk-tools.md") if block.language == "python"]
+    exec(bank, namespace)
+    for block in others:
+        imported, found, loop = block.partition("\nasync def ask_")
+        if found and imported.strip() == "from bank import tools, universe":
+            exec(found + loop, namespace)
     return namespace
 
 
