@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import shutil
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,3 +46,7 @@ def browser(profile: Path, *arguments: str) -> Iterator[webdriver.Chrome]:
         yield driver
     finally:
         driver.quit()
+        del driver
+        # Selenium leaves open the sockets with which it looks whether its driver answers.
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            gc.collect()

@@ -90,7 +90,10 @@ def test_explain_names_the_source_of_each_part(tmp_path: Path, monkeypatch: pyte
     assert {("guards", "guards"), ("named_capabilities", "named_capabilities.weather")} <= capabilities
     assert {plugin for plugin, _ in capabilities} <= {"deep_core", "pydantic_ai", *found.by_plugin()}  # none is "app"
     assert [(each["plugin"], each["hook"], each["item"]) for each in found.contributions] == [
-        ("folders", "deep_subagents", "critic")
+        ("folders", "deep_subagents", "critic"),
+        ("folders", "deep_skill_loaders", "FolderLoader"),
+        ("skills", "deep_skill_loaders", "DirectoryLoader"),
+        ("skills", "deep_skill_loaders", "DirectoryLoader"),
     ]
     assert "Use tabs." in found.prompt
     assert "reviewing" in found.prompt

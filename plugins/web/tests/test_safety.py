@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -12,7 +14,6 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from deep_core import hookimpl
 from plugins.web.tests.pages import SECONDS, User, working
 from plugins.web.tests.served import TOKEN
-from tests import another_process
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -167,6 +168,7 @@ with Kernel() as kernel:
     kernel.create_agent("test")
 print(*sorted({name.partition(".")[0] for name in sys.modules} & {"starlette", "uvicorn", "websockets"}))
 """
-    done = another_process.run(program)
+    # Not a fork of the tests' own program, which has imported servers.
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []

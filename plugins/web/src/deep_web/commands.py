@@ -40,7 +40,7 @@ def web(
     import os
     import socket
 
-    from deep_cli import Failure, load_key, load_plugin_files
+    from deep_cli import Failure, load_key, load_plugin_files, say
 
     from .folder import FolderSettings
     from .serve import serve, token_of
@@ -56,7 +56,7 @@ def web(
         listening.close()
         raise Failure(f"--host {host} --port {port}: {error.strerror or error}; choose another --port", 2) from error
     token = token_of(folder, data_dir())
-    asyncio.run(serve(listening, folder, settings, token=token, browser=not no_browser))
+    asyncio.run(serve(listening, folder, settings, token=token, browser=not no_browser, announce=say))
 
 
 def data_dir() -> Path:

@@ -18,6 +18,7 @@ from .folder import FolderSettings, open_folder
 
 if TYPE_CHECKING:
     import socket as sockets
+    from collections.abc import Callable
 
 __all__ = ["serve", "token_of"]
 
@@ -47,7 +48,15 @@ def token_of(folder: str, data: Path) -> str:
     return token
 
 
-async def serve(listening: sockets.socket, folder: str, settings: FolderSettings, *, token: str, browser: bool) -> None:
+async def serve(
+    listening: sockets.socket,
+    folder: str,
+    settings: FolderSettings,
+    *,
+    token: str,
+    browser: bool,
+    announce: Callable[[str], object],
+) -> None:
     """Serve until Ctrl-C.
 
     Args:
@@ -56,6 +65,7 @@ async def serve(listening: sockets.socket, folder: str, settings: FolderSettings
         settings: what `deep web` was started with.
         token: lets in whoever has it.
         browser: whether to open the page.
+        announce: receives the address.
 
     Raises:
         ConfigError, PluginError, UserError: as `open_folder`.
@@ -67,7 +77,7 @@ async def serve(listening: sockets.socket, folder: str, settings: FolderSettings
         names = (host, "127.0.0.1", "localhost", "::1")
         app = create_app(lambda: nullcontext(site), token=token, hosts=names, show_errors=True)
         listening.listen(128)  # a browser that is faster than the server waits
-        print(address, flush=True)
+        announce(address)
         if browser:
             await asyncio.to_thread(webbrowser.open, address)
         config = uvicorn.Config(app, log_level="warning", ws_max_size=BYTES, timeout_graceful_shutdown=WAIT)
