@@ -57,7 +57,8 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     while True:
         assert process.poll() is None, log.read_text()
         with contextlib.suppress(httpx.TransportError):
-            assert http().get(f"{url}/healthz").json() == {"status": "ok"}
+            with http() as client:
+                assert client.get(f"{url}/healthz").json() == {"status": "ok"}
             return
         assert time.monotonic() < deadline, "the service does not answer"
         time.sleep(0.05)
@@ -69,8 +70,9 @@ def http() -> httpx.Client:
 
 def asked(url: str) -> tuple[int, dict[str, str]]:
     """Send a message, and return the status of the request and the answer."""
-    sent = http().post(f"{url}/sessions/tides/messages", json={"text": "High water?"})
-    return sent.status_code, http().get(f"{url}/sessions/tides").json()
+    with http() as client:
+        sent = client.post(f"{url}/sessions/tides/messages", json={"text": "High water?"})
+        return sent.status_code, client.get(f"{url}/sessions/tides").json()
 
 
 ANSWERED = (202, {"status": "completed", "answer": "High water?"})
