@@ -82,7 +82,7 @@ def test_the_service_keeps_its_sessions_over_a_restart(tmp_path: Path) -> None:
     for _ in range(2):
         with service(tmp_path, "sqlite:///sessions.db", "--proxy-headers") as url:
             assert asked(url) == ANSWERED
-    with sqlite3.connect(tmp_path / "sessions.db") as connection:
+    with contextlib.closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
         assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
 
 
