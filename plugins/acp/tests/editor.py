@@ -25,7 +25,7 @@ from acp.schema import (
     WriteTextFileResponse,
 )
 from deep_acp import serve
-from deep_acp.project import Settings
+from deep_sessions import FolderSettings
 from pydantic_ai.models import Model
 
 from deep_core import hookimpl
@@ -135,7 +135,7 @@ async def connected(folder: Path, *plugins: Any, files: bool = False, **settings
     given = {"model": "script:one", "store": f"sqlite:///{folder / 'sessions.db'}", "config": config, **settings}
     here, there = socket.socketpair()
     reader, agents = await asyncio.open_connection(sock=there, limit=1 << 24)
-    agent = asyncio.ensure_future(serve(reader, agents, Settings(plugins=[Scripted(), *plugins], **given)))
+    agent = asyncio.ensure_future(serve(reader, agents, FolderSettings(plugins=[Scripted(), *plugins], **given)))
     reader, writer = await asyncio.open_connection(sock=here, limit=1 << 24)
     editor = Editor()
     client = ClientSideConnection(editor, writer, reader, use_unstable_protocol=True, observers=[editor.observe])

@@ -13,8 +13,9 @@ from typing import Any
 
 import httpx
 import uvicorn
+from deep_sessions import FolderSettings
 from deep_web import create_app
-from deep_web.folder import FolderSettings, FolderSite, open_folder
+from deep_web.folder import FolderSite, open_folder
 from pydantic_ai.models import Model
 from starlette.applications import Starlette
 from websockets.asyncio.client import ClientConnection, connect

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from deep_sessions import FolderSettings
 from deep_web import create_app
-from deep_web.folder import FolderSettings, FolderSite, open_folder
+from deep_web.folder import FolderSite, open_folder
 from pydantic_ai.models import Model
 
 from deep_core import hookimpl

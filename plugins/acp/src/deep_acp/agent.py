@@ -36,6 +36,7 @@ from acp.schema import (
 )
 from deep_sessions import (
     AgentError,
+    FolderSettings,
     SessionNotFound,
     delete,
     folder_key,
@@ -49,7 +50,7 @@ from deep_core import __version__
 from deep_core.plugin_api import visible
 
 from .errors import INVALID, told
-from .project import Project, Settings, real_folder
+from .project import Project, real_folder
 from .session import EditorSession
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class EditorAgent:
         settings: what `deep acp` was started with.
     """
 
-    def __init__(self, editor: Editor, settings: Settings) -> None:
+    def __init__(self, editor: Editor, settings: FolderSettings) -> None:
         self._editor = editor
         self._settings = settings
         self._projects: dict[str, Project] = {}

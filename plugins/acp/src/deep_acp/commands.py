@@ -36,10 +36,11 @@ def acp(
     from deep_cli import load_key, load_plugin_files
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
-    from .connection import serve
-    from .project import Settings
+    from deep_sessions import FolderSettings
 
-    settings = Settings(model, backend, config, store, load_plugin_files(plugin_files), load_key)
+    from .connection import serve
+
+    settings = FolderSettings(model, backend, config, store, load_plugin_files(plugin_files), load_key)
 
     async def work() -> None:
         reader, writer = await streams.open()

@@ -16,12 +16,12 @@ from .client import Editor
 if TYPE_CHECKING:
     import asyncio
 
-    from .project import Settings
+    from deep_sessions import FolderSettings
 
 __all__ = ["serve"]
 
 
-async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, settings: Settings) -> None:
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, settings: FolderSettings) -> None:
     """Serve an editor until it closes the connection. Runs under way then stop as at a crash, and can be resumed.
 
     Args:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acp.exceptions import RequestError
@@ -16,6 +14,7 @@ from deep_sessions import (
     AgentChoice,
     BackendMaker,
     FolderAgents,
+    FolderSettings,
     Sessions,
     SessionStore,
     chat_commands,
@@ -41,34 +40,13 @@ if TYPE_CHECKING:
 
     from .client import Editor
 
-__all__ = ["Project", "Settings", "real_folder"]
+__all__ = ["Project", "real_folder"]
 
 logger = logging.getLogger("deep.acp")
 NO_MODEL = (
     "no model: set DEEP_MODEL=openai:gpt-5.2 in the environment that the editor gives to deep acp, or [agent] model in "
     "the user's config.toml, or start deep acp --model openai:gpt-5.2"
 )
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What `deep acp` was started with.
-
-    Attributes:
-        model: the model's id; None takes the configuration's.
-        backend: the backend's name; None takes the configuration's, then `local`.
-        config: a configuration file; it is trusted.
-        store: the store's URL; None for deep's own.
-        plugins: in addition to the installed ones.
-        load_key: puts the stored key of a model's provider into the environment, before the model is made.
-    """
-
-    model: str | None = None
-    backend: str | None = None
-    config: Path | None = None
-    store: str | None = None
-    plugins: Sequence[Any] = ()
-    load_key: Callable[[str], None] | None = None
 
 
 class EditorPlugin(BackendMaker):
@@ -125,7 +103,7 @@ class Project:
         PluginError: a plugin that must work fails.
     """
 
-    def __init__(self, folder: str, settings: Settings, editor: Editor, servers: Sequence[Any] = ()) -> None:
+    def __init__(self, folder: str, settings: FolderSettings, editor: Editor, servers: Sequence[Any] = ()) -> None:
         self.folder = folder
         self.plugin = EditorPlugin(servers)
         self.kernel = Kernel(plugins=[self.plugin, *settings.plugins], config=settings.config)

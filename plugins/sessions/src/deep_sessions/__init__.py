@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .exit_codes import exit_code, split_exit_code
     from .files import FileHistory, RestoredFiles, restore_files, save_files
     from .fold import Fold, Run
-    from .folder_agents import AgentChoice, BackendMaker, FolderAgents
+    from .folder_agents import AgentChoice, BackendMaker, FolderAgents, FolderSettings
     from .ledger import effect_key, transaction
     from .manage import create, delete, export, fork, load_session, rename, retain, rewind, title_of
     from .planning import CARRY_OUT, MODE, PLAN, is_planned, planner_parameters
@@ -84,6 +84,7 @@ __all__ = [
     "FileHistory",
     "Fold",
     "FolderAgents",
+    "FolderSettings",
     "InternalError",
     "Lease",
     "LeaseLost",
@@ -191,7 +192,7 @@ __getattr__, __dir__ = lazy_exports(
         "exit_codes": ["exit_code", "split_exit_code"],
         "files": ["FileHistory", "RestoredFiles", "restore_files", "save_files"],
         "fold": ["Fold", "Run"],
-        "folder_agents": ["AgentChoice", "BackendMaker", "FolderAgents"],
+        "folder_agents": ["AgentChoice", "BackendMaker", "FolderAgents", "FolderSettings"],
         "ledger": ["effect_key", "transaction"],
         "planning": ["CARRY_OUT", "MODE", "PLAN", "is_planned", "planner_parameters"],
         "questions": ["Question", "answer_questions", "questions_of"],

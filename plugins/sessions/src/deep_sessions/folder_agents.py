@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.models import Model, infer_model
@@ -26,7 +27,28 @@ if TYPE_CHECKING:
 
     from .store import SessionStore
 
-__all__ = ["AgentChoice", "BackendMaker", "FolderAgents"]
+__all__ = ["AgentChoice", "BackendMaker", "FolderAgents", "FolderSettings"]
+
+
+@dataclass(frozen=True)
+class FolderSettings:
+    """What an interface of a folder was started with.
+
+    Attributes:
+        model: the model's id; None takes the configuration's.
+        backend: the backend's name; None takes the configuration's, then `local`.
+        config: a configuration file; it is trusted.
+        store: the store's URL; None for deep's own.
+        plugins: in addition to the installed ones.
+        load_key: puts the stored key of a model's provider into the environment, before the model is made.
+    """
+
+    model: str | None = None
+    backend: str | None = None
+    config: Path | None = None
+    store: str | None = None
+    plugins: Sequence[Any] = ()
+    load_key: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ async def title_of(store: SessionStore, session_id: str) -> str:
 
 
 def _given_title(stored: Stored) -> str:
-    """Return the title that a person gave; "" if nobody did."""
+    """Return the title that a person gave; "" if there is none."""
     mark = f'"{TITLE.name}":'.encode()  # most entries do not have it, and are not read
     value: Any = None
     for entry in stored.entries:

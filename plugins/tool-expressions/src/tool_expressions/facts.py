@@ -78,7 +78,7 @@ _KEY = "deep"
 
 
 def tool_facts(definition: ToolLike) -> ToolFacts:
-    """Return the facts about a tool: its name and tags if nobody attributed it to a plugin.
+    """Return the facts about a tool: its name and tags if it was not attributed to a plugin.
 
     Raises:
         TypeError: its tags are not a list of strings; a tool with unreadable tags must not pass `~network`.

@@ -47,7 +47,7 @@ def create_app(
 
     Args:
         open_site: opens what it serves, when the server starts; closed when it stops.
-        token: whoever has it owns the whole store, where no plugin implements `deep_web_owner`; None: nobody does.
+        token: whoever has it owns the whole store, where no plugin implements `deep_web_owner`; None: no client does.
         hosts: the host names under which pages reach the application; others are refused. `*` for any.
         show_errors: whether pages get the texts of exceptions, which may quote a password. If not, they get the id of
             an incident; the plugin and observer `Incidents` writes the cause to the log.

@@ -41,8 +41,8 @@ def web(
     import socket
 
     from deep_cli import Failure, load_key, load_plugin_files, say
+    from deep_sessions import FolderSettings
 
-    from .folder import FolderSettings
     from .serve import serve, token_of
 
     settings = FolderSettings(model, backend, config, store, load_plugin_files(plugin_files), load_key)

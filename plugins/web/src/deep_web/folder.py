@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deep_sessions import (
     AgentChoice,
     BackendMaker,
     FolderAgents,
+    FolderSettings,
     Sessions,
     default_store,
     folder_key,
@@ -29,33 +28,12 @@ from .site import Site
 if TYPE_CHECKING:
     from deep_sessions import SessionInfo
 
-__all__ = ["FolderSettings", "FolderSite", "open_folder"]
+__all__ = ["FolderSite", "open_folder"]
 
 NO_MODEL = (
     "no model: start deep web --model openai:gpt-5.2, or set DEEP_MODEL=openai:gpt-5.2, or [agent] model in the user's "
     "config.toml; deep web --model demo:tour works without a key"
 )
-
-
-@dataclass(frozen=True)
-class FolderSettings:
-    """What `deep web` was started with.
-
-    Attributes:
-        model: the model's id; None takes the configuration's.
-        backend: the backend's name; None takes the configuration's, then `local`.
-        config: a configuration file; it is trusted.
-        store: the store's URL; None for deep's own.
-        plugins: in addition to the installed ones.
-        load_key: puts the stored key of a model's provider into the environment, before the model is made.
-    """
-
-    model: str | None = None
-    backend: str | None = None
-    config: Path | None = None
-    store: str | None = None
-    plugins: Sequence[Any] = ()
-    load_key: Callable[[str], None] | None = None
 
 
 class FolderSite(Site):

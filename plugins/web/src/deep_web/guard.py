@@ -38,14 +38,14 @@ NO_OWNER = "Open the page with the address that deep web printed: it has the tok
 
 
 class NoOwner(Exception):
-    """The request is nobody's."""
+    """The request has no owner."""
 
 
 class Owners:
     """Says whose a request is: by the hook `deep_web_owner`, or by a token where no plugin has it.
 
     Args:
-        token: who has it owns the store; None: nobody does.
+        token: who has it owns the store; None: no client does.
     """
 
     def __init__(self, token: str | None) -> None:
@@ -58,7 +58,7 @@ class Owners:
         """Return the owner; None for whoever has the token, who sees all sessions.
 
         Raises:
-            NoOwner: the request is nobody's.
+            NoOwner: the request has no owner.
         """
         caller, active = site.kernel.caller, site.kernel.active
         if caller.plugins("deep_web_owner", active):

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
+from deep_sessions import FolderSettings
 
 from .app import create_app
-from .folder import FolderSettings, open_folder
+from .folder import open_folder
 
 if TYPE_CHECKING:
     import socket as sockets

@@ -59,7 +59,7 @@ async def state_of(site: Site, session_id: str) -> dict[str, Any]:
         status = status_of(state.info)
         approval = await _approval(site, session_id) if status == "waiting" else None
         if status == "waiting" and approval is None:
-            status = "interrupted"  # all is decided, and nobody continues it
+            status = "interrupted"  # all is decided, and no process continues it
     labels = {} if state.run is None else state.run.labels
     return {
         "type": "state",

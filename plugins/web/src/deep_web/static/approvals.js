@@ -34,7 +34,7 @@ function callCard(question, decide, focusMessage) {
   const who = question.subagent ? `The subagent ${oneLine(question.subagent)} wants to use` : "The agent wants to use";
   const head = element("p", "ask", `${who} `, element("code", "", oneLine(question.tool)));
   if (question.args.path) head.append(" on ", element("code", "", oneLine(String(question.args.path))));
-  const reason = lineOf("Reason for denying", "Why not? (the agent is told)");
+  const reason = lineOf("Reason for denying", "Why not? The agent reads it.");
   const say = (verdict, chosen) => {
     for (const node of [reason, deny, approve]) node.disabled = true;
     chosen.classList.add("chosen");
