@@ -46,7 +46,7 @@ def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 
 async def record(home: Path, folder: Path) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    names = {str(folder): "/work"}
+    names = {str(folder): "/project"}
     async with connected(home) as editor:
 
         def take(method: str) -> None:
