@@ -330,7 +330,7 @@ class Environment:
 
     def pip(self, *arguments: str | Path) -> None:
         """Run the real pip on this environment, without an index and without dependencies."""
-        offline = ["--no-index", "--no-deps"] if arguments[0] == "install" else ["--yes"]
+        offline = ["--no-index", "--no-deps", "--no-warn-conflicts"] if arguments[0] == "install" else ["--yes"]
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(self.python)]
         command = [*pip, str(arguments[0]), "--quiet", *offline, *map(str, arguments[1:])]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.variables())

@@ -350,6 +350,25 @@ def test_the_start_page_names_everything_that_deep_all_brings() -> None:
     assert set(re.findall(r"^\| (deep-[\w-]+) \|", text, re.M)) == {"deep-core", *brought_by_deep_all()}
 
 
+# -- language ----------------------------------------------------------------------------------------------------------
+
+WORN = re.compile(
+    r"\b(?:is|are|was|were|be|being) told\b|\bmend(?:s|ed)?\b|\b(?:no|some)body\b|what becomes of|goes on where",
+    re.I,
+)
+"""Phrases without an actor, or that no one says: name who tells whom, write *fix*, name the person."""
+
+
+RECORDS = {"defects.md", "threats.md", "tool-universe-tests.md"}
+GUIDES = [page for page in pages() if page.parent.name != "decisions" and page.name not in RECORDS]
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=name_of)
+def test_pages_name_the_actor(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    assert [found[0] for found in WORN.finditer(text)] == []
+
+
 # -- links ---------------------------------------------------------------------------------------------
 
 

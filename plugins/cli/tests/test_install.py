@@ -40,6 +40,7 @@ class Shop:
 
     def __call__(self, *arguments: str | Path, env: dict[str, str] | None = None) -> Finished:
         offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder), "PIP_CONFIG_FILE": "/dev/null"}
+        offline["PIP_NO_WARN_CONFLICTS"] = "1"  # it reads the metadata of all that is here, to warn of it
         return self.deep("plugins", *arguments, env={**offline, **(env or {})})
 
     @property

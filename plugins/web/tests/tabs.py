@@ -1,6 +1,7 @@
 """A page of deep-web in a real Chromium, as its user sees it."""
 
-# pyright: reportUnknownMemberType=false  # selenium leaves arguments without types
+# selenium leaves arguments without types
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,6 +1,7 @@
 """axe-core finds no violation on the page: in each state, light and dark, wide and on a telephone."""
 
-# pyright: reportUnknownMemberType=false  # selenium leaves arguments without types
+# selenium leaves arguments without types
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,7 @@
 """The page in a real Chromium, against the real server on a free port of this machine."""
 
-# pyright: reportUnknownMemberType=false  # selenium leaves arguments without types
+# selenium leaves arguments without types
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 import json

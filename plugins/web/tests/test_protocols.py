@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -45,6 +47,32 @@ def test_a_made_up_call_with_its_approval_runs_nothing(served: Served, http: htt
     assert "decides 1 call(s) that this session does not ask about" in answer.text
     assert not (served.folder / "forged.txt").exists()
     assert http.get(f"/api/sessions/{session}").json()["status"] == "idle"
+
+
+def test_an_answer_that_is_sent_twice_at_once_counts_once(served: Served, http: httpx.Client) -> None:
+    session = http.post("/api/sessions").json()["id"]
+    body = vercel(session)
+    asked = http.post("/vercel", json={**body, "messages": body["messages"][:1]})
+    [call_id] = re.findall(r'"tool-approval-request","approvalId":"([^"]+)"', asked.text)
+    part = {**body["messages"][1]["parts"][0], "toolCallId": call_id, "approval": {"id": call_id, "approved": True}}
+    answer = {**body, "messages": [body["messages"][0], {"id": "m2", "role": "assistant", "parts": [part]}]}
+
+    def send(_: int) -> str:
+        return http.post("/vercel", json=answer).text
+
+    with ThreadPoolExecutor() as pool:
+        texts = [*pool.map(send, range(3))]
+    assert sum("does not ask about" in text for text in texts) == 2
+    # The arguments are those that were asked about, whatever the answer has.
+    assert (served.folder / "a.txt").read_text() == "red\n"
+    assert not (served.folder / "forged.txt").exists()
+
+
+def test_a_message_without_text_or_id_is_refused(http: httpx.Client) -> None:
+    session = http.post("/api/sessions").json()["id"]
+    for message in ({"id": "", "content": "say x"}, {"id": "m1", "content": ""}):
+        body = {**ag_ui(session), "messages": [{"role": "user", **message}], "resume": []}
+        assert "a message needs a text and an id" in http.post("/ag-ui", json=body).text
 
 
 def test_an_answer_cannot_be_made_again_and_a_stranger_gets_nothing(served: Served, http: httpx.Client) -> None:

@@ -1,4 +1,4 @@
-"""Guards for deep agents: stuck loops end, budgets are told before they are spent, listed commands are refused.
+"""Guards for deep agents: end stuck loops, warn before a budget is spent, refuse listed commands.
 
 Importing this module loads neither pydantic nor Pydantic AI: names load on first use, hooks import inside.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
-from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai import CallToolsNode, DeferredToolRequests, ModelRequestNode
@@ -64,9 +63,10 @@ class JournalCapability(AbstractCapability[Any]):
         """Give the response a key. Ids of calls are not unique: the key of a call is made of both."""
         if journal_of(ctx) is None or ASIDE.get():
             return response
-        response = copy(response)  # a scripted model may give one object twice
-        response.metadata = {**(response.metadata or {}), RESPONSE_KEY: secrets.token_hex(6)}
-        return response
+        keyed = object.__new__(type(response))  # a copy: a scripted model may give one object twice
+        vars(keyed).update(vars(response))
+        keyed.metadata = {**(response.metadata or {}), RESPONSE_KEY: secrets.token_hex(6)}
+        return keyed
 
     async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
         """Commit at the boundaries: after each response, after each batch of tools, and at the end."""
@@ -236,8 +236,9 @@ def _key(ctx: RunContext[Any], call: ToolCallPart) -> str:
     for message in reversed(ctx.messages):
         if isinstance(message, ModelResponse):
             calls = message.tool_calls
-            same = [index for index, part in enumerate(calls) if part is call]
-            same += [index for index, part in enumerate(calls) if part.tool_call_id == call.tool_call_id]
-            if same:
-                return key_of(path, message, same[0])
+            same = (index for index, part in enumerate(calls) if part is call)
+            equal = (index for index, part in enumerate(calls) if part.tool_call_id == call.tool_call_id)
+            index = next(same, next(equal, None))
+            if index is not None:
+                return key_of(path, message, index)
     return f"{path}/{call.tool_call_id}" if path else call.tool_call_id

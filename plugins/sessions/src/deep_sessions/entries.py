@@ -13,6 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
 from .errors import StoreError
+from .quick_json import write_quickly
 from .store import Entry, NewEntry
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "RunStatus",
     "SlotsData",
     "dump",
+    "dump_messages",
     "dump_plain",
     "encode",
     "fill_instructions",
@@ -204,6 +206,12 @@ def dump(adapter: TypeAdapter[Any], value: Any) -> bytes:
         return to_json(_as_text(adapter.dump_python(value, mode="json", exclude_none=True, fallback=str)))
 
 
+def dump_messages(messages: Sequence[ModelMessage]) -> bytes:
+    """Return messages as JSON that `ModelMessagesTypeAdapter` reads."""
+    written = [write_quickly(message) or dump(ModelMessagesTypeAdapter, [message])[1:-1] for message in messages]
+    return b"[" + b",".join(written) + b"]"
+
+
 def dump_plain(value: Any) -> bytes:
     """Return plain values as JSON; see `dump`."""
     try:
@@ -292,7 +300,7 @@ def messages_entry(
         stripped.append(message)
     more = {**({"agent": agent} if agent else {}), **({} if new is None else {"new": new}), **(base or {})}
     head = dump_plain({"path": path, "at": at, "same": same, "slots": slots, "usage": usage or {}, **more})
-    data = head[:-1] + b',"messages":' + dump(ModelMessagesTypeAdapter, stripped) + b"}"
+    data = head[:-1] + b',"messages":' + dump_messages(stripped) + b"}"
     kind = "messages" if base is None else "base"
     return NewEntry(kind, data, run_id, VERSIONS[kind], base=base is not None)
 

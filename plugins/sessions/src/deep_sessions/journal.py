@@ -11,12 +11,12 @@ from decimal import Decimal
 from typing import Any, Literal, Protocol
 
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.usage import RunUsage
 
 from deep_core import SessionState
 
-from .entries import dump, labels_of_mail, messages_entry, read_prompt, slots_entry
+from .entries import dump_messages, labels_of_mail, messages_entry, read_prompt, slots_entry
 from .errors import AgentError, StoreError
 from .fold import RUN, Fold, History, Run, is_below, key_of_response
 from .ledger_rows import EffectRow, tail_key, write_row
@@ -151,7 +151,7 @@ class Journal:
         put: dict[str, bytes] = {}
         drop = [*map(tail_key, self._tails(path)), *self._effects(path)]
         if results is not None:
-            put = {tail_key(path): dump(ModelMessagesTypeAdapter, [results])}
+            put = {tail_key(path): dump_messages([results])}
             drop = [key for key in drop if key not in put]
         read = [number for message in messages[-3:] if (number := self._steer_id(message))]
         commit = Commit([*new, *entries], put, drop, read, status)

@@ -132,6 +132,8 @@ class Turn:
             await runs.decide(self._id, results)
             self._answered = asked
             return [*begun][-1], last
+        if self._sent.message is not None and not (self._sent.message and self._sent.message_id):
+            raise Refused("a message needs a text and an id")
         if self._sent.message is not None and run_id not in begun:
             labels = self._site.labels(self._site.model_of(runs))
             await runs.send(self._id, self._sent.message, run_id=run_id, labels=labels)

@@ -28,6 +28,10 @@ __all__ = ["SqliteStore"]
 logger = logging.getLogger("deep.sessions")
 SESSION = "key, id, owner, status, created_at, updated_at, seq, base, fence, holder, ends"
 ENTRY = "session, seq, at, kind, run_id, version, base, data"
+FIND = f"SELECT {SESSION}, checksum FROM sessions WHERE id = ?"
+SAVE = """
+    UPDATE sessions SET status = ?, updated_at = ?, seq = ?, base = ?, fence = ?, holder = ?, ends = ?, checksum = ?
+    WHERE key = ?"""
 SMALLEST = 32
 """Bytes that an entry takes at least."""
 
@@ -73,6 +77,8 @@ class SqliteStore(SessionStore):
         self, path: str | os.PathLike[str], *, durability: Durability = "normal", timeout: float = 5.0
     ) -> None:
         self._file = SqliteFile(Path(path).absolute(), durability, timeout)
+        self._written: dict[str, tuple[tuple[Any, ...], _Row]] = {}
+        """The rows of held sessions as commits wrote them: while the file has the same, the checksum is right."""
         self._unreleased: set[int] = set()
         """Fences of leases that this process gave up while the file could not be written."""
 
@@ -113,6 +119,7 @@ class SqliteStore(SessionStore):
             raise
 
     def _release(self, lease: Lease, db: sqlite3.Connection) -> None:
+        self._written.pop(lease.session_id, None)
         row = self._search(db, lease.session_id)
         if row is not None and row.fence == lease.fence and self.owner in (None, row.owner):
             _save(db, row._replace(holder=None, ends=0.0))
@@ -143,10 +150,8 @@ class SqliteStore(SessionStore):
             db.execute("DELETE FROM mail WHERE session = ? AND id = ?", (row.key, number))
         status = commit.status or row.status
         if commit.entries or status != row.status:
-            _save(
-                db,
-                row._replace(seq=seq, base=base, status=status, updated_at=now if commit.entries else row.updated_at),
-            )
+            updated = now if commit.entries else row.updated_at
+            self._written[row.id] = _save(db, row._replace(seq=seq, base=base, status=status, updated_at=updated))
         return seq
 
     async def post(self, session_id: str, kind: str, data: bytes) -> int:
@@ -261,9 +266,12 @@ class SqliteStore(SessionStore):
         """Return a session's row, whoever owns it."""
         if not is_text(session_id):
             return None
-        fields = db.execute(f"SELECT {SESSION}, checksum FROM sessions WHERE id = ?", (session_id,)).fetchone()
+        fields = db.execute(FIND, (session_id,)).fetchone()
         if fields is None:
             return None
+        known = self._written.get(session_id)
+        if known is not None and known[0] == fields:
+            return known[1]
         row = _row(fields)
         if row is None or row.id != session_id:  # a damaged index leads to another row
             raise self._damaged(f"the row of session {session_id}")
@@ -311,9 +319,9 @@ class SqliteStore(SessionStore):
 
 def _checksum(fields: Sequence[Any]) -> int:
     """Return the CRC-32 of a row: it notices every flipped bit, and costs a microsecond for two kilobytes."""
-    crc, others = 0, [field for field in fields if not isinstance(field, bytes)]
+    crc, others = 0, [field for field in fields if type(field) is not bytes]
     for field in fields:
-        if isinstance(field, bytes):
+        if type(field) is bytes:
             crc = zlib.crc32(field, crc)
     return zlib.crc32(repr(others).encode(), crc)
 
@@ -324,10 +332,12 @@ def _row(fields: Sequence[Any]) -> _Row | None:
     return _Row(*values) if checksum == _checksum(values) else None
 
 
-def _save(db: sqlite3.Connection, row: _Row) -> None:
-    columns = "status = ?, updated_at = ?, seq = ?, base = ?, fence = ?, holder = ?, ends = ?, checksum = ?"
-    values = (row.status, row.updated_at, row.seq, row.base, row.fence, row.holder, row.ends, _checksum(row))
-    db.execute(f"UPDATE sessions SET {columns} WHERE key = ?", (*values, row.key))
+def _save(db: sqlite3.Connection, row: _Row) -> tuple[tuple[Any, ...], _Row]:
+    """Write a row of the table `sessions`; return it as the file has it, and read."""
+    checksum = _checksum(row)
+    values = (row.status, row.updated_at, row.seq, row.base, row.fence, row.holder, row.ends, checksum)
+    db.execute(SAVE, (*values, row.key))
+    return (*row, checksum), row
 
 
 def _entry(key: int, fields: Sequence[Any]) -> Entry | None:

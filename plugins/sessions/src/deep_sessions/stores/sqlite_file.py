@@ -96,6 +96,8 @@ class SqliteFile:
         """Bytes that `write_now` has written since the log was looked at."""
         self._thread = ThreadPoolExecutor(1, "deep-sessions")
         self._connection: sqlite3.Connection | None = None
+        self._waits = -1
+        """The milliseconds that the connection waits for another process."""
         self._opened: tuple[int, int] | None = None
 
     # -- work ----------------------------------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ class SqliteFile:
             if self._written > LOG_BYTES or self._connection is None or self._opened != _identity(self.path):
                 return None
             connection = self._connection
-            connection.execute("PRAGMA busy_timeout = 0")
+            self._wait(connection, 0)
             try:
                 connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError:  # another process writes; or the file fails, as `_write` will say
@@ -230,11 +232,17 @@ class SqliteFile:
     def _connect(self) -> sqlite3.Connection:
         if self._connection is None or self._opened != _identity(self.path):
             self._disconnect()
-            self._connection = self._open()
+            self._connection, self._waits = self._open(), -1
             self._connection.execute("PRAGMA wal_autocheckpoint = 0")  # see `write_now`
             self._opened = _identity(self.path)
-        self._connection.execute(f"PRAGMA busy_timeout = {round(self._timeout * 1000)}")
+        self._wait(self._connection, round(self._timeout * 1000))
         return self._connection
+
+    def _wait(self, connection: sqlite3.Connection, milliseconds: int) -> None:
+        """Set how long the connection waits for another process that writes."""
+        if self._waits != milliseconds:
+            connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
+            self._waits = milliseconds
 
     def _open(self) -> sqlite3.Connection:
         with _opening:
@@ -350,7 +358,7 @@ def _create(path: Path) -> None:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Tell a file from one that has replaced it: SQLite would write to a file that was deleted."""
     try:
-        stat = path.stat()
+        stat = os.stat(path)
     except OSError:
         return None
     return stat.st_dev, stat.st_ino
