@@ -5,13 +5,79 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.forked import nursery
 
-__all__ = ["run"]
+__all__ = ["WEB", "Started", "run", "start"]
+
+WEB = ("fastapi", "uvicorn", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto")
+"""What servers import."""
+
+
+class Started(subprocess.Popen[Any]):
+    """A `Popen` whose child is a fork: of subprocess, it replaces how a child starts and how its end is seen."""
+
+    def __init__(self, command: Sequence[str], preloaded: Sequence[str], **how: Any) -> None:
+        self._preloaded = preloaded
+        super().__init__(command, **how)
+
+    def _execute_child(  # type: ignore[override]
+        self,
+        args: list[str],
+        executable: None,
+        preexec_fn: None,
+        close_fds: bool,
+        pass_fds: tuple[()],
+        cwd: Path | None,
+        env: Mapping[str, str] | None,
+        startupinfo: None,
+        creationflags: int,
+        shell: bool,
+        p2cread: int,
+        p2cwrite: int,
+        c2pread: int,
+        c2pwrite: int,
+        errread: int,
+        errwrite: int,
+        *rest: object,
+    ) -> None:
+        given = (p2cread, c2pwrite, errwrite)
+        first, second, third = (number if stream == -1 else stream for number, stream in enumerate(given))
+        try:
+            self._forked = nursery().start(
+                Path(sys.prefix),
+                args,
+                cwd or Path.cwd(),
+                os.environ if env is None else env,
+                (first, second, third),
+                preloaded=self._preloaded,
+            )
+            self.pid = self._forked.pid
+            self._child_created = True
+        finally:
+            self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)  # type: ignore[attr-defined]
+
+    def _internal_poll(self, *_: object, **__: object) -> int | None:
+        self.returncode = self._forked.poll()
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        self.returncode = self._forked.wait(timeout)
+        return self.returncode
+
+
+def start(*arguments: str | Path, preloaded: Sequence[str] = (), **how: Any) -> Started:
+    """Start `python ARGUMENTS…` in a process of its own.
+
+    Args:
+        arguments: `-m MODULE`, `-c CODE` or a path, and the program's arguments.
+        preloaded: third-party modules that no later fork imports again.
+        how: `cwd`, `env`, the streams and their encoding, as for `subprocess.Popen`.
+    """
+    return Started([sys.executable, *map(str, arguments)], preloaded, **how)
 
 
 def run(
@@ -21,33 +87,38 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: str = "",
     timeout: float = 600,
+    preloaded: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python FILE ARGUMENTS…` (a path) or `python -c CODE ARGUMENTS…` (a text) in a process of its own.
+    """Run `python FILE ARGUMENTS…` (a path), `python -m MODULE …` (a dotted name) or `python -c CODE …` to its end.
 
     Args:
-        program: a path or code.
+        program: a path, the name of a module or code.
         arguments: for its `sys.argv`.
         cwd: its working directory; None for this one's.
         env: its environment; None for this one's.
         stdin: what it reads.
         timeout: seconds.
+        preloaded: third-party modules that no later fork imports again.
 
     Raises:
         subprocess.TimeoutExpired: it took longer, and was killed.
     """
-    command = [sys.executable, *([str(program)] if isinstance(program, Path) else ["-c", program])]
-    command += [str(argument) for argument in arguments]
-    with tempfile.TemporaryFile() as in_, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        in_.write(stdin.encode())
-        in_.seek(0)
-        streams = (in_.fileno(), out.fileno(), err.fileno())
-        process = nursery().start(
-            Path(sys.prefix), command, cwd or Path.cwd(), os.environ if env is None else env, streams
-        )
+    option = [] if isinstance(program, Path) else ["-m" if program.replace(".", "").isidentifier() else "-c"]
+    pipe = subprocess.PIPE
+    with start(
+        *option,
+        program,
+        *arguments,
+        preloaded=preloaded,
+        cwd=cwd,
+        env=env,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        encoding="utf-8",
+    ) as process:
         try:
-            code = process.wait(timeout)
+            out, err = process.communicate(stdin, timeout)
         finally:
             process.kill()
-        for file in (out, err):
-            file.seek(0)
-        return subprocess.CompletedProcess(command, code, out.read().decode(), err.read().decode())
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)

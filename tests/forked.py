@@ -27,7 +27,7 @@ import sys
 import tempfile
 import termios
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -118,10 +118,12 @@ class Line:
         env: Mapping[str, str],
         streams: tuple[int, int, int],
         own_session: bool = False,
+        preloaded: Sequence[str] = (),
     ) -> Forked:
         """Start `PYTHON …` of the environment that has this `sys.prefix`; on a terminal, where stdin is one.
 
-        Of the interpreter's options it knows `-P`, `-m MODULE` and `-c CODE`.
+        Of the interpreter's options it knows `-P`, `-m MODULE` and `-c CODE`. The third-party modules `preloaded` are
+        imported first, for this and all later programs.
         """
         ended, alive = os.pipe()
         job = {
@@ -130,6 +132,7 @@ class Line:
             "cwd": str(cwd),
             "env": dict(env),
             "own_session": own_session,
+            "preloaded": preloaded,
         }
         try:
             return Forked(self.ask(job, [*streams, alive]), ended, self)
@@ -243,6 +246,7 @@ def _serve(listener: socket.socket, folder: Path) -> tuple[dict[str, Any], list[
                 relayed.pop(line, None)
                 answer = os.waitstatus_to_exitcode(status)
             else:
+                _preload(job.get("preloaded", ()))
                 ours, of_the_program = socket.socketpair()
                 answer = os.fork()
                 if answer == 0:
@@ -257,6 +261,16 @@ def _serve(listener: socket.socket, folder: Path) -> tuple[dict[str, Any], list[
                     os.close(descriptor)
             with contextlib.suppress(BrokenPipeError):  # killed meanwhile
                 line.send(str(answer).encode())
+
+
+def _preload(names: Sequence[str]) -> None:
+    if any(name not in sys.modules for name in names):
+        for name in names:
+            import_module(name)
+        ours = [name for name in sys.modules if name.partition(".")[0].startswith("deep_")]
+        if ours:
+            raise AssertionError(f"imported before an environment is known: {ours}")
+        gc.freeze()
 
 
 def _end_unless_asked(listener: socket.socket, folder: Path) -> None:
@@ -345,8 +359,7 @@ def _program(arguments: list[str]) -> Callable[[], object]:
 
 
 def _main() -> None:
-    for name in PRELOADED:
-        import_module(name)
+    _preload(PRELOADED)
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
     from pydantic_ai import ConversationTypeAdapter, ModelMessagesTypeAdapter
 
@@ -354,9 +367,6 @@ def _main() -> None:
         answer.model_rebuild()  # what the first answer would wait for
     for stored in (ConversationTypeAdapter, ModelMessagesTypeAdapter):
         stored.rebuild()  # and the first chat that is stored
-    ours = [name for name in sys.modules if name.partition(".")[0].startswith("deep_")]
-    if ours:
-        raise AssertionError(f"imported before an environment is known: {ours}")
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         job, descriptors, line = _serve(listener, Path(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""A worker of the tests, in a process of its own: `python crew.py STORE FOLDER TASK`.
+"""A worker of the tests, in a process of its own: `python -m plugins.durable.tests.crew STORE FOLDER TASK`.
 
 Its handler writes a line to `FOLDER/effects` for all that it does: `<verb> <session> <process>`.
 """
@@ -18,7 +18,10 @@ from pathlib import Path
 from deep_durable import Job, Queue, Worker, open_queue
 from deep_sessions import SessionBusy
 
-__all__ = ["Crew", "effects", "finished", "until"]
+from tests.another_process import Started, start
+from tests.environments import REPOSITORY
+
+__all__ = ["Crew", "effects", "finished", "preloaded", "until"]
 
 
 class Tasks:
@@ -87,21 +90,22 @@ class Crew:
 
     def __init__(self, store: str, folder: Path, task: str) -> None:
         self.store, self.folder, self.task = store, folder, task
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[Started] = []
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self) -> Started:
         """Start one more worker."""
-        program = [sys.executable, __file__, self.store, str(self.folder), self.task]
-        process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        words = ["-m", "plugins.durable.tests.crew", self.store, self.folder, self.task]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process = start(*words, cwd=REPOSITORY, preloaded=preloaded(self.store), **streams)
         self.processes.append(process)
         return process
 
-    def live(self) -> Iterator[subprocess.Popen[str]]:
+    def live(self) -> Iterator[Started]:
         """The workers that run."""
         return (process for process in self.processes if process.poll() is None)
 
     @contextmanager
-    def running(self, count: int = 1) -> Generator[list[subprocess.Popen[str]]]:
+    def running(self, count: int = 1) -> Generator[list[Started]]:
         """Start workers; kill all of this crew at the end."""
         try:
             yield [self.start() for _ in range(count)]
@@ -110,6 +114,11 @@ class Crew:
                 process.kill()
             for process in self.processes:
                 process.communicate()
+
+
+def preloaded(store: str) -> tuple[str, ...]:
+    """Name what the queue of a store imports."""
+    return ("dbos", "filelock") if store.startswith("sqlite") else ("procrastinate", "psycopg_pool")
 
 
 def effects(folder: Path, verb: str = "end") -> list[str]:

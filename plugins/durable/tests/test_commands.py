@@ -15,10 +15,11 @@ from deep_durable import enqueue, open_queue
 
 from plugins.durable.tests.crew import Crew, effects, finished, until
 from plugins.durable.tests.test_session_agent import deep_worker
+from tests import another_process
 
 
 def deep(*words: str, code: int = 0) -> str:
-    done = subprocess.run([sys.executable, "-m", "deep_cli", *words], capture_output=True, text=True, check=False)
+    done = another_process.run("deep_cli", *words)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -15,6 +15,7 @@ from deep_durable import Queue, QueueError, SessionSetAside, enqueue, open_queue
 from deep_durable.queue import Failures, blame
 
 from plugins.durable.tests.crew import Crew, effects, finished, until
+from tests.drawn import many
 
 
 def test_a_death_counts_above_all_against_the_sessions_that_took_no_step() -> None:
@@ -128,8 +129,10 @@ def test_a_killed_workers_sessions_run_on_the_next(store: str, tmp_path: Path) -
     assert Counter(effects(tmp_path)) == {"one": 1, "two": 1, "three": 1}
 
 
-def test_sixty_sessions_and_five_kills_lose_nothing(store: str, tmp_path: Path) -> None:
-    sessions = [f"s{number}" for number in range(60)]
+@pytest.mark.more
+def test_many_sessions_and_kills_lose_nothing(store: str, tmp_path: Path) -> None:
+    kills = many(5, 2)
+    sessions = [f"s{number}" for number in range(12 * kills)]
 
     async def main() -> None:
         crew = Crew(store, tmp_path, "work")
@@ -137,8 +140,8 @@ def test_sixty_sessions_and_five_kills_lose_nothing(store: str, tmp_path: Path) 
             for name in sessions:
                 await queue.enqueue(name)
             with crew.running(2 if store.startswith("postgresql") else 1):
-                for kills in range(1, 6):
-                    await until(lambda kills=kills: len(effects(tmp_path)) >= 10 * kills or not any(crew.live()))
+                for kill in range(1, kills + 1):
+                    await until(lambda kill=kill: len(effects(tmp_path)) >= 10 * kill or not any(crew.live()))
                     victim = next(crew.live())
                     victim.kill()
                     victim.wait()

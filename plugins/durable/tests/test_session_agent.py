@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,8 @@ import pytest
 from deep_durable import enqueue, open_queue
 from deep_sessions import open_store
 
-from plugins.durable.tests.crew import finished
+from plugins.durable.tests.crew import finished, preloaded
+from tests.another_process import Started, run, start
 from tests.stubs import OpenAIStub, Script
 
 KILLED = """
@@ -36,9 +36,10 @@ with Kernel() as kernel:
 
 
 @contextmanager
-def deep_worker(store: str, *words: str, env: Mapping[str, str] | None = None) -> Generator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "deep_cli", "worker", "--store", store, "--backend", "memory", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
+def deep_worker(store: str, *words: str, env: Mapping[str, str] | None = None) -> Generator[Started]:
+    command = ["-m", "deep_cli", "worker", "--store", store, "--backend", "memory", *words]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with start(*command, env=env, preloaded=preloaded(store), **streams) as process:
         try:
             yield process
         finally:
@@ -46,7 +47,7 @@ def deep_worker(store: str, *words: str, env: Mapping[str, str] | None = None) -
 
 
 def kill_a_run(store: str) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, store], capture_output=True, text=True, check=False)
+    killed = run(KILLED, store)
     assert killed.returncode == -9, killed.stderr
 
 
@@ -85,8 +86,7 @@ def test_a_worker_uses_a_stored_key(sqlite_store: str, tmp_path: Path) -> None:
         known = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
         env = {**known, **stub.env, "HOME": str(tmp_path)}
         del env["OPENAI_API_KEY"]
-        keys = [sys.executable, "-m", "deep_cli", "keys", "set", "openai"]
-        subprocess.run(keys, input="sk-stored\n", text=True, env=env, capture_output=True, check=True)
+        assert run("deep_cli", "keys", "set", "openai", stdin="sk-stored\n", env=env).returncode == 0
         kill_a_run(sqlite_store)
         with deep_worker(sqlite_store, "--model", "openai-chat:stub", env=env):
             asyncio.run(wait_for_workers(sqlite_store, "one"))
