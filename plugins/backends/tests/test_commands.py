@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,8 @@ import anyio
 import pytest
 from deep_backends import LocalBackend, local_backend, sandbox_backend
 from pydantic_ai.workspaces import WorkspaceOutputLimitError, WorkspaceTimeoutError
+
+from tests import another_process
 
 if TYPE_CHECKING:
     from conftest import World
@@ -159,8 +160,7 @@ from deep_backends import local_backend
 asyncio.run(local_backend({str(world.root)!r}, hide_environment={hide}).run(["true"]))
 print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
 """
-    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert shown == f"{0 if hide else 1}\n"
+    assert another_process.run(script).stdout == f"{0 if hide else 1}\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux")

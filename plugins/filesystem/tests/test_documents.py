@@ -7,6 +7,7 @@ import base64
 import io
 import json
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +33,20 @@ from .conftest import Session
 
 pytestmark = pytest.mark.anyio
 
-KNOWN = {
+KNOWN: dict[str, tuple[Callable[[], bytes], list[str]]] = {
     "report.pdf": (
-        written.pdf(["Turbines north", "Cost 12"]),
+        lambda: written.pdf(["Turbines north", "Cost 12"]),
         ["page 2 of 2 ---\nCost 12"],
     ),
     "memo.docx": (
-        written.word(),
+        written.word,
         ["# Quarterly report\nRevenue rose to 4,217 thalers.\n- First point\n| Region | Sum |"],
     ),
     "prices.xlsx": (
-        written.workbook(),
+        written.workbook,
         ["sheet 1 of 2 ---\nPrices", "2\tWidget 0\t7", "20\t\t=SUM(B2:B3)", "Secret notes (hidden)"],
     ),
-    "deck.pptx": (written.presentation(), ["slide 2 of 2 ---\nRoadmap\nBody of Roadmap\nNotes: Speak slowly"]),
+    "deck.pptx": (written.presentation, ["slide 2 of 2 ---\nRoadmap\nBody of Roadmap\nNotes: Speak slowly"]),
 }
 ENTITIES = b'<!DOCTYPE a [<!ENTITY e0 "lol lol lol lol">' + b"".join(
     b'<!ENTITY e%d "%s">' % (level, b"&e%d;" % (level - 1) * 10) for level in range(1, 12)
@@ -66,8 +67,8 @@ def in_this_process(data: bytes, **changed: Any) -> tuple[dict[str, Any], bytes]
 
 async def test_documents_and_pictures_reach_the_model(root: Path) -> None:
     picture = written.picture("JPEG", (30, 20))
-    for name, (data, _) in KNOWN.items():
-        (root / name).write_bytes(data)
+    for name, (write, _) in KNOWN.items():
+        (root / name).write_bytes(write())
     (root / "long.pdf").write_bytes(written.pdf(["x"] * 3))
     (root / "photo.jpg").write_bytes(picture)
     every = [Call("read_file", {"path": name}) for name in (*KNOWN, "photo.jpg")]
@@ -134,26 +135,29 @@ def test_pictures_that_a_provider_would_refuse_are_made_smaller() -> None:
 
 # -- within limits -----------------------------------------------------------------------------------------------------
 
-BROKEN = {
-    "encrypted PDF": (written.encrypted(written.pdf(["x"]), "secret"), "is encrypted with a password. Ask for a copy"),
-    "truncated PDF": (written.pdf(["one", "two"])[:300], "is broken"),
-    "truncated docx": (written.word()[:-3000], "is broken"),
-    "truncated PNG": (written.picture(size=(300, 300))[:-200], "is broken"),
-    "picture of 50,000 x 50,000": (written.png_header(50_000, 50_000), "is too large: 50,000 x 50,000 pixels"),
+BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
+    "encrypted PDF": (
+        lambda: written.encrypted(written.pdf(["x"]), "secret"),
+        "is encrypted with a password. Ask for a copy",
+    ),
+    "truncated PDF": (lambda: written.pdf(["one", "two"])[:300], "is broken"),
+    "truncated docx": (lambda: written.word()[:-3000], "is broken"),
+    "truncated PNG": (lambda: written.picture(size=(300, 300))[:-200], "is broken"),
+    "picture of 50,000 x 50,000": (lambda: written.png_header(50_000, 50_000), "is too large: 50,000 x 50,000 pixels"),
     "archive that unpacks to 300 MB": (
-        written.rewritten(written.word(), "word/document.xml", bytes(300_000_000)),
+        lambda: written.rewritten(written.word(), "word/document.xml", bytes(300_000_000)),
         "is too large: its parts unpack to",
     ),
     "stream that unpacks to 200 MB": (
-        written.pdf(["x"], stream=zlib.compress(bytes(200_000_000))),
+        lambda: written.pdf(["x"], stream=zlib.compress(bytes(200_000_000))),
         "is broken, or made",
     ),
     "entities in a docx": (
-        written.rewritten(written.word(), "word/document.xml", ENTITIES + b"]><a>&e11;</a>"),
+        lambda: written.rewritten(written.word(), "word/document.xml", ENTITIES + b"]><a>&e11;</a>"),
         "is broken, or made",
     ),
     "entities in a sheet": (
-        written.rewritten(
+        lambda: written.rewritten(
             written.workbook(),
             "xl/worksheets/sheet1.xml",
             ENTITIES + b"]>" + SHEET % b'<row r="1"><c r="A1" t="inlineStr"><is><t>&e11;</t></is></c></row>',
@@ -165,8 +169,8 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_or_hostile_file_is_a_message(name: str) -> None:
-    data, message = BROKEN[name]
-    assert in_this_process(data)[0]["error"].startswith(message)
+    write, message = BROKEN[name]
+    assert in_this_process(write())[0]["error"].startswith(message)
 
 
 def test_a_pdf_that_opens_without_a_password_is_read() -> None:
@@ -184,7 +188,7 @@ async def test_time_and_memory_are_limited_and_what_is_read_at_once(root: Path) 
     endless = SHEET % FAR.replace(b"30000", b"99999999999")
     slow = written.rewritten(written.workbook(), "xl/worksheets/sheet1.xml", endless)
     bomb = written.pdf(["x"], stream=zlib.compress(bytes(70_000_000)))
-    good = KNOWN["report.pdf"][0]
+    good = KNOWN["report.pdf"][0]()
 
     async def message(data: bytes, limits: DocumentLimits) -> str:
         with pytest.raises(DocumentError) as caught:
@@ -213,10 +217,11 @@ async def test_500_MB_are_refused_unread(session: Session) -> None:
 
 
 async def test_without_the_extra_it_is_a_line_to_type(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    await session.workspace.write_bytes("a.pdf", KNOWN["report.pdf"][0])
+    data = KNOWN["report.pdf"][0]()
+    await session.workspace.write_bytes("a.pdf", data)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert await session.failed("read_file", "a.pdf") == (
-        f"a.pdf is a PDF document of {len(KNOWN['report.pdf'][0])} bytes. To read such files, install the extra: "
+        f"a.pdf is a PDF document of {len(data)} bytes. To read such files, install the extra: "
         "pip install 'deep-filesystem[documents]'"
     )
 
@@ -232,9 +237,10 @@ async def test_what_only_begins_like_one_is_what_it_was(session: Session) -> Non
 
 
 async def test_no_text_replaces_a_document(root: Path, new_session: type[Session]) -> None:
-    (root / "memo.docx").write_bytes(KNOWN["memo.docx"][0])
+    data = KNOWN["memo.docx"][0]()
+    (root / "memo.docx").write_bytes(data)
     session = new_session(Workspace(local_backend(root)))
     await session.ok("read_file", "memo.docx")
     for tool, arguments in (("write_file", ("new text",)), ("edit_file", ("Revenue", "Loss"))):
         assert "memo.docx is a document or picture" in await session.failed(tool, "memo.docx", *arguments)
-    assert (root / "memo.docx").read_bytes() == KNOWN["memo.docx"][0]
+    assert (root / "memo.docx").read_bytes() == data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from pydantic_ai.workspaces import Workspace, WorkspaceTimeoutError
 
 from plugins.filesystem.tests.conftest import Session
+from tests import another_process
 from tests.drawn import examples
 
 needs_ripgrep = pytest.mark.needs("ripgrep")
@@ -323,7 +323,7 @@ rules = Rules(sys.argv[1])
 for path in ("a" * 4000, "/".join(["a" * 99] * 40), "/".join("a" * 2000)):
     assert not rules.decide(path, path.rpartition("/")[2], is_dir=False)
 """
-    subprocess.run([sys.executable, "-c", script, rule], check=True)
+    another_process.run(script, rule).check_returncode()
 
 
 @pytest.mark.anyio

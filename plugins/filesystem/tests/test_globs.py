@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +12,8 @@ from deep_filesystem.globs import BadGlob, Glob, basename_or_path
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic_ai.workspaces import FileEntry, Workspace, WrapperWorkspace
+
+from tests import another_process
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ glob = Glob(sys.argv[1])
 assert not any(glob.matches(path) for path in ("a" * 4000, "/".join(["a" * 99] * 40), "/".join("a" * 2000)))
 """
     # Of the processor, not of the clock: a busy machine changes nothing. Backtracking takes longer than the universe.
-    subprocess.run([sys.executable, "-c", script, pattern], check=True)
+    another_process.run(script, pattern).check_returncode()
 
 
 class Endless(WrapperWorkspace):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import tracemalloc
 from collections.abc import Callable
@@ -20,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.workspaces import Workspace
 
+from tests import another_process
 from tests.drawn import sample
 
 UTF8 = Codec("utf-8")
@@ -29,7 +28,7 @@ def run_within_20_seconds_of_the_processor(script: str) -> None:
     """Run a script in a process that the kernel ends after 20 s of computing: a busy machine changes nothing."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"
     imports = "from deep_filesystem.codec import Codec, detect\nfrom deep_filesystem.edit import Refused, edit_bytes\n"
-    subprocess.run([sys.executable, "-c", limit + imports + script], check=True)
+    another_process.run(limit + imports + script).check_returncode()
 
 
 @pytest.mark.parametrize(

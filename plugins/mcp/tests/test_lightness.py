@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import deep_mcp
+
 from deep_core import Kernel
 
 from .conftest import Servers
@@ -25,9 +27,8 @@ def test_importing_the_plugin_loads_no_framework() -> None:
 
 
 def test_every_public_name_is_there() -> None:
-    assert (
-        run("import deep_mcp as d; [getattr(d, n) for n in d.__all__]; print(set(d.__all__) <= set(dir(d)))") == "True"
-    )
+    assert {*deep_mcp.__all__} <= {*dir(deep_mcp)}
+    assert all(getattr(deep_mcp, name) is not None for name in deep_mcp.__all__)
 
 
 def test_without_a_server_an_agent_loads_nothing_of_mcp_and_costs_nothing(make_kernel: Callable[..., Kernel]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -72,14 +73,14 @@ def nested(depth: int) -> Any:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({"type": "array"}, "not an object"),
-        ({"type": "object", "description": "x" * SCHEMA_CHARS}, "more than 16,000"),
-        (nested(100_000), "nested too deeply"),
+        (lambda: {"type": "array"}, "not an object"),
+        (lambda: {"type": "object", "description": "x" * SCHEMA_CHARS}, "more than 16,000"),
+        (lambda: nested(100_000), "nested too deeply"),
     ],
     ids=["array", "large", "deep"],
 )
-def test_a_tool_whose_parameters_do_not_fit_is_left_out(schema: Any, reason: str) -> None:
-    listing = make_listing([raw("good"), raw("bad", schema=schema)], resources=False)
+def test_a_tool_whose_parameters_do_not_fit_is_left_out(schema: Callable[[], Any], reason: str) -> None:
+    listing = make_listing([raw("good"), raw("bad", schema=schema())], resources=False)
     assert [tool.name for tool in listing.tools] == ["good"]
     assert len(listing.left_out) == 1
     assert reason in listing.left_out[0]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from deep_memory.topic import NAME_CHARS, Topic, as_note, one_line, topic_key
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import another_process
 from tests.drawn import many
 
 
@@ -197,10 +196,7 @@ for n in range(int(count)):
 @pytest.mark.more
 def test_processes_that_write_at_once_lose_nothing(store: Store) -> None:
     count = many(60, 15)
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(store.folder), who, str(count)])
-        for who in ("ann", "bob", "cy")
-    ]
+    writers = [another_process.start("-c", WRITER, store.folder, who, str(count)) for who in ("ann", "bob", "cy")]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     found = {topic.name: topic.notes for topic in store.topics()}
     wanted = {f"{who} says {n}" for who in ("ann", "bob", "cy") for n in range(count) if n % 3 != 2}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from deep_skills import (
 from pydantic_ai import Agent
 
 from deep_core import create_default_deps
+from tests import another_process
 from tests.stubs import Call, Script, function_model
 
 Write = Callable[..., Path]
@@ -105,5 +104,5 @@ def blocks() -> list[str]:
 def test_the_readmes_examples_run(number: int, project: Path) -> None:
     (project / "skills").mkdir()
     code = blocks()[number].replace('"anthropic:claude-sonnet-4-5"', '"test"')
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    done = another_process.run(f"import warnings\nwarnings.simplefilter('error')\n{code}")
     assert done.returncode == 0, done.stderr

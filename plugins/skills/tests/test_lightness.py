@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import deep_skills
+
 
 def run(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -19,7 +21,8 @@ def test_importing_the_plugin_loads_no_framework() -> None:
 
 
 def test_every_public_name_is_there() -> None:
-    assert run("import deep_skills as d; [getattr(d, n) for n in d.__all__]; print(set(d.__all__) <= set(dir(d)))")
+    assert {*deep_skills.__all__} <= {*dir(deep_skills)}
+    assert all(getattr(deep_skills, name) is not None for name in deep_skills.__all__)
 
 
 def test_an_indexed_catalogue_does_not_load_the_yaml_parser(project: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from deep_skills.roots import Root
 from pydantic_ai import Agent
 
 from deep_core import create_default_deps
+from tests import another_process
 from tests.stubs import Call, Script, function_model
 
 TOKENS = 2_000
@@ -199,4 +198,4 @@ try:
 except BadSkill:
     pass
 """
-    subprocess.run([sys.executable, "-c", script, line.encode("unicode_escape").decode()], check=True)
+    another_process.run(script, line.encode("unicode_escape").decode()).check_returncode()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from pydantic_ai.workspaces import ReadOnlyWorkspace, Workspace, WorkspaceBackend
 
 from deep_core import ConfigError, Kernel, create_default_deps
+from tests import another_process
 from tests.stubs import Call, Script, function_model
 
 pytestmark = pytest.mark.anyio
@@ -253,4 +252,4 @@ for _ in range(300):
     value = [{"a": 1}] * 300 + [value]
 assert asyncio.run(StoreLargeResults()._fitted(None, None, value)) is value
 """
-    subprocess.run([sys.executable, "-c", script], check=True)
+    another_process.run(script).check_returncode()

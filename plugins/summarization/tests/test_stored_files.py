@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_ai.workspaces import ReadOnlyWorkspace, Workspace
 
 from deep_core import DeepAgentDeps, Kernel, create_default_deps
+from tests import another_process
 from tests.stubs import Call, RequestView, Script, function_model
 
 pytestmark = pytest.mark.anyio
@@ -152,7 +151,7 @@ from pydantic_ai.workspaces import Workspace
 path = asyncio.run(StoredFiles("killed").store(Workspace(local_backend(sys.argv[1])), "x", b"left"))
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    another_process.run(code, tmp_path)
     [left] = tree(tmp_path)
     workspace = Workspace(local_backend(tmp_path))
     await StoredFiles("other").store(workspace, "x", b"1")
@@ -179,7 +178,7 @@ asyncio.run(main())
     for limit in (100_000, 5_000):
         work = tmp_path / str(limit)
         work.mkdir()
-        both = [subprocess.Popen([sys.executable, "-c", code, str(work), str(limit)]) for _ in range(2)]
+        both = [another_process.start("-c", code, work, str(limit)) for _ in range(2)]
         assert [process.wait() for process in both] == [0, 0]
         assert len(tree(work)) == 300 if limit == 100_000 else sum(tree(work).values()) <= 2 * limit
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -16,6 +14,7 @@ from deep_universe import FunctionTool, Layer, MiddlewareError, ToolCall
 from deep_universe.middleware import Middleware, Next, layers_of, run_layers
 
 from deep_core import Tag, ToolFacts
+from tests import another_process
 
 pytestmark = pytest.mark.anyio
 
@@ -85,11 +84,7 @@ def test_M1_the_uid_is_the_name_of_the_class_or_function(middleware: Any, name: 
 def test_M1_the_uid_is_equal_in_two_processes(tmp_path: Any) -> None:
     (tmp_path / "acme.py").write_text("class Audit:\n    async def __call__(self, call, next): ...\n")
     program = "from acme import Audit; from deep_universe import Layer; print(Layer(Audit()).uid)"
-    said = [
-        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-        for _ in range(2)
-    ]
-    assert said == ["acme.Audit\n"] * 2
+    assert [another_process.run(program, cwd=tmp_path).stdout for _ in range(2)] == ["acme.Audit\n"] * 2
 
 
 def test_M2_the_uid_never_holds_the_objects_id() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
-import subprocess
-import sys
 import tarfile
 import zipfile
 
@@ -16,6 +14,8 @@ from deep_uploads.kinds import judge, recognize
 from deep_uploads.measure import Measured, Meter
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests import another_process
 
 
 def measure(data: bytes, cuts: list[int] | None = None) -> Measured:
@@ -189,7 +189,7 @@ resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 from deep_uploads.kinds import recognize
 assert recognize(({text!r} * 4096)[:4096], text=True) is None
 """
-    subprocess.run([sys.executable, "-c", script], check=True)
+    another_process.run(script).check_returncode()
 
 
 def test_markup_behind_comments_is_recognized() -> None:
