@@ -151,7 +151,8 @@ async def finished(queue: Queue, *, seconds: float = 600) -> list[Job]:
 async def main(store: str, folder: Path, task: str) -> None:
     """Work until SIGTERM."""
     queue = open_queue(store, silence=3.0)  # as short as a loaded machine allows
-    worker = Worker(getattr(Tasks(folder), task), queue, concurrency=2, grace=0.2)
+    grace = 60 if task == "work" else 0.2  # work ends by itself: on a busy machine, much later than after 0.1 s
+    worker = Worker(getattr(Tasks(folder), task), queue, concurrency=2, grace=grace)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     try:
         await worker.run()
