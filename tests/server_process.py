@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import httpx
 
+from tests.another_process import WEB, Started, start
 from tests.docs_pages import readers_environment
 from tests.environments import REPOSITORY
 
@@ -18,7 +17,7 @@ SECONDS = 60
 
 
 class Server:
-    """`python -m examples.server` as a user starts it, with a port and a directory of the test."""
+    """`python -m examples.server`, with a port and a directory of the test."""
 
     def __init__(self, data: Path, store: str = "") -> None:
         self.data = data
@@ -27,13 +26,15 @@ class Server:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Started | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "examples.server", "--port", str(self.port), "--data", str(self.data)]
+        command = ["-m", "examples.server", "--port", str(self.port), "--data", self.data]
         with (self.data.parent / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "--store", self.store, "--execute"],
+            self.process = start(
+                *command,
+                *("--store", self.store, "--execute"),
+                preloaded=WEB,
                 cwd=REPOSITORY,
                 env=readers_environment(self.data.parent),
                 stdout=log,

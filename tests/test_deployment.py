@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.another_process import WEB, Started, run, start
 from tests.docs_pages import ROOT, blocks, readers_environment
 from tests.postgresql import cluster
 
@@ -26,10 +27,6 @@ SECONDS = 60
 INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "USER", "ENV", "VOLUME", "EXPOSE", "CMD"}
 
 
-def deep(*arguments: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "deep_cli", *arguments]
-
-
 @contextlib.contextmanager
 def service(folder: Path, store: str, *options: str) -> Iterator[str]:
     """The page's service as the page starts it; ends it as systemd does, and gives its address."""
@@ -37,10 +34,10 @@ def service(folder: Path, store: str, *options: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "uvicorn", "service:app", "--host", "127.0.0.1", "--port", str(port), *options]
+    command = ["-m", "uvicorn", "service:app", "--host", "127.0.0.1", "--port", str(port), *options]
     variables = readers_environment(folder) | {"STORE": store, "DEEP_MODEL": "demo:echo"}
     with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log)
+        process = start(*command, cwd=folder, env=variables, stdout=log, stderr=log, preloaded=WEB)
     try:
         url = f"http://127.0.0.1:{port}"
         wait_for(url, process, folder / "log")
@@ -52,7 +49,7 @@ def service(folder: Path, store: str, *options: str) -> Iterator[str]:
         process.wait()
 
 
-def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_for(url: str, process: Started, log: Path) -> None:
     deadline = time.monotonic() + SECONDS
     while True:
         assert process.poll() is None, log.read_text()
@@ -94,8 +91,8 @@ def test_service_worker_and_backup_share_a_postgresql(tmp_path: Path) -> None:
         variables["DEEP_PLUGINS_ALLOW"] += ",deep-durable"
         with service(tmp_path, store) as url:
             assert asked(url) == ANSWERED
-        queue = deep("run", "When is high water?", "--queue", "--session", "queued", "--store", store)
-        subprocess.run(queue, cwd=tmp_path, env=variables, check=True, capture_output=True)
+        words = ["run", "When is high water?", "--queue", "--session", "queued", "--store", store]
+        run("deep_cli", *words, cwd=tmp_path, env=variables).check_returncode()
         worked(tmp_path, store, variables)
         (tmp_path / "backup.sh").write_text(FILES["backup.sh"], "utf-8")
         subprocess.run(["bash", "-eu", "backup.sh"], cwd=tmp_path, env=variables, check=True)
@@ -107,9 +104,8 @@ def test_service_worker_and_backup_share_a_postgresql(tmp_path: Path) -> None:
 def worked(folder: Path, store: str, variables: dict[str, str]) -> None:
     """Run a worker until its session has an answer, and stop it as systemd does."""
     with (folder / "worker.log").open("wb") as log:
-        worker = subprocess.Popen(
-            deep("worker", "--store", store, "--model", "demo:echo"), cwd=folder, env=variables, stdout=log, stderr=log
-        )
+        words = ["worker", "--store", store, "--model", "demo:echo"]
+        worker = start("-m", "deep_cli", *words, cwd=folder, env=variables, stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + 2 * SECONDS
         while (shown := printed(folder, variables, "show", "queued", "--store", store)).count("high water?") < 2:
@@ -125,8 +121,7 @@ def worked(folder: Path, store: str, variables: dict[str, str]) -> None:
 
 def printed(folder: Path, variables: dict[str, str], *arguments: str) -> str:
     """What `deep sessions ARGUMENTS` prints."""
-    command = deep("sessions", *arguments)
-    done = subprocess.run(command, cwd=folder, env=variables, check=False, capture_output=True, text=True)
+    done = run("deep_cli", "sessions", *arguments, cwd=folder, env=variables)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -148,8 +143,8 @@ def test_an_older_version_refuses_a_newer_store(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "sessions.db")
     connection.execute("PRAGMA user_version = 1000")
     connection.close()
-    command = deep("sessions", "list", "--store", "sqlite:///sessions.db")
-    refused = subprocess.run(command, cwd=tmp_path, env=readers_environment(tmp_path), capture_output=True, text=True)
+    words = ["sessions", "list", "--store", "sqlite:///sessions.db"]
+    refused = run("deep_cli", *words, cwd=tmp_path, env=readers_environment(tmp_path))
     assert refused.returncode == 1
     assert "newer deep-sessions" in refused.stderr
 
@@ -172,7 +167,7 @@ def test_the_units_start_what_the_page_starts() -> None:
     (service_line,) = [line for line in FILES["agents.service"].splitlines() if line.startswith("ExecStart=")]
     assert "uvicorn service:app --host 127.0.0.1 --port 8000" in service_line
     stop = int(FILES["agents-worker.service"].partition("TimeoutStopSec=")[2].split()[0])
-    shown = subprocess.run(deep("worker", "--help"), capture_output=True, text=True, check=True).stdout
+    shown = run("deep_cli", "worker", "--help").stdout
     assert "20" in shown[shown.index("--grace") :].partition("--lease")[0]
     assert stop > 20
 
@@ -214,7 +209,7 @@ def test_the_container_answers(tmp_path: Path) -> None:
     name = f"deep-deployment-{os.getpid()}"
     subprocess.run(["docker", "build", "--quiet", "--tag", name, tmp_path], check=True)
     try:
-        run = ["docker", "run", "--rm", "--entrypoint", "python", name, "-c", "import service"]
-        subprocess.run(run, check=True)
+        command = ["docker", "run", "--rm", "--entrypoint", "python", name, "-c", "import service"]
+        subprocess.run(command, check=True)
     finally:
         subprocess.run(["docker", "rmi", "--force", name], check=True)

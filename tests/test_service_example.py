@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.another_process import WEB, start
 from tests.environments import REPOSITORY
 from tests.postgresql import cluster
 from tests.stubs import Call, OpenAIStub, Script
@@ -84,8 +83,8 @@ def service(store: str, publisher: Publisher, stub: OpenAIStub, home: Path) -> I
         "DEEP_MODEL": "openai-chat:stub",
         "PUBLISHER": publisher.url,
     }
-    command = [sys.executable, "-m", "uvicorn", "examples.service.app:app", "--port", str(port), "--log-level", "error"]
-    process = subprocess.Popen(command, cwd=REPOSITORY, env=env)
+    command = ["-m", "uvicorn", "examples.service.app:app", "--port", str(port), "--log-level", "error"]
+    process = start(*command, cwd=REPOSITORY, env=env, preloaded=WEB)
     try:
         address = f"http://127.0.0.1:{port}"
         while True:
@@ -114,7 +113,9 @@ def watch(address: str, name: str, until: str, after: int = 0) -> list[dict[str,
     raise AssertionError(f"the stream ended without {until}")
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("PostgreSQL"))])
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.needs("PostgreSQL"), pytest.mark.exhaustive])]
+)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'service.db'}"

@@ -46,13 +46,13 @@ async def agent(store: SessionStore, tmp_path: Path) -> DeepAgent:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(600):
         while not condition():
             await asyncio.sleep(0.01)
 
 
 async def takeover(run: Callable[[], Awaitable[RunResult]]) -> RunResult:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(600):
         while True:
             try:
                 return await run()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import textwrap
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
@@ -55,6 +54,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.usage import RunUsage
 
 from deep_core import Kernel, SessionState, StateSlot, hookimpl
+from tests.another_process import Started, start
 from tests.drawn import many
 
 pytestmark = pytest.mark.anyio
@@ -433,13 +433,10 @@ WORKER = """
 
 
 @asynccontextmanager
-async def worker(store: Path) -> AsyncIterator[subprocess.Popen[str]]:
+async def worker(store: Path) -> AsyncIterator[Started]:
     """Another process that runs session `s`, once it is in the middle of its tool."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(WORKER), f"sqlite:///{store}"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    words = ["-c", textwrap.dedent(WORKER), f"sqlite:///{store}"]
+    process = start(*words, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         assert await asyncio.to_thread(process.stdout.readline) == "reached\n"

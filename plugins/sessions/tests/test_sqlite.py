@@ -31,6 +31,7 @@ from deep_sessions.fold import fold
 from deep_sessions.stores.sqlite_file import LOG_BYTES
 
 from plugins.sessions.tests.deep_agents import create
+from tests.another_process import start
 from tests.drawn import many
 
 pytestmark = pytest.mark.anyio
@@ -460,10 +461,7 @@ for line in sys.stdin:
     asyncio.run(main(line.strip()))
 """
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, f"s{n}"], text=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        for n in range(5)
+        start("-c", program, f"s{n}", text=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for n in range(5)
     ]
     paths = [tmp_path / f"{number}.db" for number in range(20)]
     for process in processes:

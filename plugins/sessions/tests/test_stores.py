@@ -6,7 +6,6 @@ import asyncio
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 import pytest
 from deep_sessions import Commit, Lease, LeaseLost, NewEntry, SessionBusy, SessionStore, open_store
+
+from tests.another_process import Started, start
 
 pytestmark = pytest.mark.anyio
 
@@ -57,12 +58,10 @@ async def store(url: str) -> AsyncIterator[SessionStore]:
 
 
 @contextmanager
-def committer(url: str, *, ttl: float = 3600, waits: str = "") -> Generator[subprocess.Popen[str]]:
+def committer(url: str, *, ttl: float = 3600, waits: str = "") -> Generator[Started]:
     """A process that holds session s and commits to it; with `waits`, once for each line that it reads."""
-    command = [sys.executable, "-c", COMMITTER, url, str(ttl), waits]
-    process = subprocess.Popen(
-        command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    pipe = subprocess.PIPE
+    process = start("-c", COMMITTER, url, str(ttl), waits, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
     try:
         yield process
     finally:
@@ -70,7 +69,7 @@ def committer(url: str, *, ttl: float = 3600, waits: str = "") -> Generator[subp
         process.communicate()
 
 
-def read(process: subprocess.Popen[str]) -> int:
+def read(process: Started) -> int:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
@@ -133,7 +132,7 @@ async def test_a_process_of_another_host_is_taken_over_when_it_dies(postgresql: 
     """Its host name is another one, so that only the server knows that it is dead."""
     url = postgresql.create_database()
     elsewhere = f"import socket; socket.gethostname = lambda: 'elsewhere'\n{COMMITTER}"
-    process = subprocess.Popen([sys.executable, "-c", elsewhere, url, "3600", ""], text=True, stdout=subprocess.PIPE)
+    process = start("-c", elsewhere, url, "3600", "", text=True, stdout=subprocess.PIPE)
     store = open_store(url)
     try:
         read(process)

@@ -26,6 +26,8 @@ from deep_sessions import Commit, Lease, MemoryStore, SessionStore
 
 from plugins.sessions.tests.longrun import finish
 from plugins.sessions.tests.stores import open_for_test
+from tests.another_process import start
+from tests.environments import REPOSITORY
 
 __all__ = ["Zygote"]
 
@@ -37,8 +39,8 @@ class Zygote:
     """Runs functions in processes of their own."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "plugins.sessions.tests.zygote"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self._process = start("-m", "plugins.sessions.tests.zygote", cwd=REPOSITORY, **streams)
         self._running: set[int] = set()
 
     def run(self, url: str, session_id: str, effects: Path, *, part: float | None = None, **how: Any) -> bool:

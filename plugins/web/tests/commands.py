@@ -1,14 +1,14 @@
-"""`deep web` in a process of its own, as a person starts it, with a folder and a home of the test."""
+"""`deep web` in a process of its own, with a folder and a home of the test."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+from tests.another_process import WEB, Started, start
 from tests.docs_pages import readers_environment
 from tests.environments import REPOSITORY
 
@@ -67,7 +67,7 @@ class DeepWeb:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.token = ""
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Started | None = None
 
     @property
     def options(self) -> list[str]:
@@ -82,11 +82,10 @@ class DeepWeb:
     def start(self) -> None:
         output = self._root / "output.txt"
         output.write_text("")
-        command = [sys.executable, "-m", "deep_cli", "web", "--port", str(self.port), "--no-browser", *self.options]
+        command = ["-m", "deep_cli", "web", "--port", str(self.port), "--no-browser", *self.options]
         with output.open("ab") as out, (self._root / "errors.txt").open("ab") as errors:
-            self.process = subprocess.Popen(
-                command, cwd=self.folder, env=self.environment, stdout=out, stderr=errors, stdin=subprocess.DEVNULL
-            )
+            streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": errors}
+            self.process = start(*command, cwd=self.folder, env=self.environment, preloaded=WEB, **streams)
         deadline = time.monotonic() + SECONDS
         while not output.read_text().endswith("\n"):  # the address
             assert self.process.poll() is None, (self._root / "errors.txt").read_text()

@@ -6,10 +6,10 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from tests.another_process import WEB, Started, start
 from tests.environments import REPOSITORY
 
 from .served import CONFIG, SECONDS
@@ -49,7 +49,7 @@ class WebProcess:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Started | None = None
         self.page = ""
 
     def __enter__(self) -> WebProcess:
@@ -62,14 +62,13 @@ class WebProcess:
         """Start it, unless it runs."""
         if self._process is not None:
             return
-        command = [sys.executable, "-m", "deep_cli", "web", "--model", "script:one", "--no-browser"]
+        command = ["-m", "deep_cli", "web", "--model", "script:one", "--no-browser"]
         command += ["--port", str(self._port), "--store", f"sqlite:///{self._root / 'sessions.db'}"]
         command += ["--config", str(self._root / "deep.toml"), "-p", str(self._root / "gated_plugin.py")]
         environment: dict[str, Any] = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
         with (self._root / "log").open("a") as log:
-            self._process = subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
-            )
+            streams = {"stdout": subprocess.PIPE, "stderr": log, "text": True}
+            self._process = start(*command, cwd=self.folder, env=environment, preloaded=WEB, **streams)
         assert self._process.stdout is not None
         self.page = self._process.stdout.readline().strip()
         assert self.page.startswith("http"), (self._root / "log").read_text()

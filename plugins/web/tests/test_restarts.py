@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from plugins.web.tests.commands import DeepWeb
 from plugins.web.tests.pages import SECONDS, Page, User
+from tests import another_process
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -143,16 +142,9 @@ async def test_another_message_goes_on_after_a_kill(server: DeepWeb) -> None:
 
 async def test_the_terminal_and_the_page_have_the_same_conversations(server: DeepWeb) -> None:
     def chat(*more: str, say: str) -> str:
-        command = [sys.executable, "-m", "deep_cli", "chat", *server.options, *more]
-        done = subprocess.run(
-            command,
-            cwd=server.folder,
-            env=server.environment,
-            input=f"{say}\n",
-            capture_output=True,
-            text=True,
-            timeout=SECONDS * 3,
-            check=False,
+        words = ["deep_cli", "chat", *server.options, *more]
+        done = another_process.run(
+            *words, cwd=server.folder, env=server.environment, stdin=f"{say}\n", timeout=SECONDS * 3
         )
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
