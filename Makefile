@@ -28,7 +28,7 @@ test: $(VENV)/.dev
 test-all: $(VENV)/.dev
 	DEEP_TEST_PROFILE=ci $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels"
 
-# Draws 10,000 sequences where `make test` draws 100, and kills the processes of 3,000 sessions: an hour of one processor.
+# Draws 10,000 sequences where `make test` draws 50, and kills the processes of 3,000 sessions: an hour of one processor.
 test-nightly: $(VENV)/.dev
 	DEEP_TEST_PROFILE=nightly $(BIN)/python -m pytest -q -n auto --dist worksteal $$(grep -rlE 'sequences\(|nightly=' --include='test_*.py' tests plugins)
 

@@ -31,8 +31,8 @@ def examples(wanted: int) -> int:
 
 
 def sequences(wanted: int) -> int:
-    """`max_examples` of a test that draws sequences: `make test` draws 100, CI all, `make test-nightly` 10,000."""
-    return {"same": min(wanted, 100), "few": 5, "nightly": 10_000}.get(PROFILE, wanted)
+    """`max_examples` of a test that draws sequences: `make test` draws 50, CI all, `make test-nightly` 10,000."""
+    return {"same": min(wanted, 50), "few": 5, "nightly": 10_000}.get(PROFILE, wanted)
 
 
 def load_profile() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+import pytest
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 from pytest_deep import BackendConformance
 
-__all__ = ["for_a_backend", "own_rules_only", "without"]
+__all__ = ["exhaustive", "for_a_backend", "own_rules_only", "without"]
 
 Suite = TypeVar("Suite", bound=type)
 OPTIONAL = ("fresh_backend", "destructive_backend", "attach_backend", "destroy_environment")
@@ -29,6 +31,23 @@ def without(*names: str) -> Callable[[Suite], Suite]:
         return suite
 
     return leave_out
+
+
+def exhaustive(name: str) -> Callable[[Suite], Suite]:
+    """Decorate a suite to have this rule only in `make test-all`."""
+
+    def mark(suite: Suite) -> Suite:
+        rule = getattr(suite, name)
+
+        @pytest.mark.exhaustive
+        @functools.wraps(rule)
+        async def run(self: object, **fixtures: object) -> None:
+            await rule(self, **fixtures)
+
+        setattr(suite, name, run)
+        return suite
+
+    return mark
 
 
 def for_a_backend(*, commands: bool) -> Callable[[Suite], Suite]:

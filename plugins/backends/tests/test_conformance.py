@@ -11,7 +11,7 @@ from deep_backends import CompositeBackend, composite_backend, local_backend, me
 from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 
-from tests.rules import for_a_backend, without
+from tests.rules import exhaustive, for_a_backend, without
 
 
 @pytest.fixture
@@ -25,6 +25,8 @@ async def destroy(backend: WorkspaceBackend) -> None:
 
 # docs/decisions/0016-commands-and-their-sandbox.md: what a command leaves behind ends with it.
 DETACHED = "test_a_backend_attached_by_ref_reaches_a_detached_process"
+# At its end this one waits 30 s for its background process, which has ended with its command.
+BACKGROUND = "test_background_child_does_not_hold_up_completed_command"
 
 
 @without(DETACHED)
@@ -55,6 +57,7 @@ class TestLocal(WorkspaceBackendSuite):
 @without(
     DETACHED, "test_cancellation_stops_foreground_work", "test_destroying_environment_during_command_raises_unavailable"
 )
+@exhaustive(BACKGROUND)
 @pytest.mark.needs("bubblewrap")
 class TestSandbox(TestLocal):
     @pytest.fixture
@@ -81,6 +84,7 @@ class TestMemory(WorkspaceBackendSuite):
         return memory_backend()
 
 
+@exhaustive(BACKGROUND)
 @for_a_backend(commands=True)
 class TestCompositeOverLocal(WorkspaceBackendSuite):
     @pytest.fixture

@@ -192,7 +192,7 @@ import asyncio, random
 from deep_backends import memory_backend
 from deep_filesystem.failures import _similar
 from pydantic_ai.workspaces import Workspace
-names = ["".join(random.choice("ab") for _ in range(length)) for length in (99, 199) for _ in range(20_000)]
+names = ["".join(random.choices("ab", k=length)) for length in (99, 199) for _ in range(20_000)]
 workspace = Workspace(memory_backend({f"/workspace/{name}": b"" for name in [*names, "report.txt"]}))
 for name in ("ab" * 49, "ab" * 99, "x" * 1_000_000):
     asyncio.run(_similar(workspace, name))
