@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.authors_pytest import RunPytest, authors_pytest
 from tests.docs_pages import SHOWN_DIFFERENTLY
 
 
@@ -18,3 +19,13 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyte
     for name in SHOWN_DIFFERENTLY:
         monkeypatch.delenv(name, raising=False)
     return pytester
+
+
+@pytest.fixture
+def run_pytest(pytester: pytest.Pytester) -> RunPytest:
+    """Return a function that runs the files which `pytester` made."""
+
+    def run(*arguments: str) -> pytest.RunResult:
+        return pytester.run(*authors_pytest(pytester.path, *arguments))
+
+    return run

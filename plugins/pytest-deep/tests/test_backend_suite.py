@@ -10,6 +10,7 @@ from pydantic_ai.workspaces import LocalWorkspaceBackend, WorkspaceBackend
 from pytest_deep import BackendConformance
 from pytest_deep.backend_suite import WAYS
 
+from tests.authors_pytest import RunPytest
 from tests.rules import own_rules_only, without
 
 pytest_plugins = ["pytester"]
@@ -53,9 +54,9 @@ class TestOpen(BackendConformance):
 """
 
 
-def test_a_backend_that_confines_nothing_is_caught(pytester: pytest.Pytester) -> None:
+def test_a_backend_that_confines_nothing_is_caught(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
     pytester.makepyfile(AUTHOR)
-    result = pytester.runpytest_subprocess("-q", "-k", "outside", "-p", "no:cacheprovider")
+    result = run_pytest("-k", "outside")
     # Each way out is read twice and listed; removing a link removes the link.
     outcomes = result.parseoutcomes()
     assert outcomes["failed"] >= 3 * len(WAYS), outcomes
@@ -81,7 +82,9 @@ def test_nothing_is_left_to_be_logged(caplog):
 
 
 @pytest.mark.exhaustive
-def test_what_a_backend_without_commands_skips_leaves_no_failed_task(pytester: pytest.Pytester) -> None:
+def test_what_a_backend_without_commands_skips_leaves_no_failed_task(
+    pytester: pytest.Pytester, run_pytest: RunPytest
+) -> None:
     pytester.makepyfile(WITHOUT_COMMANDS)
-    result = pytester.runpytest_subprocess("-q", "-k", "cancellation or logged", "-p", "no:cacheprovider")
+    result = run_pytest("-k", "cancellation or logged")
     result.assert_outcomes(passed=1, skipped=1)

@@ -17,6 +17,7 @@ from pytest_deep import Recorder, ScriptedModel, call
 from pytest_deep.subject import find_subject
 
 from deep_core import DeepAgentDeps, Kernel, PluginError, PluginWarning, hookimpl
+from tests.authors_pytest import RunPytest
 
 pytest_plugins = ["pytester"]
 
@@ -124,7 +125,7 @@ def test_a_tools_exception_ends_the_run_unless_the_kernel_is_not_strict(
     assert [incident.where for incident in deep_recorder.incidents] == ["tool forecast"]
 
 
-def test_kernels_are_closed_and_warnings_are_errors(pytester: pytest.Pytester) -> None:
+def test_kernels_are_closed_and_warnings_are_errors(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
     pytester.makepyfile("""
         import warnings
         from deep_core import PluginWarning, hookimpl
@@ -145,7 +146,7 @@ def test_kernels_are_closed_and_warnings_are_errors(pytester: pytest.Pytester) -
             assert closed == ["weather"]
             warnings.warn("left out", PluginWarning)
     """)
-    result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
+    result = run_pytest()
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*PluginWarning: left out"])
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.authors_pytest import IN_A_FORK
 from tests.environments import REPOSITORY, Distribution, Environment, Finished
 
 TYPES = '''"""Subagent types of Acme."""
@@ -54,9 +55,7 @@ def check(environment: Environment, text: str, *arguments: str) -> Finished:
     readme = "Acme's types of subagents: an auditor that checks numbers, and whatever else Acme needs."
     (metadata,) = environment.site.glob("acme_types-*/METADATA")
     metadata.write_text(f"{metadata.read_text('utf-8')}Summary: Types.\n\n{readme}\n", encoding="utf-8")
-    command = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments]
-    if "-W" in arguments:  # in a fork, pytest warns of plugins that were imported before it could rewrite them
-        return environment.run(environment.python, *command)
+    command = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments, *IN_A_FORK]
     return environment.fork(*command)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.authors_pytest import RunPytest
+
 pytest_plugins = ["pytester"]
 
 AUTHOR = """
@@ -13,7 +15,9 @@ from dataclasses import replace
 
 import pytest
 from deep_sessions import MemoryStore, SessionNotFound
-from pytest_deep import SessionStoreConformance
+from pytest_deep import SessionStoreConformance, session_store_suite
+
+session_store_suite.FREE_SECONDS = 0.2  # Waits leaves a lease that nobody releases
 
 
 class NoFence(MemoryStore):
@@ -72,9 +76,9 @@ class Test{name}(SessionStoreConformance):
 """
 
 
-def test_every_mistake_is_caught(pytester: pytest.Pytester) -> None:
+def test_every_mistake_is_caught(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
     pytester.makepyfile(AUTHOR + "".join(SUBCLASS.format(name=name) for name in CAUGHT))
     chosen = " or ".join(f"(Test{name} and {test})" for name, test in CAUGHT.items())
-    result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", "-k", chosen)
+    result = run_pytest("-k", chosen)
     assert result.parseoutcomes() == {"failed": len(CAUGHT), "deselected": result.parseoutcomes()["deselected"]}
     result.stdout.fnmatch_lines_random([f"FAILED *::Test{name}::{test}*" for name, test in CAUGHT.items()])

@@ -9,6 +9,7 @@ from deep_skills import directory_loader
 from pytest_deep import SkillLoaderConformance
 
 from deep_core import SkillLoader
+from tests.authors_pytest import RunPytest
 
 pytest_plugins = ["pytester"]
 
@@ -56,9 +57,9 @@ class TestCareless(SkillLoaderConformance):
 """
 
 
-def test_a_careless_loader_is_caught(pytester: pytest.Pytester) -> None:
+def test_a_careless_loader_is_caught(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
     pytester.makepyfile(AUTHOR)
-    result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
+    result = run_pytest()
     result.stdout.fnmatch_lines(["*skill 'Not A Name': a name matches*"])
     result.stdout.fnmatch_lines(["*the list changes from call to call: sort it*"])
     result.stdout.fnmatch_lines(["*has the frontmatter; return the text after it*"])

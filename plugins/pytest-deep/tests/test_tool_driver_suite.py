@@ -8,6 +8,8 @@ import pytest
 from deep_universe import TextDriver, ToolDriver, default_drivers
 from pytest_deep import ToolDriverConformance
 
+from tests.authors_pytest import RunPytest
+
 pytest_plugins = ["pytester"]
 
 DRIVERS = {driver.name: driver for driver in default_drivers()}
@@ -151,10 +153,10 @@ class Test{name}(ToolDriverConformance):
 """
 
 
-def test_every_mistake_is_caught(pytester: pytest.Pytester) -> None:
+def test_every_mistake_is_caught(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
     pytester.makepyfile(AUTHOR + "".join(SUBCLASS.format(name=name) for name in CAUGHT))
     chosen = " or ".join(f"(Test{name} and {test})" for name, test in CAUGHT.items())
-    result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", "-k", chosen)
+    result = run_pytest("-k", chosen)
     outcomes: dict[str, Any] = result.parseoutcomes()
     assert outcomes == {"failed": len(CAUGHT), "deselected": outcomes["deselected"]}
     result.stdout.fnmatch_lines_random([f"FAILED *::Test{name}::{test}*" for name, test in CAUGHT.items()])

@@ -57,6 +57,8 @@ UNDER_LEASE: dict[str, Callable[[SessionStore, Lease], Awaitable[object]]] = {
     "commit_now": lambda store, lease: _commit(store, lease, Commit([NewEntry("messages", b"{}")])),
 }
 THREADS = 6
+FREE_SECONDS = 30.0
+"""Seconds in which a session must become free: more than a busy machine needs."""
 STEPS = (*range(6), *range(10, 200, 10))
 """After how many turns of the event loop a task is cancelled."""
 
@@ -609,9 +611,9 @@ def _new(entry: Entry) -> NewEntry:
     return NewEntry(entry.kind, entry.data, entry.run_id, entry.version, entry.base)
 
 
-async def _free(acquire: Callable[[], Awaitable[Lease]], seconds: float = 30.0) -> Lease:
+async def _free(acquire: Callable[[], Awaitable[Lease]]) -> Lease:
     """Acquire as soon as the session is free."""
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(FREE_SECONDS):
         while True:
             try:
                 return await acquire()
