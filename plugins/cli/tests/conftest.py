@@ -160,6 +160,18 @@ def nursery() -> Line:
     return forked.nursery()
 
 
+def offline(wheels: Path) -> dict[str, str]:
+    """What makes pip install from a folder of wheels, and from nowhere else."""
+    return {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(wheels),
+        "PIP_CONFIG_FILE": os.devnull,
+        # Off: pip reads a variable of a `--no-` option like this. For the warning it parses what every distribution
+        # here requires, which takes longer than all else that it does.
+        "PIP_NO_WARN_CONFLICTS": "0",
+    }
+
+
 def made(root: Path, nursery: Line | None, *names: str, others: tuple[Distribution, ...] = ()) -> Deep:
     """The command with these of our distributions (besides deep-cli and deep-sessions) and these others."""
     environment = Environment.create(root)

@@ -16,6 +16,7 @@ from deep_cli.install_spec import parse
 from deep_cli.installer import conflict, error_lines
 from deep_cli.records import Entry, file, record
 
+from plugins.cli.tests.conftest import offline, started
 from tests.drawn import sample
 from tests.environments import Distribution, Finished, plugin
 from tests.local_wheels import write_wheel
@@ -39,9 +40,7 @@ class Shop:
         return [write_wheel(distribution, self.folder) for distribution in distributions]
 
     def __call__(self, *arguments: str | Path, env: dict[str, str] | None = None) -> Finished:
-        offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder), "PIP_CONFIG_FILE": "/dev/null"}
-        offline["PIP_NO_WARN_CONFLICTS"] = "1"  # it reads the metadata of all that is here, to warn of it
-        return self.deep("plugins", *arguments, env={**offline, **(env or {})})
+        return self.deep("plugins", *arguments, env={**offline(self.folder), **(env or {})})
 
     @property
     def statuses(self) -> dict[str, str]:
@@ -59,19 +58,22 @@ class Shop:
 
 
 @pytest.fixture
-def nursery() -> None:
-    """Start processes instead of forks: these tests are about environments and loaded modules."""
+def shop(make_deep: Any, tmp_path: Path) -> Shop:
+    return Shop(make_deep(), tmp_path / "shop")
 
 
 @pytest.fixture
-def shop(make_deep: Any, tmp_path: Path) -> Shop:
-    return Shop(make_deep(), tmp_path / "shop")
+def started_shop(shop: Shop) -> Shop:
+    """The command and its probes as processes of their own, not forks: what is loaded in them, and what they take."""
+    shop.deep = started(shop.deep)
+    return shop
 
 
 # -- what was installed is told ----------------------------------------------------------------------------------------
 
 
-def test_a_name_is_installed_told_recorded_and_uninstalled_again(shop: Shop) -> None:
+def test_a_name_is_installed_told_recorded_and_uninstalled_again(started_shop: Shop) -> None:
+    shop = started_shop
     shop.offer(SUN)
     out = shop("install", "acme-sun").ok().out
     assert "Installed acme-sun 1.0" in out
@@ -197,7 +199,8 @@ def test_a_plugin_that_the_user_has_disabled_is_told_to_be(shop: Shop) -> None:
     assert "is disabled: " in shop("install", "acme-sun", env={"DEEP_PLUGINS_DISABLE": "sun"}).ok().out
 
 
-def test_nothing_that_was_installed_is_imported_by_the_installing_process(shop: Shop) -> None:
+def test_nothing_that_was_installed_is_imported_by_the_installing_process(started_shop: Shop) -> None:
+    shop = started_shop
     mark = shop.deep.work / "mark"
     code = f"import sys\nwith open({str(mark)!r}, 'a') as f: f.write(' '.join(sys.orig_argv) + '\\n')\n"
     shop.offer(plugin("sun", text=code))
@@ -405,7 +408,7 @@ def test_a_projects_pip_and_configuration_are_not_used(shop: Shop) -> None:
     shop.offer(SUN)
     done = shop.deep.environment.run(
         shop.deep.environment.python, "-m", "deep_cli", "plugins", "install", "acme-sun",
-        env={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shop.folder), "PIP_CONFIG_FILE": "/dev/null", **OFF},
+        env={**offline(shop.folder), **OFF},
     )  # fmt: skip
     assert "Installed acme-sun" in done.ok().out
     assert not (shop.deep.work / "RAN").exists()

@@ -10,15 +10,11 @@ from typing import Any
 import pytest
 from deep_cli.records import Entry, forget, read, record
 
+from plugins.cli.tests.conftest import offline
 from tests.environments import plugin
 from tests.local_wheels import write_wheel
 
 SUN, MOON, STAR = plugin("sun"), plugin("moon"), plugin("star")
-
-
-@pytest.fixture
-def nursery() -> None:
-    """Start processes instead of forks: these tests are about environments."""
 
 
 @pytest.fixture
@@ -27,10 +23,9 @@ def run(make_deep: Any, tmp_path: Path) -> Any:
     deep, shop = make_deep(), tmp_path / "shop"
 
     def plugins(*arguments: str, load: bool = False) -> Any:
-        env = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shop), "PIP_CONFIG_FILE": "/dev/null"}
         # Do not load the installed plugins: these tests are not about that.
         off = {"DEEP_PLUGINS_DISABLE": "moon,star,sun"} if arguments[0] != "list" and not load else {}
-        return deep("plugins", *arguments, env={**env, **off})
+        return deep("plugins", *arguments, env={**offline(shop), **off})
 
     for distribution in (SUN, MOON, STAR):
         write_wheel(distribution, shop)
