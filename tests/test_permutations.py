@@ -13,7 +13,7 @@ import pytest
 
 from tests.environments import FIXTURES, REPOSITORY, Distribution, Environment, plugin
 
-INTERPRETERS, FORKS = 10, 10
+INTERPRETERS, FORKS = 5, 20
 """A hundred processes: each interpreter has its own PYTHONHASHSEED and order of installation, each fork its own order
 of directory listings."""
 INSTALLED = [
@@ -36,7 +36,9 @@ def test_a_hundred_permutations_send_the_same_bytes(tmp_path: Path) -> None:
         environment.install(*orders[index])
         program = [FIXTURES / "permuted.py", str(FORKS), str(index)]
         return json.loads(
-            environment.run(environment.python, *program, env={"PYTHONHASHSEED": hash_seeds[index]}).ok().out
+            environment.run(environment.python, *program, env={"PYTHONHASHSEED": hash_seeds[index]}, timeout=600)
+            .ok()
+            .out
         )
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

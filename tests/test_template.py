@@ -30,7 +30,7 @@ import deep_core
 from deep_core.names import NAME
 from deep_core.plugins.status import RESERVED_NAMES
 from tests.environments import REPOSITORY, Distribution, Environment, Finished
-from tests.local_wheels import build, made_once, of_the_checkout
+from tests.local_wheels import build, made_once, of_the_checkout, unpack
 
 KINDS = questions().contributions
 Kinds = tuple[str, ...]
@@ -345,10 +345,9 @@ def test_plugins_pass_their_own_tests(tmp_path: Path, rows: Sequence[Kinds]) -> 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.needs("pyright")
-def test_plugins_are_formatted_linted_and_typed(tmp_path: Path, rows: Sequence[Kinds]) -> None:
-    folders = rendered(tmp_path, rows)
+def test_plugins_are_formatted_linted_and_typed(tmp_path: Path) -> None:
+    folders = rendered(tmp_path, [*each_alone(), *every_pair()])
     longest = "t" * 40
     lint(tmp_path, {**folders, longest: write(tmp_path, longest, KINDS)})
 
@@ -357,11 +356,6 @@ def test_plugins_are_formatted_linted_and_typed(tmp_path: Path, rows: Sequence[K
 def test_plugins_with_every_pair_of_choices_pass_their_own_tests(tmp_path: Path) -> None:
     together = Together.of(tmp_path, every_pair())
     own_tests(together, together.folders, tmp_path / "report.xml")
-
-
-@pytest.mark.wheels
-def test_plugins_with_every_pair_of_choices_are_formatted_linted_and_typed(tmp_path: Path) -> None:
-    lint(tmp_path, rendered(tmp_path, every_pair()))
 
 
 MISTAKES = """
@@ -511,13 +505,15 @@ def test_its_wheel_in_a_fresh_environment_is_seen_by_an_agent(
     environment = Environment.create(tmp_path, kernel=False)
     needed = {"tool-expressions", "deep-core", "deep-cli", *(name for kind in kinds for name in NEEDED.get(kind, ()))}
     slug = plugin.replace("_", "-")
-    environment.pip("install", *(wheels[name] for name in sorted(needed)), wheels[f"deep-{slug}"])
-    deep = environment.scripts / "deep"
+    unpack([*(wheels[name] for name in sorted(needed)), wheels[f"deep-{slug}"]], environment.site)
 
-    listed = json.loads(environment.run(deep, "plugins", "list", "--json").ok().out)["plugins"]
+    def deep(*arguments: str) -> Finished:
+        return environment.fork("-m", "deep_cli", *arguments)
+
+    listed = json.loads(deep("plugins", "list", "--json").ok().out)["plugins"]
     assert [(p["status"], p["distribution"]) for p in listed if p["name"] == plugin] == [("active", f"deep-{slug}")]
 
-    explained = json.loads(environment.run(deep, "explain", "--json").ok().out)
+    explained = json.loads(deep("explain", "--json").ok().out)
     mine = {
         part: [item.get("name") or item["id"] for item in explained[part] if item["plugin"] == plugin]
         for part in ("tools", "sections", "history_processors", "capabilities")
@@ -557,7 +553,7 @@ def test_its_wheel_in_a_fresh_environment_is_seen_by_an_agent(
     assert report["notes"] == added + (["Likes tea."] if notes and "toolset" in kinds else [])
     assert any("created agent" in line for line in report["logs"]) is (not kinds)
 
-    command = environment.run(deep, plugin)
+    command = deep(plugin)
     assert (command.code, command.out) == ((0, "example: This is an example.\n") if "command" in kinds else (2, ""))
 
 

@@ -1,4 +1,4 @@
-"""Real wheels, installed by the real pip into fresh environments: what users have, and what the tests above imitate."""
+"""Real wheels in fresh environments: what users have, and what other tests imitate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.environments import FIXTURES, Environment
-from tests.local_wheels import PROJECTS, of_the_checkout
+from tests.local_wheels import PROJECTS, of_the_checkout, unpack
 
 pytestmark = pytest.mark.wheels
 
@@ -130,14 +130,16 @@ def test_the_kernel_alone_runs_with_no_tool_and_no_prompt_and_says_how_to_get_so
 
 
 @pytest.mark.parametrize("name", sorted(PLUGINS))
-def test_the_kernel_and_one_plugin(fresh: Install, name: str) -> None:
+def test_the_kernel_and_one_plugin(tmp_path: Path, wheels: Mapping[str, Path], name: str) -> None:
     needed = {
         "deep-acp": ["deep-sessions"],
         "deep-cli": ["deep-sessions"],
         "deep-prompted-tools": ["deep-universe"],
         "deep-web": ["deep-filesystem", "deep-sessions", "deep-uploads"],
     }.get(name, [])
-    report = fresh("deep-core", *needed, name).application()
+    environment = Environment.create(tmp_path, kernel=False)
+    unpack((wheels[each] for each in {*BELOW, "deep-core", *needed, name}), environment.site)
+    report = environment.application()
     active = [plugin for distribution in (*needed, name) for plugin in PLUGINS[distribution]]
     assert report["output"] == "done"
     assert report["plugins"] == {plugin: ["active", ""] for plugin in active}
