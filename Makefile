@@ -9,8 +9,10 @@ EDITABLE := -e . $(foreach name,$(PLUGINS),-e plugins/$(name))
 MANIFESTS := pyproject.toml constraints.txt requirements/run.txt requirements/dev.txt $(wildcard plugins/*/pyproject.toml)
 # uv installs in 20 seconds what takes pip a minute: one from the PATH, or one that pip installs first. Where it fails, pip
 # installs everything, and says what is wrong.
-install = { $(or $(UV),$(BIN)/uv) pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt $(1) 2>/dev/null || \
+install = { $(or $(UV),$(BIN)/uv) pip install --quiet $(COMPILE) --python $(BIN)/python --constraint constraints.txt $(1) 2>/dev/null || \
 	$(PIP) $(1); }
+# All byte code at once, on every processor. For a single process it is cheaper to compile what it imports.
+COMPILE ?= --compile-bytecode
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Every process of the tests writes byte code for the next one.
@@ -28,9 +30,10 @@ test: $(VENV)/.dev
 test-all: $(VENV)/.dev
 	DEEP_TEST_PROFILE=ci $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels"
 
-# Draws 10,000 sequences where `make test` draws 50, and kills the processes of 3,000 sessions: an hour of one processor.
+# Draws 10,000 sequences and all examples, where CI draws 100 new ones, and kills the processes of 3,000 sessions: an hour
+# of one processor.
 test-nightly: $(VENV)/.dev
-	DEEP_TEST_PROFILE=nightly $(BIN)/python -m pytest -q -n auto --dist worksteal $$(grep -rlE 'sequences\(|nightly=' --include='test_*.py' tests plugins)
+	DEEP_TEST_PROFILE=nightly $(BIN)/python -m pytest -q -n auto --dist worksteal $$(grep -rlE 'sequences\(|examples\(|nightly=' --include='test_*.py' tests plugins)
 
 # Builds every wheel and installs it into fresh environments; .ci/run does this too.
 test-wheels: $(VENV)/.dev

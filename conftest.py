@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drawn import load_profile
+from tests.drawn import first_and_last, load_profile
 from tests.needs import one_skip_for_all
 
 load_profile()
@@ -30,7 +30,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(trylast=True)  # after -m and -k: the skip counts what they leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what this machine cannot run."""
+    """Leave out what the profile does not want, and skip what this machine cannot run."""
+    first_and_last(config, items)
     one_skip_for_all(config, items)
 
 

@@ -1,24 +1,26 @@
 """How hypothesis draws: one profile for every test, which DEEP_TEST_PROFILE chooses.
 
 - `same` (the default, so `make test`): each test draws the same few examples every time.
-- `ci` (`make test-all` and `.ci/run`): new examples each time, as many as the test asks for.
-- `nightly` (`make test-nightly`): new examples, and 10,000 of each test that draws sequences.
-- `few` (the matrix of versions in `.ci/run`): the first five of `same`.
+- `ci` (`make test-all` and `.ci/run`): new examples each time, at most 100.
+- `nightly` (`make test-nightly`): as many as the test asks for, and 10,000 of each test that draws sequences.
+- `few` (the matrix of versions in `.ci/run`): the first five of `same`, and of each test's parameters the first and
+  the last ones.
 """
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-__all__ = ["examples", "load_profile", "many", "sample", "sequences"]
+__all__ = ["examples", "first_and_last", "load_profile", "many", "sample", "sequences"]
 
 PROFILE = os.environ.get("DEEP_TEST_PROFILE", "same")
-MOST = {"same": 25, "ci": None, "nightly": None, "few": 5}
+MOST = {"same": 25, "ci": 100, "nightly": None, "few": 5}
 """Profile -> the most examples that a test draws."""
 NO_FAULT = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 """These say that a draw was slow or thrown away: on a busy machine, or by chance, of any strategy."""
@@ -68,3 +70,15 @@ def sample(values: Iterable[Any], *kept: Any) -> list[Any]:
     rows: list[tuple[Any, ...]] = [value if isinstance(value, tuple) else (value,) for value in every]
     marks = [() if value in kept else pytest.mark.exhaustive for value in every]
     return [pytest.param(*row, marks=mark) for row, mark in zip(rows, marks, strict=True)]
+
+
+def first_and_last(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `few`, keep each test's first and last parameters; pytest counts the others as deselected."""
+    if PROFILE != "few":
+        return
+    rows = defaultdict[tuple[pytest.Collector | None, str], list[pytest.Item]](list)
+    for item in items:
+        rows[item.parent, item.name.partition("[")[0]].append(item)
+    kept = {item for row in rows.values() for item in (row[0], row[-1])}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]

@@ -308,7 +308,7 @@ OFTEN = ["ask"] * 3 + ["answer"] * 5 + ["forge", "forge_ids", "restart"]
 STEP = st.sampled_from(OFTEN).flatmap(lambda name: st.tuples(st.just(name), STEPS[name]))
 
 
-@settings(max_examples=sequences(300))
+@settings(max_examples=sequences(100))
 @given(repeats=st.booleans(), first=CALLS, steps=st.lists(STEP, min_size=1, max_size=6))
 def test_what_runs_is_what_the_model_of_approvals_says(repeats: bool, first: Any, steps: list[Any]) -> None:
     async def play() -> None:
