@@ -18,8 +18,7 @@ TYPED = Path(__file__).parent / "typed"
 PROGRAMS = [TYPED / "embedding.py", TYPED / "wrong.py"]
 
 
-@pytest.fixture(scope="module")
-def reported() -> dict[str, dict[int, str]]:
+def report() -> dict[str, dict[int, str]]:
     """Program -> line -> what pyright reports there, as strict as for the kernel itself."""
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, *map(str, PROGRAMS)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
@@ -32,15 +31,9 @@ def reported() -> dict[str, dict[int, str]]:
 
 @pytest.mark.exhaustive  # `make lint` checks the right program too
 @pytest.mark.needs("pyright")
-def test_a_strict_program_with_every_overload_type_checks(reported: dict[str, dict[int, str]]) -> None:
+def test_pyright_reports_every_mistake_of_the_wrong_program_and_nothing_of_the_right_one() -> None:
+    reported = report()
     assert reported["embedding.py"] == {}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.needs("pyright")
-def test_pyright_reports_every_mistake_of_the_wrong_program_and_nothing_else(
-    reported: dict[str, dict[int, str]],
-) -> None:
     lines = (TYPED / "wrong.py").read_text(encoding="utf-8").splitlines()
     marked = {number for number, line in enumerate(lines, 1) if line.endswith("# error")}
     assert len(marked) > 40
