@@ -7,7 +7,6 @@ import inspect
 import json
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -130,7 +129,7 @@ def test_the_reference_documents_every_public_name(module: ModuleType) -> None:
 
 
 def test_generated_pages_are_up_to_date() -> None:
-    result = subprocess.run([sys.executable, DOCS / "generate.py", "--check"], capture_output=True, text=True)
+    result = another_process.run(DOCS / "generate.py", "--check")
     assert result.returncode == 0, result.stdout + result.stderr
 
 

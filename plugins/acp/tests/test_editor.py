@@ -23,6 +23,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from deep_core import hookimpl
 from plugins.acp.tests.editor import Editor, connected
+from tests.forked import relayed
 from tests.stubs import OpenAIStub, Script
 
 NOISY = """
@@ -241,13 +242,13 @@ def test_a_file_in_a_prompt_cannot_end_its_own_element() -> None:
 
 
 async def test_the_command_uses_a_stored_key(folder: Path) -> None:
-    program = str(Path(sys.executable).with_name("deep"))
+    deep = relayed("-P", "-m", "deep_cli")
     with OpenAIStub(Script("answered with a key")) as stub:
         env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **stub.env}
         del env["OPENAI_API_KEY"]
-        await anyio.run_process([program, "keys", "set", "openai"], input=b"sk-stored\n", env=env)
+        await anyio.run_process([*deep, "keys", "set", "openai"], input=b"sk-stored\n", env=env)
         editor = Editor()
-        command = [program, "acp", "-m", "openai-chat:stub", "--store", f"sqlite:///{folder.parent / 'sessions.db'}"]
+        command = [*deep, "acp", "-m", "openai-chat:stub", "--store", f"sqlite:///{folder.parent / 'sessions.db'}"]
         running = acp.spawn_agent_process(editor, *command, env=env, use_unstable_protocol=True)
         async with running as (connection, _):
             await editor.initialize()
