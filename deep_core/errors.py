@@ -8,7 +8,9 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from .names import canonical, visible
+from entry_point_index import canonical
+
+from .names import visible
 
 
 class PluginError(Exception):

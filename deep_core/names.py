@@ -1,4 +1,4 @@
-"""Names: what a plugin may be called, the one spelling of a distribution's name, any text as a folder, and shown."""
+"""Names: what a plugin may be called, any text as a folder, and shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ NAME = re.compile(r"^[a-z][a-z0-9_]{0,39}$")
 
 _PLAIN = re.compile(r"(?!(?:con|prn|aux|nul|com\d|lpt\d)$)[a-z0-9][a-z0-9_-]{0,63}")
 """A text that is its own folder name. Lower case only, as a file system may ignore case; no device of Windows."""
-_SEPARATORS = re.compile(r"[-_.]+")
 # C0 except tab and newline, DEL, C1; line and paragraph separators; surrogates, which Python reads for bytes that are
 # not UTF-8. Then Unicode's default ignorable characters, which a terminal or a page shows as nothing: bidirectional
 # controls, joiners, fillers, tags, variation selectors. And U+2800, a blank. Emoji need the joiner and the selector:
@@ -26,11 +25,6 @@ def visible(text: str) -> str:
     """Write control and invisible characters as codes (`\\x1b`, `\\u200b`), so that none moves or hides text."""
     shown = text.isascii() and text.isprintable()
     return text if shown else re.sub(_HIDDEN, lambda match: ascii(match[0])[1:-1].replace(r"\r", r"\x0d"), text)
-
-
-def canonical(name: str) -> str:
-    """Normalize a distribution's name (PEP 503)."""
-    return _SEPARATORS.sub("-", name).lower()
 
 
 def folder_name(text: str) -> str:

@@ -15,12 +15,12 @@ HOMES = {
     "agent.tools.toolsets": ["RESERVED_TOOL_NAMES", "static_definitions"],
     "errors": ["describe_error", "error_message", "suggest"],
     "parameters": ["RESERVED_NAMES"],
-    "names": ["NAME", "canonical", "folder_name", "visible"],
+    "names": ["NAME", "folder_name", "visible"],
     "programs": ["absolute_path", "find_program"],
     "plugins.config": ["Config", "ConfigLayer", "restrict"],
     "plugins.config_file": ["ConfigFile", "project_files", "user_file"],
     "plugins.dispatch": ["Incident"],
-    "plugins.index": ["Candidate", "origin_problem", "scan", "shield_pydantic", "site_directories"],
+    "plugins.index": ["Candidate", "origin_problem", "scan", "shield_pydantic"],
     "plugins.load": ["explain_failure"],
     "plugins.options": ["NARROWER", "field_docs", "project_mark", "validate_options"],
     "plugins.registry": ["static_attribute"],
@@ -28,7 +28,10 @@ HOMES = {
     "plugins.status": ["FoundPlugins", "candidate_from_object", "entry_source", "find_plugins"],
 }  # fmt: skip
 """Submodule -> the names that it holds; `plugin_api.pyi` has them for type checkers."""
-OTHERS = {"tool_expressions": ["And", "ExpressionParseError", "Not", "Or", "UnmatchedExpression", "as_expression"]}
+OTHERS = {
+    "entry_point_index": ["canonical", "site_directories"],
+    "tool_expressions": ["And", "ExpressionParseError", "Not", "Or", "UnmatchedExpression", "as_expression"],
+}
 
 __all__ = sorted([*(name for names in (*HOMES.values(), *OTHERS.values()) for name in names)])  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__, __dir__ = lazy_exports(__name__, HOMES, OTHERS)

@@ -1,4 +1,5 @@
 # The names of plugin_api.py as type checkers see them: at run time each is imported on first use.
+from entry_point_index import canonical, site_directories
 from tool_expressions import And, ExpressionParseError, Not, Or, UnmatchedExpression, as_expression
 
 from .agent.assemble import Assembly
@@ -8,12 +9,12 @@ from .agent.run.capability import DeepCapability
 from .agent.run.history import last_live_texts, live_text
 from .agent.tools.toolsets import RESERVED_TOOL_NAMES, static_definitions
 from .errors import describe_error, error_message, suggest
-from .names import NAME, canonical, folder_name, visible
+from .names import NAME, folder_name, visible
 from .parameters import RESERVED_NAMES
 from .plugins.config import Config, ConfigLayer, restrict
 from .plugins.config_file import ConfigFile, project_files, user_file
 from .plugins.dispatch import Incident
-from .plugins.index import Candidate, origin_problem, scan, shield_pydantic, site_directories
+from .plugins.index import Candidate, origin_problem, scan, shield_pydantic
 from .plugins.load import explain_failure
 from .plugins.options import NARROWER, field_docs, project_mark, validate_options
 from .plugins.registry import static_attribute

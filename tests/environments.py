@@ -33,6 +33,7 @@ import pytest
 from tests.forked import nursery
 
 __all__ = [
+    "BELOW",
     "FIXTURES",
     "REPOSITORY",
     "SECTION_PLUGIN",
@@ -46,6 +47,8 @@ __all__ = [
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FIXTURES = REPOSITORY / "tests" / "fixtures"
+BELOW = ("entry-point-index", "tool-expressions")
+"""Our distributions that deep-core requires: pip would install them, and a test without an index names them."""
 MARK = "=== answer: "
 """Stands before the JSON that `Environment.ask` reads: what else a program prints does not matter."""
 PRELUDE = f"""
@@ -269,7 +272,7 @@ class Environment:
 
         Args:
             root: an empty or absent folder.
-            kernel: makes `deep_core`, and the tool expressions that it needs, importable from the checkout. False where
+            kernel: makes `deep_core`, and our distributions that it needs, importable from the checkout. False where
                 its wheel will be installed.
         """
         venv.EnvBuilder(symlinks=True, with_pip=False).create(root / "env")
@@ -278,7 +281,7 @@ class Environment:
         environment.work.mkdir()
         paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
         if kernel:
-            paths += [str(REPOSITORY), str(REPOSITORY / "plugins/tool-expressions/src")]
+            paths += [str(REPOSITORY), *(str(REPOSITORY / "plugins" / name / "src") for name in BELOW)]
         lines = [*dict.fromkeys(paths), ""]
         (environment.site / "dependencies.pth").write_text("\n".join(lines), encoding="utf-8")
         return environment
@@ -421,9 +424,9 @@ class Here:
         site.mkdir()
         self.site = site
         self._monkeypatch = monkeypatch
-        monkeypatch.setattr("deep_core.plugins.index.site_directories", lambda: [os.path.realpath(site)])
+        monkeypatch.setattr("entry_point_index.index.site_directories", lambda: [os.path.realpath(site)])
         # As if the process had started after the installation, and after every change.
-        monkeypatch.setattr("deep_core.plugins.outcomes.STARTED", sys.maxsize)
+        monkeypatch.setattr("entry_point_index.cache.STARTED", sys.maxsize)
         monkeypatch.setattr(sys, "path", [*sys.path, str(site)])
         monkeypatch.chdir(site.parent)
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from entry_point_index import site_directories
 from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 
 from deep_core import DeepAgentDeps, Kernel, create_default_deps, hookimpl
-from deep_core.plugins.index import site_directories
 from tests.environments import Distribution
 from tests.stubs import Script, ScriptedModel, function_model
 
@@ -200,7 +200,7 @@ def _site(path: Path) -> Generator[Site]:
     try:
         # Nothing that is installed here is seen: a test is about its own plugins.
         real = set(site_directories())
-        patch.setattr("deep_core.plugins.index.site_directories", lambda: [str(path)])
+        patch.setattr("entry_point_index.index.site_directories", lambda: [str(path)])
         assert str(path) not in real
         patch.syspath_prepend(str(path))
         yield Site(path)

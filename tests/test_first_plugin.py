@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.console_pages import console_turns, matches, play
-from tests.environments import REPOSITORY, Environment
+from tests.environments import BELOW, REPOSITORY, Environment
 from tests.local_wheels import of_the_checkout
 from tests.stubs import AnthropicStub, Script
 
 PAGE = REPOSITORY / "docs" / "first-plugin.md"
-OURS = ("tool-expressions", "deep-core", "deep-cli", "deep-sessions", "deep-backends", "deep-filesystem", "pytest-deep")
+OURS = (*BELOW, "deep-core", "deep-cli", "deep-sessions", "deep-backends", "deep-filesystem", "pytest-deep")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def users_environment(root: Path, wheels: Path) -> tuple[Environment, dict[str, 
         for entry in Path(place).iterdir():
             # Editable installs of ours, their .pth files, and the .pth files of everybody else's start-up code.
             if not entry.name.lower().startswith(
-                ("deep_", "pytest_deep", "tool_expressions", "_editable_impl_", "__pycache__")
+                ("deep_", "pytest_deep", *(name.replace("-", "_") for name in BELOW), "_editable_impl_", "__pycache__")
             ):
                 (others / entry.name).symlink_to(entry)
     (environment.site / "dependencies.pth").write_text(f"{others}\n", encoding="utf-8")

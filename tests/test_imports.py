@@ -18,10 +18,13 @@ from tests.environments import REPOSITORY
 
 KERNEL = REPOSITORY / "deep_core"
 PLUGINS = sorted(path.parent for path in (REPOSITORY / "plugins").glob("*/pyproject.toml"))
-THIRD_PARTY = {"importlib_metadata", "pluggy", "packaging", "platformdirs", "pydantic", "pydantic_ai"}
+THIRD_PARTY = {"pluggy", "platformdirs", "pydantic", "pydantic_ai"}
 """The kernel's third-party imports."""
-BELOW = {"tool_expressions"}
-"""Our own packages that the kernel stands on: they know nothing of it."""
+BELOW = {
+    "entry_point_index": {"importlib_metadata", "packaging"},
+    "tool_expressions": {"pydantic", "pydantic_core"},
+}
+"""Our own packages that the kernel stands on, and what they import where it is used. They know nothing of it."""
 PART_OF = {"pydantic_core": "pydantic", "typing_extensions": "pydantic"}
 """Packages that come with one of these, pinned by it."""
 
@@ -66,7 +69,7 @@ ENTRIES = sorted(
 
 
 def test_the_kernels_third_party_imports_are_exactly_these() -> None:
-    assert {PART_OF.get(name, name) for name in own_imports(KERNEL)} == THIRD_PARTY | BELOW
+    assert {PART_OF.get(name, name) for name in own_imports(KERNEL)} == THIRD_PARTY | BELOW.keys()
 
 
 def test_the_kernels_dependencies_are_exactly_its_imports() -> None:
@@ -74,19 +77,25 @@ def test_the_kernels_dependencies_are_exactly_its_imports() -> None:
 
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
     declared = {Requirement(text).name for text in project["dependencies"]}
-    assert declared == {name.replace("_", "-") for name in THIRD_PARTY | BELOW} - {"pydantic-ai"} | {"pydantic-ai-slim"}
+    imported = {name.replace("_", "-") for name in THIRD_PARTY | BELOW.keys()}
+    assert declared == imported - {"pydantic-ai"} | {"pydantic-ai-slim"}
 
 
 def test_the_kernel_imports_no_plugin() -> None:
     assert FIRST_PARTY
-    assert own_imports(KERNEL) & FIRST_PARTY.keys() == BELOW
+    assert own_imports(KERNEL) & FIRST_PARTY.keys() == BELOW.keys()
 
 
-def test_what_the_kernel_stands_on_needs_nothing_but_pydantic_where_it_is_used() -> None:
-    for name in BELOW:
-        assert own_imports(FIRST_PARTY[name] / "src" / name) <= {"pydantic", "pydantic_core"}
-        assert not tomllib.loads((FIRST_PARTY[name] / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
-        assert not loaded_by(f"import {name}") & {*HEAVY, "deep_core"}
+def test_what_the_kernel_stands_on_imports_a_library_only_where_it_is_used() -> None:
+    for name, needed in BELOW.items():
+        assert own_imports(FIRST_PARTY[name] / "src" / name) == needed
+        assert not loaded_by(f"from {name} import *") & {*HEAVY, *needed, "deep_core"}
+
+
+def test_tool_expressions_requires_nothing() -> None:
+    assert not tomllib.loads((FIRST_PARTY["tool_expressions"] / "pyproject.toml").read_text("utf-8"))["project"][
+        "dependencies"
+    ]
 
 
 # -- plugins -----------------------------------------------------------------------------------------------------------

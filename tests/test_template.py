@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 import deep_core
 from deep_core.names import NAME
 from deep_core.plugins.status import RESERVED_NAMES
-from tests.environments import REPOSITORY, Distribution, Environment, Finished
+from tests.environments import BELOW, REPOSITORY, Distribution, Environment, Finished
 from tests.local_wheels import build, made_once, of_the_checkout, unpack
 
 KINDS = questions().contributions
@@ -503,7 +503,7 @@ def test_its_wheel_in_a_fresh_environment_is_seen_by_an_agent(
     tmp_path: Path, wheels: Mapping[str, Path], plugin: str, kinds: Kinds
 ) -> None:
     environment = Environment.create(tmp_path, kernel=False)
-    needed = {"tool-expressions", "deep-core", "deep-cli", *(name for kind in kinds for name in NEEDED.get(kind, ()))}
+    needed = {*BELOW, "deep-core", "deep-cli", *(name for kind in kinds for name in NEEDED.get(kind, ()))}
     slug = plugin.replace("_", "-")
     unpack([*(wheels[name] for name in sorted(needed)), wheels[f"deep-{slug}"]], environment.site)
 
@@ -563,7 +563,7 @@ def test_the_default_plugin_from_the_command_to_the_agent(
 ) -> None:
     began = time.monotonic()
     environment = Environment.create(tmp_path, kernel=False)
-    environment.pip("install", wheels["tool-expressions"], wheels["deep-core"], wheels["deep-cli"])
+    environment.pip("install", *(wheels[name] for name in (*BELOW, "deep-core", "deep-cli")))
     # The installed command has the template in its wheel: no checkout is near.
     environment.run(environment.scripts / "deep", "new", "weather").ok()
     build([environment.work / "deep-weather"], tmp_path)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.environments import FIXTURES, Environment
+from tests.environments import BELOW, FIXTURES, Environment
 from tests.local_wheels import PROJECTS, of_the_checkout, unpack
 
 pytestmark = pytest.mark.wheels
@@ -25,8 +25,6 @@ def project(folder: Path) -> dict[str, Any]:
 
 NAMES = {project(folder)["name"]: folder for folder in PROJECTS}
 FIRST_PARTY = sorted(name for name in NAMES if not name.startswith("acme-"))
-BELOW = {"tool-expressions"}
-"""Distributions that deep-core requires: pip would install them, and no test here lets it resolve."""
 PLUGINS = {
     name: sorted(project(NAMES[name]).get("entry-points", {}).get("deep", {}))
     for name in FIRST_PARTY
@@ -111,7 +109,7 @@ def test_every_wheel_is_typed_and_holds_its_package_alone(wheels: Mapping[str, P
 def test_deep_all_depends_on_every_plugin_and_on_the_usual_providers(wheels: Mapping[str, Path]) -> None:
     requires = metadata(wheels["deep-all"]).get_all("Requires-Dist")
     names = {text.partition(">")[0].partition("<")[0].partition("[")[0].strip() for text in requires}
-    assert names >= set(FIRST_PARTY) - BELOW - {"deep-acp", "deep-all", "deep-durable", "deep-mcp", "pytest-deep"}
+    assert names >= set(FIRST_PARTY) - {*BELOW} - {"deep-acp", "deep-all", "deep-durable", "deep-mcp", "pytest-deep"}
     assert any("openai" in text and "anthropic" in text for text in requires)
 
 

@@ -17,9 +17,8 @@ from ..tracing import Trace, Tracer
 from .context import PluginContext
 from .contributions import StateSlot
 from .dispatch import Caller, Incident, Incidents
-from .index import PluginRecord, Status, shield_pydantic
+from .index import PluginRecord, Status, remember, shield_pydantic
 from .load import failure_of, load
-from .outcomes import remember
 from .registry import Registry
 from .status import ConfigSource, entry_source, find_plugins
 
@@ -102,7 +101,7 @@ class PluginKernel:
         self.tracer = Tracer(to_stderr=traced)
         self.caller = Caller(self, self._registry, self._incidents)
         for record in found.records:
-            if record.status not in ("active", "disabled", "blocked") or self._is_named(record):
+            if record.status != "active":
                 self._report(record)
         if discover and not found.records:
             warn(
@@ -140,8 +139,6 @@ class PluginKernel:
 
     def _report(self, record: PluginRecord) -> None:
         """Report a plugin that is not used: raise if someone named it, else warn once."""
-        if record.status == "active":
-            return
         message = record.summary
         if (self.strict and record.status not in ("disabled", "blocked")) or self._is_named(record):
             raise PluginError(message, plugin=record.name) from record.error

@@ -31,7 +31,7 @@ def load(
     imported: list[tuple[PluginRecord, object]] = []
     for candidate in candidates:
         # A distribution with a marker alone has no code: deep-folders reads what it brings.
-        if candidate.record.status == "active" and candidate.value != MARKER:
+        if candidate.record.status == "active" and candidate.point.value != MARKER:
             with _contained(candidate.record, on_error):
                 imported.append((candidate.record, _import(candidate, tracer)))
     # Specs first, so that implementations are checked against all hooks.
@@ -90,21 +90,20 @@ def _import(candidate: Candidate, tracer: Tracer) -> object:
         if problem:
             raise PluginError(problem, plugin=record.name)
         started = time.perf_counter()
-        with tracer.step(record.name, "import", candidate.module):
-            module = importlib.import_module(candidate.module)
+        with tracer.step(record.name, "import", candidate.point.module):
+            module = importlib.import_module(candidate.point.module)
         record.import_ms = (time.perf_counter() - started) * 1000
         obj = _attribute(candidate, module)
     return cast("Any", obj)() if isinstance(obj, type) else obj
 
 
 def _attribute(candidate: Candidate, module: ModuleType) -> object:
-    path = candidate.value.partition(":")[2].partition("[")[0].strip()
     obj: object = module
-    for part in filter(None, path.split(".")):
+    for part in candidate.point.attributes:
         if not hasattr(obj, part):
             known = [n for n in dir(obj) if not n.startswith("_")]
             raise PluginError(
-                f"entry point {candidate.value!r} of {candidate.record.distribution}: {candidate.module} "
+                f"entry point {candidate.point.value!r} of {candidate.record.distribution}: {candidate.point.module} "
                 f"has no {part!r}." + suggest(part, known),
                 plugin=candidate.record.name,
             )

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from entry_point_index import canonical
+
 from .. import __version__
 from ..errors import ConfigError, PluginError, suggest
-from ..names import NAME, canonical
+from ..names import NAME
 from ..parameters import RESERVED_NAMES
 from .config import Config, load_config
-from .index import Candidate, PluginRecord, Status, scan
-from .outcomes import recall
+from .index import Candidate, PluginRecord, Status, recall, scan
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any]
 Entries = tuple[tuple[str, str], ...]
@@ -160,8 +161,8 @@ def _problem(
     if allow is not None and record.distribution is not None and not entry_source(record, allow):
         where = ", ".join(sorted({source for _, source in allow} or {"code"}))
         return "blocked", f"not on the allow list of {where}; add {record.name!r} to plugins.allow"
-    if not candidate.accepts_core:
-        wanted = candidate.core_range
+    if not candidate.point.accepts_host:
+        wanted = candidate.point.host_range
         way = f"pip install 'deep-core{wanted}', or another version of {record.distribution}"
         return "incompatible", f"needs deep-core {wanted}, this is {__version__}: {way}"
     return None
@@ -199,10 +200,10 @@ def _check_requirements(candidates: Sequence[Candidate]) -> None:
 
 
 def _unmet(candidate: Candidate, providers: Mapping[str, Sequence[PluginRecord]]) -> str | None:
-    for name in candidate.missing:
+    for name in candidate.point.missing:
         if name.startswith("deep-"):
             return f"requires {name}, which is not installed: pip install {name}"
-    for name in candidate.requires:
+    for name in candidate.point.requires:
         found = providers.get(name, ())
         if found and not any(record.status in ("active", "failed", "needs-extra") for record in found):
             return f"requires {name}, which is {found[0].status}: {found[0].reason}"

@@ -76,7 +76,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.chdir(folder)
     site = tmp_path / "site"
     site.mkdir()
-    monkeypatch.setattr("deep_core.plugins.index.site_directories", lambda: [str(site)])
+    monkeypatch.setattr("entry_point_index.index.site_directories", lambda: [str(site)])
     warnings.filterwarnings("ignore", message=".*no plugin is installed.*")
     return Project(folder, site)
 

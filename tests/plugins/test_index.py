@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deep_core import Kernel
+from deep_core.names import NAME
 from deep_core.plugins.index import MARKER, scan
 from tests.environments import REPOSITORY, SECTION_PLUGIN, Distribution, Environment, Here, plugin
 
@@ -43,6 +45,16 @@ def test_a_survey_imports_no_plugin_and_neither_pydantic_nor_pydantic_ai(install
     assert found.statuses == {"rain": "active", "sun": "active"}
     roots = {module.partition(".")[0] for module in found.imported}
     assert not roots & {"acme_sun", "acme_rain", "pydantic", "pydantic_ai", "pydantic_core"}
+
+
+@pytest.mark.parametrize("start", ["list", "load"])
+def test_only_the_first_start_imports_the_libraries_that_read_metadata(environment: Environment, start: str) -> None:
+    environment.install(SUN, RAIN)
+    first = environment.listed(start=True)
+    assert {"importlib_metadata", "packaging"} <= set(first.imported)
+    warm: Callable[[], Any] = environment.listed if start == "list" else environment.loaded
+    roots = {module.partition(".")[0] for module in warm(start=True).imported}
+    assert not roots & {"importlib_metadata", "packaging"}
 
 
 def test_a_kernel_without_discovery_sees_only_what_it_is_given(installed: Environment) -> None:
@@ -195,27 +207,14 @@ def test_a_plugin_whose_metadata_is_cut_off_keeps_its_name(installed: Environmen
     assert "acme-light" in environment.loaded(require=["shone"]).message
 
 
-def test_what_pip_set_aside_is_no_second_distribution(installed: Environment) -> None:
-    left = SUN.write(installed.site)
-    shutil.copytree(left, left.with_name("~" + left.name[1:]))
-    assert installed.loaded().statuses == {"rain": "active", "sun": "active"}
-
-
-def test_an_empty_folder_of_an_old_version_shadows_nothing(installed: Environment) -> None:
-    """pip leaves one behind when a file that it did not install is in it: an editor's copy."""
-    rest = installed.site / "acme_sun-0.9.dist-info"
-    rest.mkdir()
-    (rest / "METADATA~").touch()
-    assert installed.loaded()["sun"]["version"] == "1.0"
-
-
-def test_the_first_site_directory_shadows_the_later(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    plugin("sun", version="2.0").write(first)
-    plugin("sun", version="3.0").write(second)
-    plugin("rain").write(second)
-    found = scan([str(first), str(second), str(tmp_path / "none")])
-    assert [(c.record.name, c.record.version) for c in found] == [("rain", "1.0"), ("sun", "2.0")]
+@pytest.mark.parametrize("name", ["deep-light", "Deep_Light"])
+def test_a_plugin_whose_entry_points_cannot_be_read_is_named_after_its_distribution(here: Here, name: str) -> None:
+    folder = Distribution(name, {"light": "deep_light"}).write(here.site)
+    (folder / "entry_points.txt").write_bytes(b"[deep]\n\xff\n")
+    (found,) = scan()
+    assert (found.record.name, found.record.status) == ("light", "failed")
+    assert found.record.reason.startswith("its metadata cannot be read (UnicodeDecodeError: ")
+    assert found.record.reason.endswith(f"; pip install --force-reinstall {found.record.distribution}")
 
 
 def test_an_egg_info_folder_is_a_distribution(installed: Environment) -> None:
@@ -265,7 +264,7 @@ def test_a_distribution_with_too_many_plugins_fails_as_one(installed: Environmen
         assert statuses.keys() == {"sun", "rain", "acme_many"}
         status, reason = statuses["acme_many"]
         assert (status, statuses["sun"][0]) == ("failed", "active")
-        assert "50,000 plugins and commands, more than 1,000" in reason
+        assert "50,000 entry points of deep, more than 1,000" in reason
 
 
 def test_a_distribution_with_a_huge_description_is_read(installed: Environment) -> None:
@@ -357,6 +356,13 @@ def test_a_marker_makes_a_distribution_a_plugin_without_code(here: Here) -> None
             ("acme_docs", "folders", "rain"), "active"
         )
         assert kernel.active == ("folders", "rain")
-    (docs,) = (candidate for candidate in scan() if candidate.value == MARKER)
-    assert (docs.record.distribution, docs.requires, docs.missing) == ("acme-docs", ("deep-folders",), ())
+    (docs,) = (candidate for candidate in scan() if candidate.point.value == MARKER)
+    assert (docs.record.distribution, docs.point.requires, docs.point.missing) == ("acme-docs", ("deep-folders",), ())
     assert scan(group="deep.commands") == []
+
+
+def test_a_plugin_without_code_has_a_name_that_plugins_may_have(here: Here) -> None:
+    name = "acme-" + "documents-" * 5 + "x"
+    here.install(Distribution(name, files={f"{name.replace('-', '_')}-1.0.dist-info/agent_plugins.json": "{}"}))
+    (found,) = scan()
+    assert NAME.fullmatch(found.record.name)

@@ -43,6 +43,7 @@ def test_all_is_well_with_a_model_and_its_key(deep: Any) -> None:
     assert {
         "python",
         "deep-core",
+        "entry-point-index",
         "tool-expressions",
         "pydantic-ai-slim",
         "config",

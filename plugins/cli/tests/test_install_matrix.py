@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.drawn import sample
-from tests.environments import FIXTURES, REPOSITORY, Distribution, Environment, Finished, plugin
+from tests.environments import BELOW, FIXTURES, REPOSITORY, Distribution, Environment, Finished, plugin
 from tests.local_wheels import made_once, of_the_checkout, repack, write_wheel
 
 pytestmark = pytest.mark.wheels
@@ -53,15 +53,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stock(folder: Path, ours: Mapping[str, Path]) -> None:
     """Fill the shop."""
     folder.mkdir()
-    for name in ("deep-core", "deep-cli", "deep-sessions", "tool-expressions", "acme-weather", "acme-cities"):
-        shutil.copy(ours[name], folder)
     plugins = REPOSITORY / "plugins"
-    projects = [REPOSITORY, plugins / "cli", plugins / "sessions", FIXTURES / "acme-weather", FIXTURES / "acme-cities"]
+    projects = [REPOSITORY, plugins / "cli", plugins / "sessions", *(plugins / name for name in BELOW)]
+    projects += [FIXTURES / "acme-weather", FIXTURES / "acme-cities"]
+    names = {"deep-core", "deep-cli", "deep-sessions", *BELOW, "acme-weather", "acme-cities"}
+    for name in names:
+        shutil.copy(ours[name], folder)
     required = {canonicalize_name(Requirement(text).name) for project in projects for text in dependencies(project)}
-    repack(
-        [*(name for name in required if not name.startswith(("deep-", "tool-", "acme-"))), "hatchling", "editables"],
-        folder,
-    )
+    repack([*(required - names), "hatchling", "editables"], folder)
     write_wheel(plugin("future", requires=("deep-core>=2,<3",)), folder)
     write_wheel(plugin("past", requires=("deep-core<0.1",)), folder)
     write_wheel(Distribution("acme-nothing", files={"acme_nothing.py": ""}), folder)

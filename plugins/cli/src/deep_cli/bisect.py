@@ -94,7 +94,7 @@ def row(candidates: Sequence[Candidate]) -> list[str]:
 
 def _dependencies(candidate: Candidate, active: Mapping[str, Candidate]) -> set[str]:
     """The plugins whose absence gives this one the status `needs-plugin`."""
-    required_names = {canonical(name) for name in candidate.requires}
+    required_names = {canonical(name) for name in candidate.point.requires}
     return {
         name
         for name, c in active.items()

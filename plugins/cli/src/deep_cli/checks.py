@@ -119,8 +119,9 @@ def _python() -> Check:
 
 def _versions() -> Iterator[Check]:
     """Compare the versions of deep-core and of what it stands on with what deep-cli and deep-core require."""
-    for of, name in (("deep-cli", "deep-core"), ("deep-core", "tool-expressions"), ("deep-core", "pydantic-ai-slim")):
-        yield _version(of, name)
+    yield _version("deep-cli", "deep-core")
+    for name in ("entry-point-index", "tool-expressions", "pydantic-ai-slim"):
+        yield _version("deep-core", name)
 
 
 def _version(of: str, name: str) -> Check:
@@ -317,7 +318,9 @@ def _left_out_check(candidate: Candidate, target: Target) -> Check:
 
 def _without_metadata(candidate: Candidate, target: Target) -> Check:
     record = candidate.record
-    fix = f"rm -r {shlex.quote(str(candidate.dist_info))} && {install_command(target, [str(record.distribution)])}"
+    fix = (
+        f"rm -r {shlex.quote(str(candidate.point.dist_info))} && {install_command(target, [str(record.distribution)])}"
+    )
     reason = record.reason.partition("; pip install")[0]
     return Check(f"plugin:{record.name}", False, f"{record.label} is {record.status}: {reason}", fix, record.name)
 
@@ -341,10 +344,10 @@ def _plugin_check(candidate: Candidate, outcome: Outcome, names: Collection[str]
     for hook, of in asleep:
         if near := suggest(of, names):
             why = f"{record.label} implements {hook} of={of!r}, but no plugin is called {of!r}.{near}"
-            return Check(name, False, why, f"correct of={of!r} in {candidate.module}", record.name)
+            return Check(name, False, why, f"correct of={of!r} in {candidate.point.module}", record.name)
     took = float(outcome.data.get("import_ms") or 0)
     if took > SLOW_MS:
-        module = candidate.module
+        module = candidate.point.module
         return Check(
             name,
             False,

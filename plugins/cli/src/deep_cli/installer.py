@@ -39,7 +39,7 @@ __all__ = [
     "uninstall_steps",
 ]
 
-PINNED = ("deep-core", "tool-expressions", "pydantic-ai-slim", "pydantic-ai")
+PINNED = ("deep-core", "entry-point-index", "tool-expressions", "pydantic-ai-slim", "pydantic-ai")
 """A plugin's requirement never changes these: all other plugins depend on them."""
 DEEP_CLI = "deep-cli"
 UV_FLAGS = {"--upgrade": "--upgrade-package", "--force-reinstall": "--reinstall-package"}

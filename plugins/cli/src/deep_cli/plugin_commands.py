@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
-from typing import Any
 
 import click
 
@@ -78,24 +76,17 @@ class PluginCommand:
         if problem:
             raise Failure(f"{where}: {problem}")
         try:
-            command = self._import(candidate)
+            command = candidate.point.load()
         except (Exception, SystemExit) as error:
             from deep_core.plugin_api import explain_failure
 
             raise Failure(f"{where}: {explain_failure(record, error)}", FAILED) from error
         if not isinstance(command, click.Command):
             raise Failure(
-                f"{where}: {candidate.value} is a {type(command).__name__}, not a click command; "
+                f"{where}: {candidate.point.value} is a {type(command).__name__}, not a click command; "
                 f"pip install -U {record.distribution}, or pip uninstall {record.distribution}"
             )
         return command
-
-    @staticmethod
-    def _import(candidate: Candidate) -> Any:
-        value: Any = importlib.import_module(candidate.module)
-        for part in filter(None, candidate.value.partition(":")[2].partition("[")[0].strip().split(".")):
-            value = getattr(value, part)
-        return value
 
 
 def plugin_commands() -> dict[str, PluginCommand]:

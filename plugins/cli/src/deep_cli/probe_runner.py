@@ -86,7 +86,7 @@ class Probe:
             name = waiting.pop()
             if name in by_distribution and name not in allowed:
                 allowed[name] = None
-                waiting.extend(by_distribution[name].requires)
+                waiting.extend(by_distribution[name].point.requires)
         return cls({"plugin": candidate.record.name, "allow": list(allowed), "config": _text(config)})
 
     @classmethod

@@ -94,8 +94,8 @@ def _with_folders(kernel: PluginKernel) -> list[Candidate]:
     if not active:
         return []
     # A distribution with several plugins is one candidate for each of them.
-    found = {c.dist_info: c for c in scan() if (c.record.distribution, c.record.version) in active}
-    return [candidate for candidate in found.values() if (candidate.dist_info / MARKER).exists()]
+    found = {c.point.dist_info: c for c in scan() if (c.record.distribution, c.record.version) in active}
+    return [candidate for candidate in found.values() if (candidate.point.dist_info / MARKER).exists()]
 
 
 def _distinct(folders: Iterator[Folder]) -> Iterator[Folder]:

@@ -22,14 +22,14 @@ MOST_BYTES = 1_000_000
 
 def folder_of(candidate: Candidate, data: Path) -> Folder:
     """Read the folder of a distribution; one that cannot be read is a folder with a problem."""
-    name, marker = str(candidate.record.distribution), candidate.dist_info / MARKER
+    name, marker = str(candidate.record.distribution), candidate.point.dist_info / MARKER
     source = f"{name} {candidate.record.version}"
     try:
         root, files = _inventory(marker, candidate)
         folder = read_agent_plugin(root, data / name.casefold(), files)
     except (OSError, ValueError) as error:
         why = f"{marker}: {error}; pip install --force-reinstall {name}"
-        return Folder(name, "agent-plugin", candidate.dist_info, source=source, problem=why)
+        return Folder(name, "agent-plugin", candidate.point.dist_info, source=source, problem=why)
     return replace(folder, name=name, source=source, servers=tuple(map(_with_program, folder.servers)))
 
 
@@ -47,13 +47,13 @@ def _inventory(marker: Path, candidate: Candidate) -> tuple[Path, frozenset[str]
     names: Any = cast("dict[str, Any]", data).get("files") if isinstance(data, dict) else None
     if not isinstance(root, str) or not isinstance(names, list):
         raise ValueError('it has no "root" and "files"')
-    record, site = candidate.record, candidate.dist_info.parent.resolve()
+    record, site = candidate.record, candidate.point.dist_info.parent.resolve()
     place = Path(site, root).resolve(strict=True)
     # Only an editable install's folder is outside of the site directory, and it is inside the project.
     within = Path(record.path) if record.editable and os.path.isabs(root) else site
     if not place.is_relative_to(within) or place == site:
         raise ValueError(f"its root {root} is not a folder that {record.distribution} installed")
-    owned = None if within != site else _recorded(candidate.dist_info)
+    owned = None if within != site else _recorded(candidate.point.dist_info)
     files = frozenset(map(str, cast("list[object]", names)))
     for name in files:
         path = entry_in(place, name)

@@ -88,7 +88,7 @@ class PluginConformance:
 
         if bench.subject.candidate is None:
             pytest.skip("it has no entry point, so no metadata")
-        self._report(bench, check_metadata(bench.subject.candidate.core_range))
+        self._report(bench, check_metadata(bench.subject.candidate.point.host_range))
 
     def test_docs_are_there(self, bench: Bench) -> None:
         """The module has a docstring, the distribution a description and a README."""
@@ -101,7 +101,7 @@ class PluginConformance:
         documentation = inspect.getdoc(subject.obj) or importlib.import_module(subject.module).__doc__
         metadata = None
         if subject.candidate is not None:
-            data: Any = Distribution.at(subject.candidate.dist_info).metadata
+            data: Any = Distribution.at(subject.candidate.point.dist_info).metadata
             metadata = {"summary": data.get("Summary", ""), "readme": data.get_payload() or data.get("Description", "")}
         self._report(bench, check_docs(subject, documentation, metadata))
 

@@ -72,7 +72,7 @@ def find_subject(plugin: object) -> Subject:
     unnamed = candidate_from_object(plugin)
     obj: object = plugin() if isinstance(plugin, type) else plugin
     path = obj.__name__ if isinstance(obj, ModuleType) else None
-    candidate = next((c for c in _installed_candidates() if c.value == path), None)
+    candidate = next((c for c in _installed_candidates() if c.point.value == path), None)
     name = candidate.record.name if candidate is not None else unnamed.record.name
     return _subject(name, obj, candidate)
 
@@ -81,9 +81,7 @@ def _find_by_name(name: str) -> Subject:
     installed = {candidate.record.name: candidate for candidate in _installed_candidates()}
     if name in installed:
         candidate = installed[name]
-        obj: Any = importlib.import_module(candidate.module)
-        for part in filter(None, candidate.value.partition(":")[2].partition("[")[0].strip().split(".")):
-            obj = getattr(obj, part)
+        obj = candidate.point.load()
         return _subject(name, obj() if isinstance(obj, type) else obj, candidate)
     try:
         module = importlib.import_module(name)
@@ -114,7 +112,7 @@ def _scan_directories(directories: tuple[tuple[str, int], ...]) -> list[Candidat
 
 def _subject(name: str, obj: object, candidate: Candidate | None) -> Subject:
     module = obj.__name__ if isinstance(obj, ModuleType) else type(obj).__module__
-    return Subject(name, obj, candidate.module if candidate else module, candidate, tuple(_sources(obj)))
+    return Subject(name, obj, candidate.point.module if candidate else module, candidate, tuple(_sources(obj)))
 
 
 def _sources(obj: object) -> list[Path]:

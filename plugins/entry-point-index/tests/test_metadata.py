@@ -9,19 +9,19 @@ from typing import Any
 
 import importlib_metadata
 import pytest
+from entry_point_index import canonical
+from entry_point_index.metadata import Metadata, read_entry_points
+from entry_point_index.metadata import read_metadata as read_for
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
-from deep_core import __version__
-from deep_core.names import canonical
-from deep_core.plugins.metadata import read_entry_points, read_metadata
-
+HOST, VERSION = "deep-core", "0.1.0"
 NAMES = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,8}[A-Za-z0-9])?", fullmatch=True)
 NAMES |= st.sampled_from(["deep-core", "Deep_Core", "deep.core"])
 VERSIONS = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(lambda parts: ".".join(map(str, parts)))
-VERSIONS |= st.sampled_from([__version__, "0.1.0a1", "0.2.dev3", "1!2.0", "1.0.post1", "0.1.*", "x"])
+VERSIONS |= st.sampled_from([VERSION, "0.1.0a1", "0.2.dev3", "1!2.0", "1.0.post1", "0.1.*", "x"])
 CLAUSES = st.tuples(st.sampled_from([">=", "<=", "<", ">", "==", "!=", "~=", "==="]), VERSIONS).map("".join)
 RANGES = st.lists(CLAUSES, max_size=3).map(",".join)
 MARKERS = st.sampled_from(
@@ -56,6 +56,11 @@ def folder(site: Path, kind: str = "dist-info", **files: str) -> str:
     return str(made)
 
 
+def read_metadata(dist: str) -> Metadata:
+    """What the index reads for this host."""
+    return read_for(dist, [], HOST, VERSION)
+
+
 def requirements(texts: list[str]) -> list[Requirement]:
     """Those of them that packaging reads, and that hold here without extras."""
     found: list[Requirement] = []
@@ -81,11 +86,11 @@ def test_requirements_are_those_of_the_libraries(
     dist = folder(tmp_path_factory.mktemp("site"), kind, **{file: f"{NAME_AND_VERSION}{lines}\nRequires-Dist: body\n"})
     expected = requirements(importlib_metadata.Distribution.at(dist).requires or [])
     ranges = [requirement.specifier for requirement in expected if canonical(requirement.name) == "deep-core"]
-    found = read_metadata(dist, [])
+    found = read_metadata(dist)
     assert (found["name"], found["version"]) == ("X.y", "1.0")
     assert found["requires"] == [canonical(r.name) for r in expected if canonical(r.name) != "deep-core"]
-    assert SpecifierSet(found["core_range"]) == SpecifierSet(",".join(map(str, ranges)))
-    assert found["accepts_core"] is all(one.contains(__version__, prereleases=True) for one in ranges)
+    assert SpecifierSet(found["host_range"]) == SpecifierSet(",".join(map(str, ranges)))
+    assert found["accepts_host"] is all(one.contains(VERSION, prereleases=True) for one in ranges)
 
 
 @given(texts=st.lists(REQUIREMENTS, max_size=3), extra=st.lists(REQUIREMENTS, max_size=2))
@@ -95,21 +100,19 @@ def test_an_egg_info_folder_may_keep_its_requirements_in_a_file(
     text = "\n".join([*texts, "", "[pdf]", *extra, ""])
     dist = folder(tmp_path_factory.mktemp("site"), "egg-info", **{"PKG-INFO": NAME_AND_VERSION, "requires.txt": text})
     expected = requirements(importlib_metadata.Distribution.at(dist).requires or [])
-    assert read_metadata(dist, [])["requires"] == [
-        canonical(r.name) for r in expected if canonical(r.name) != "deep-core"
-    ]
+    assert read_metadata(dist)["requires"] == [canonical(r.name) for r in expected if canonical(r.name) != "deep-core"]
 
 
 def test_a_folded_requirement_is_read_and_the_first_name_counts(tmp_path: Path) -> None:
     text = "NAME: first\nName: second\nVersion: 1\nRequires-Dist: a\n  >=1;\n python_version > '3'\nSummary: x\n y\n"
-    found = read_metadata(folder(tmp_path, METADATA=f"{text}\nName: body\n"), [])
+    found = read_metadata(folder(tmp_path, METADATA=f"{text}\nName: body\n"))
     assert (found["name"], found["requires"]) == ("first", ["a"])
 
 
 @pytest.mark.parametrize("text", ["", "Version: 1\n", "Name: x\n", "Name:\nVersion: 1\n", "\nName: x\nVersion: 1\n"])
 def test_metadata_without_a_name_or_version_is_an_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(Exception, match="metadata"):
-        read_metadata(folder(tmp_path, METADATA=text), [])
+        read_metadata(folder(tmp_path, METADATA=text))
 
 
 # -- entry points ------------------------------------------------------------------------------------------------------
@@ -119,20 +122,20 @@ def test_metadata_without_a_name_or_version_is_an_error(tmp_path: Path, text: st
 def test_entry_points_are_those_of_importlib_metadata(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     dist = folder(tmp_path_factory.mktemp("site"), entry_points_TXT=text)
     points = importlib_metadata.Distribution.at(dist).entry_points
-    assert read_entry_points(dist) == [[p.group, p.name, p.value] for p in points if p.group != "other"]
+    assert read_entry_points(dist, "deep") == [[p.group, p.name, p.value] for p in points if p.group != "other"]
 
 
 def test_a_byte_order_mark_hides_no_plugin_and_no_name(tmp_path: Path) -> None:
     metadata = "\ufeffName: x\nVersion: 1\n"
     dist = folder(tmp_path, METADATA=metadata, entry_points_TXT="\ufeff[deep]\r\nweather = acme_weather\r\n")
-    assert read_entry_points(dist) == [["deep", "weather", "acme_weather"]]
-    assert read_metadata(dist, [])["name"] == "x"
+    assert read_entry_points(dist, "deep") == [["deep", "weather", "acme_weather"]]
+    assert read_metadata(dist)["name"] == "x"
 
 
 @pytest.mark.parametrize("text", ["[deep]\nno equals sign\n", "[deep]\n[[\n", "[other]\n; a comment of an editor\n"])
 def test_a_line_that_is_no_entry_is_an_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(ValueError, match=r"entry_points.txt has a line that is not name = value"):
-        read_entry_points(folder(tmp_path, entry_points_TXT=text))
+        read_entry_points(folder(tmp_path, entry_points_TXT=text), "deep")
 
 
 # -- editable installs -------------------------------------------------------------------------------------------------
@@ -141,7 +144,7 @@ def test_a_line_that_is_no_entry_is_an_error(tmp_path: Path, text: str) -> None:
 def editable(site: Path, direct_url: Any) -> str | None:
     """The project that direct_url.json names."""
     text = direct_url if isinstance(direct_url, str) else json.dumps(direct_url)
-    return read_metadata(folder(site, METADATA=NAME_AND_VERSION, direct_url_JSON=text), [])["editable"]
+    return read_metadata(folder(site, METADATA=NAME_AND_VERSION, direct_url_JSON=text))["editable"]
 
 
 @pytest.mark.parametrize("scheme", ["file://", "file://localhost"])

@@ -1,7 +1,7 @@
 """Read one distribution's metadata with importlib_metadata and packaging.
 
 `index.py` imports this module only for a distribution that is not in the cache: the two libraries take longer to import
-than everything else that `deep plugins list` does.
+than everything else that a scan does.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from importlib_metadata import EntryPoint, PathDistribution
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
-from .. import __version__
-from ..names import canonical
+from . import canonical
 
 MOST_POINTS = 1_000
-"""Maximum plugins and commands of a distribution: each of them costs a check at every start."""
+"""Maximum entry points of a distribution: each of them costs its application a check at every start."""
 
 
 class Metadata(TypedDict):
@@ -28,17 +27,17 @@ class Metadata(TypedDict):
     Attributes:
         name: in its author's spelling.
         version: of the distribution.
-        core_range: the deep-core versions that it accepts, as a specifier; "" for any.
-        accepts_core: whether this deep-core is one of them, pre-releases included.
+        host_range: the versions of the host that it accepts, as a specifier; "" for any.
+        accepts_host: whether the host's version is one of them, pre-releases included.
         requires: canonical names of the other distributions that it always needs here.
         editable: the project's folder if the install is editable.
-        points: [group, name, value] of each entry point of deep.
+        points: [group, name, value] of each entry point in the index's group and below it.
     """
 
     name: str
     version: str
-    core_range: str
-    accepts_core: bool
+    host_range: str
+    accepts_host: bool
     requires: list[str]
     editable: str | None
     points: list[list[str]]
@@ -50,11 +49,12 @@ class _Distribution(PathDistribution):
         return text and text.removeprefix("\ufeff")  # the byte order mark that some Windows editors write
 
 
-def read_entry_points(folder: str) -> list[list[str]]:
-    """Read [group, name, value] of every entry point in the group `deep` and in those below it (`deep.commands`).
+def read_entry_points(folder: str, group: str) -> list[list[str]]:
+    """Read [group, name, value] of every entry point in a group and in those below it (`deep.commands` for `deep`).
 
     Args:
         folder: the distribution's dist-info or egg-info folder.
+        group: the group.
 
     Raises:
         ValueError: a line of entry_points.txt is not an entry, there are too many, or the file is not UTF-8.
@@ -63,18 +63,20 @@ def read_entry_points(folder: str) -> list[list[str]]:
         points: list[EntryPoint] = list(_Distribution(Path(folder)).entry_points)
     except TypeError as error:
         raise ValueError("entry_points.txt has a line that is not name = value") from error
-    ours = [[point.group, point.name, point.value] for point in points if point.group.partition(".")[0] == "deep"]
+    ours = [[point.group, point.name, point.value] for point in points if f"{point.group}.".startswith(f"{group}.")]
     if len(ours) > MOST_POINTS:
-        raise ValueError(f"entry_points.txt has {len(ours):,} plugins and commands, more than {MOST_POINTS:,}")
+        raise ValueError(f"entry_points.txt has {len(ours):,} entry points of {group}, more than {MOST_POINTS:,}")
     return ours
 
 
-def read_metadata(folder: str, points: list[list[str]]) -> Metadata:
+def read_metadata(folder: str, points: list[list[str]], host: str, version: str) -> Metadata:
     """Read METADATA (PKG-INFO in an egg-info folder) and direct_url.json.
 
     Args:
         folder: the distribution's dist-info or egg-info folder.
         points: its entry points.
+        host: the distribution that they extend.
+        version: the host's version.
 
     Raises:
         OSError: a file cannot be read.
@@ -82,18 +84,19 @@ def read_metadata(folder: str, points: list[list[str]]) -> Metadata:
     """
     distribution = _Distribution(Path(folder))
     headers = distribution.metadata
-    name, version = headers.get("Name"), headers.get("Version")
-    if not name or not version:
+    name, own_version = headers.get("Name"), headers.get("Version")
+    if not name or not own_version:
         raise ValueError("its metadata has no Name or no Version")
     found = [_requirement(text) for text in headers.get_all("Requires-Dist") or distribution.requires or ()]
     requires = [(canonical(requirement.name), requirement.specifier) for requirement in found if requirement]
-    core_range = SpecifierSet(",".join(str(specifier) for other, specifier in requires if other == "deep-core"))
+    host = canonical(host)
+    accepted = SpecifierSet(",".join(str(specifier) for other, specifier in requires if other == host))
     return Metadata(
         name=name,
-        version=version,
-        core_range=str(core_range),
-        accepts_core=core_range.contains(__version__, prereleases=True),
-        requires=[other for other, _ in requires if other != "deep-core"],
+        version=own_version,
+        host_range=str(accepted),
+        accepts_host=accepted.contains(version, prereleases=True),
+        requires=[other for other, _ in requires if other != host],
         editable=_editable_root(distribution),
         points=points,
     )

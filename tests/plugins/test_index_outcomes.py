@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from deep_core import Kernel, PluginRecord
-from deep_core.plugins import cache
 from deep_core.plugins.status import find_plugins
 from tests.environments import SECTION_PLUGIN, Distribution, Environment, Here, plugin
 
@@ -120,24 +117,6 @@ def test_a_changed_file_of_the_plugin_makes_the_list_forget(
     assert (listed().status, listed().reason) == ("active", "")
 
 
-def test_a_new_file_of_the_plugin_makes_the_list_forget(here: Here) -> None:
-    files = {"acme_ice/__init__.py": "from acme_ice.snow import *"}
-    here.install(Distribution("acme-ice", {"ice": "acme_ice"}, files))
-    load(here)
-    assert listed().status == "failed"
-    (here.site / "acme_ice" / "snow.py").write_text(WELL, encoding="utf-8")
-    assert listed().status == "active"
-
-
-def test_reinstalling_makes_the_list_forget(here: Here) -> None:
-    here.install(FAILING)
-    load(here)
-    assert listed().status == "failed"
-    here.install(Distribution("acme-ice", {"ice": "acme_ice"}, {"acme_ice.py": WELL}))
-    rewrite(here.site / FAILING.dist_info / "RECORD", "")
-    assert listed().status == "active"
-
-
 def test_installing_the_missing_library_makes_the_list_forget(here: Here) -> None:
     here.install(Distribution("acme-ice", {"ice": "acme_ice"}, {"acme_ice.py": "import acme_library"}))
     load(here)
@@ -160,16 +139,6 @@ def test_a_plugin_that_is_disabled_is_disabled_whatever_is_remembered(here: Here
     load(here)
     (record,) = find_plugins(disable=["ice"]).records
     assert record.status == "disabled"
-
-
-def test_a_file_that_changed_while_the_process_ran_leaves_nothing_to_remember(
-    here: Here, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whether the code in memory is the old one or the new one is not known."""
-    here.install(FAILING)
-    monkeypatch.setattr("deep_core.plugins.outcomes.STARTED", time.time_ns() - 10**9)
-    load(here)
-    assert listed().status == "active"
 
 
 def test_a_plugin_without_its_module_is_remembered_until_the_module_is_there(here: Here) -> None:
@@ -198,22 +167,3 @@ def test_a_finder_that_raises_ends_no_list(here: Here, monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "meta_path", [_Raising, *sys.meta_path])
     assert listed().status == "active"
     assert listed("sun").hooks == ("deep_prompt_sections",)
-
-
-@pytest.mark.parametrize("shape", ["files", "folders"])
-def test_only_so_many_files_of_a_plugin_are_looked_at(here: Here, monkeypatch: pytest.MonkeyPatch, shape: str) -> None:
-    monkeypatch.setattr("deep_core.plugins.outcomes.MOST", 3)
-    files = {"acme_ice/__init__.py": ICE}
-    path = "acme_ice/{}.py" if shape == "files" else "acme_ice/{}/x.py"
-    here.install(Distribution("acme-ice", {"ice": "acme_ice"}, files | {path.format(f"f{n}"): "" for n in range(9)}))
-    looked_at: list[str] = []
-    real: Callable[..., list[int]] = cache.stamp
-
-    def stamp(paths: list[str]) -> list[int]:
-        paths = list(paths)
-        looked_at.extend(path for path in paths if path.endswith(".py"))
-        return real(paths)
-
-    monkeypatch.setattr(cache, "stamp", stamp)
-    load(here)
-    assert len(looked_at) == 3
