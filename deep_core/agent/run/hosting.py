@@ -7,11 +7,14 @@ is called only at those, at the same place in the chain, with the same context (
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.capabilities import AbstractCapability, CombinedCapability
+
+if TYPE_CHECKING:
+    from pydantic_ai import RunContext
 
 _RUN_HOOKS = ("before_run", "after_run", "after_node_run", "before_model_request", "after_model_request")
 HOOKS = (*_RUN_HOOKS, "before_tool_execute", "after_tool_execute", "wrap_tool_execute", "get_wrapper_model")
@@ -43,9 +46,26 @@ class HostingCapability(AbstractCapability[Any]):
 
 
 def _dispatcher(capabilities: list[AbstractCapability[Any]]) -> AbstractCapability[Any]:
-    """Return Pydantic AI's own dispatch. One capability that emits no events needs no copy of the context."""
-    alone = len(capabilities) == 1 and getattr(capabilities[0], "shares_context", False)
-    return capabilities[0] if alone else CombinedCapability[Any](capabilities)
+    """Return Pydantic AI's own dispatch. Capabilities that emit no events need no copies of the context."""
+    if not all(getattr(each, "shares_context", False) for each in capabilities):
+        return CombinedCapability[Any](capabilities)
+    return capabilities[0] if len(capabilities) == 1 else _SharedContext(capabilities)
+
+
+class _SharedContext(CombinedCapability[Any]):
+    async def wrap_tool_execute(
+        self, ctx: RunContext[Any], *, args: dict[str, Any], handler: Callable[[Any], Awaitable[Any]], **about: Any
+    ) -> Any:
+        """Call each around the next, without the two copies of the context that Pydantic AI makes for each."""
+        for each in reversed(self.capabilities):
+            handler = _around(each, handler, ctx, about)
+        return await handler(args)
+
+
+def _around(
+    capability: AbstractCapability[Any], handler: Callable[[Any], Awaitable[Any]], ctx: RunContext[Any], about: Any
+) -> Callable[[Any], Awaitable[Any]]:
+    return lambda args: capability.wrap_tool_execute(ctx, args=args, handler=handler, **about)
 
 
 def _forward(hook: str) -> Callable[..., Any]:

@@ -8,9 +8,9 @@ import uuid
 from asyncio import get_running_loop
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, get_origin, overload
 
 from ...errors import describe_error, reraise_control, suggest, warn
 from ...plugins.contributions import StateSlot
@@ -62,6 +62,8 @@ class SessionState:
         """The slots whose stored data did not validate, each with the reason."""
         self.kept: dict[str, Any] = dict(kept or {})
         """The stored data that did not validate. `dump` writes it again, beside the slots."""
+        self._dumped: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        """Of slots that hold frozen values by name: their values at the last dump, and what it wrote."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what `dump` stores: without the kernel, and without the slots that are never stored."""
@@ -202,11 +204,24 @@ class SessionState:
                     out[name] = self.kept[name]  # the slot was not set since: a fixed plugin may still read it
                     continue
                 try:
-                    data = _adapter(slot).dump_python(value, mode="json")
+                    data = self._dump(slot, value)
                 except Exception as error:
                     raise ValueError(f"state slot {name!r} cannot be stored: {describe_error(error)}") from error
                 out[name] = {"version": slot.version, "data": data}
         return dict(sorted(out.items()))
+
+    def _dump(self, slot: StateSlot[Any], value: Any) -> Any:
+        if not _holds_frozen(slot) or not isinstance(value, dict):
+            return _adapter(slot).dump_python(value, mode="json")
+        # A session that has seen hundreds of files is dumped at every step: write what was replaced since.
+        values = cast("dict[str, Any]", value)
+        before, data = self._dumped.get(slot.name, ({}, {}))
+        changed = {name: each for name, each in values.items() if before.get(name) is not each}
+        if changed or [*before] != [*values]:
+            data = {**data, **_adapter(slot).dump_python(changed, mode="json")}
+            data = {name: data[name] for name in values}
+            self._dumped[slot.name] = {**values}, data
+        return data
 
     def child(self) -> SessionState:
         """Return a subagent's state: shared slots are the same objects, all others are fresh."""
@@ -224,10 +239,23 @@ def _are_slots(slots: Any) -> bool:
 def _adapter(slot: StateSlot[Any]) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
+    return TypeAdapter[Any](_declared(slot))
+
+
+@lru_cache(256)
+def _holds_frozen(slot: StateSlot[Any]) -> bool:
+    """Whether a slot is a `dict` from names to frozen dataclasses: one that is still the same object is unchanged."""
+    declared = _declared(slot)
+    if get_origin(declared) is not dict:
+        return False
+    key, value = get_args(declared)
+    return key is str and is_dataclass(value) and cast("Any", value).__dataclass_params__.frozen
+
+
+def _declared(slot: StateSlot[Any]) -> Any:
     declared: Any = slot.type
     is_factory = callable(declared) and not isinstance(declared, type) and not hasattr(declared, "__origin__")
-    declared = cast("Any", declared)() if is_factory else declared
-    return TypeAdapter[Any](declared)
+    return cast("Any", declared)() if is_factory else declared
 
 
 @dataclass

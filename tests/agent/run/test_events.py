@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent, DeferredToolResults, ToolDenied
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.toolsets import FunctionToolset
 
 from deep_core import (
     ApprovalEvent,
@@ -250,34 +249,3 @@ def test_a_request_of_several_attempts_is_reported_once(hosted: bool) -> None:
     result = run(agent_of(ear.plugin, plugin("picky", capabilities=[Rejects()]), model=model))
     assert (result.output, Rejects.attempts) == ("second", 2)
     assert ear.told == ["RunStartEvent", "RequestEvent", "RunEndEvent"]
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_a_hosted_capability_that_shares_the_context_is_called_as_any_other(alone: bool) -> None:
-    class Records(AbstractCapability[Any]):
-        def __init__(self) -> None:
-            self.seen: list[Any] = []
-
-        async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
-            self.seen.append(("response", ctx.run_step, response.text))
-            return response
-
-        async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
-            self.seen.append(("tool", ctx.run_step, ctx.tool_name, args, await handler(args)))
-            return "wrapped"
-
-    class Shares(Records):
-        shares_context = True
-
-    def add(a: int, b: int) -> int:
-        return a + b
-
-    seen: list[list[Any]] = []
-    for kind in (Records, Shares):
-        capability = kind()
-        capabilities = [capability] if alone else [capability, Records()]
-        model = scripted(Turn(calls=[Call("add", {"a": 1, "b": 2})]), Turn(text="end"))
-        run(agent_of(plugin("counts", toolsets=[FunctionToolset([add])], capabilities=capabilities), model=model))
-        seen.append(capability.seen)
-    assert seen[0] == seen[1]
-    assert seen[0][1:] == [("tool", 1, "add", {"a": 1, "b": 2}, 3 if alone else "wrapped"), ("response", 2, "end")]

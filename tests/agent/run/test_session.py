@@ -160,6 +160,35 @@ def test_what_is_dumped_is_loaded_typed() -> None:
     assert DeepAgentDeps[Any].load(text, kernel=owner).cities == again.cities
 
 
+@dataclass(frozen=True)
+class Sight:
+    size: int
+    lines: list[int] = field(default_factory=list[int])
+
+
+SIGHTS: StateSlot[dict[str, Sight]] = StateSlot("sights", dict[str, Sight], dict)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["set", "drop", "move", "all"]), st.sampled_from("abcd"), st.integers(0, 3))))
+def test_a_dump_of_frozen_values_that_were_replaced_is_that_of_a_new_session(
+    steps: list[tuple[str, str, int]],
+) -> None:
+    state = deps_of(kernel(SIGHTS)).state
+    for step, name, size in steps:
+        sights = state[SIGHTS]
+        if step == "set":
+            sights[name] = Sight(size, [size])
+        elif step == "drop":
+            sights.pop(name, None)
+        elif step == "move" and name in sights:
+            sights[name] = sights.pop(name)  # to the end, as the file that was seen last
+        elif step == "all":
+            state[SIGHTS] = {name: Sight(size)}
+        dumped = state.dump()
+        whole = {"version": 1, "data": {key: {"size": s.size, "lines": s.lines} for key, s in state[SIGHTS].items()}}
+        assert json.dumps(dumped["sights"]) == json.dumps(whole)
+
+
 def test_a_dump_is_stable_text() -> None:
     owner = kernel()
     deps = deps_of(owner)

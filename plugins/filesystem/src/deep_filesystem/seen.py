@@ -18,7 +18,7 @@ MAX_RANGES = 1_000
 """Maximum separate ranges of a file to remember. The others count as not seen, which at worst makes the agent read."""
 
 
-@dataclass
+@dataclass(frozen=True)  # so that a session that has seen many files is stored quickly
 class Seen:
     """One file as the agent last saw it.
 

@@ -287,7 +287,8 @@ def messages_entry(
         new: see `MessagesData`; None for all.
         base: the further fields of a `base` entry; None for a `messages` entry.
     """
-    instructions = last_instructions(before)
+    instructed = any(isinstance(message, ModelRequest) and message.instructions is not None for message in messages)
+    instructions = last_instructions(before) if instructed else None
     stripped: list[ModelMessage] = []
     same: list[int] = []
     for index, message in enumerate(messages):

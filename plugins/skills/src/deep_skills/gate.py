@@ -25,6 +25,9 @@ __all__ = ["AllowedTools"]
 class AllowedTools(AbstractCapability[Any]):
     """Ask for approval of calls that the skills in use do not list. See `allowed.narrow`."""
 
+    shares_context = True
+    """It emits no events, so it needs no context of its own."""
+
     def __init__(self, *, asks: bool = True) -> None:
         self.id = "skills.allowed_tools"
         self.description = None

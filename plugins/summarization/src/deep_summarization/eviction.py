@@ -53,6 +53,9 @@ class StoreLargeResults(AbstractCapability[Any]):
         logger: logs losses.
     """
 
+    shares_context = True
+    """It emits no events, so it needs no context of its own."""
+
     def __init__(
         self,
         limit: int = 20_000,
