@@ -15,7 +15,7 @@ from deep_cli.undo import FileLog
 from hypothesis import given
 from hypothesis import strategies as st
 
-FOLDER = "/work/place"
+FOLDER = "/project/place"
 
 
 def command(text: str, **more: Any) -> Question:

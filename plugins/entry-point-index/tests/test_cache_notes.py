@@ -17,12 +17,13 @@ from tests.sites import Site
 
 SUN = plugin("sun")
 PACKAGE = {"acme_sun/__init__.py": "", "acme_sun/inner/snow.py": ""}
+NOTE = {"status": "failed", "hooks": ["a"]}
 
 
 def note(site: Site) -> EntryPoint:
     """Note something about the only entry point."""
     notes, point = site.notes(), site.point()
-    notes.set(point, {"status": "failed", "hooks": ["a"]})
+    notes.set(point, NOTE)
     notes.save()
     return point
 
@@ -30,7 +31,9 @@ def note(site: Site) -> EntryPoint:
 def noted(site: Site) -> bool:
     """Whether another process knows it."""
     importlib.invalidate_caches()
-    return site.notes().get(site.point()) is not None
+    found = site.notes().get(site.point())
+    assert found in (None, NOTE)
+    return found == NOTE
 
 
 def rewrite(file: Path, text: str) -> None:

@@ -123,7 +123,7 @@ def test_a_distribution_that_cannot_be_read_has_an_error_and_stops_no_other(
         rain, broken = site.scan()
         assert (rain.name, rain.error) == ("rain", None)
         assert (broken.name, broken.distribution, broken.version) == (name, "acme-sun", "1.0")
-        assert broken.error is not None
+        assert isinstance(broken.error, Exception)
         assert bool(broken.value) is (name == "sun")
 
 

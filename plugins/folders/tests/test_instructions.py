@@ -198,16 +198,16 @@ def test_a_link_above_that_leads_out_of_the_project_is_not_followed(make_session
 
 @given(st.text(alphabet="ab./\0~\\", max_size=30))
 def test_the_folders_of_a_path_are_below_the_workspace(path: str) -> None:
-    for folder in folders_of({"path": path}, "/work"):
+    for folder in folders_of({"path": path}, "/project"):
         assert not folder.startswith(("/", "."))
         assert ".." not in folder.split("/")
         assert os.path.normpath(folder) == folder
 
 
 def test_a_path_outside_leads_nowhere() -> None:
-    for path in ("../x/y", "/etc/passwd", "/workshop/a", ".", "", 7, None):
-        assert folders_of({"path": path}, "/work") == []
-    assert folders_of({"file_path": "/work/a/b"}, "/work") == ["a", "a/b"]
+    for path in ("../x/y", "/etc/passwd", "/projects/a", ".", "", 7, None):
+        assert folders_of({"path": path}, "/project") == []
+    assert folders_of({"file_path": "/project/a/b"}, "/project") == ["a", "a/b"]
     assert folders_of({"path": "a/b"}, "/") == ["a", "a/b"]
 
 

@@ -135,7 +135,7 @@ class Notes:
         """Note something that JSON can hold; `save` writes it.
 
         Nothing is noted for an entry point that no scan could read, nor for code that is newer than this process,
-        because then nobody knows which code was imported.
+        because the process may have imported the older code.
         """
         code = _code(point) if point.stamp else None
         if code and code[-1] <= STARTED:
