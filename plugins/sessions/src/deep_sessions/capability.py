@@ -234,11 +234,16 @@ def key_of(path: str, response: ModelResponse, index: int) -> str:
 def _key(ctx: RunContext[Any], call: ToolCallPart) -> str:
     path = CALL.get()
     for message in reversed(ctx.messages):
-        if isinstance(message, ModelResponse):
-            calls = message.tool_calls
-            same = (index for index, part in enumerate(calls) if part is call)
-            equal = (index for index, part in enumerate(calls) if part.tool_call_id == call.tool_call_id)
-            index = next(same, next(equal, None))
-            if index is not None:
-                return key_of(path, message, index)
+        if not isinstance(message, ModelResponse):
+            continue
+        equal, index = None, -1
+        for part in message.parts:
+            if isinstance(part, ToolCallPart):
+                index += 1
+                if part is call:
+                    return key_of(path, message, index)
+                if equal is None and part.tool_call_id == call.tool_call_id:
+                    equal = index
+        if equal is not None:
+            return key_of(path, message, equal)
     return f"{path}/{call.tool_call_id}" if path else call.tool_call_id
