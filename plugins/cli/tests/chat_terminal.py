@@ -113,9 +113,10 @@ class Terminal:
         self.prompt()
         self.type(f"{text}\r")
 
-    def prompt(self) -> str:
-        """Wait until the chat is ready for a message; return the output before."""
-        self._wait(lambda: any(line.startswith("ready · ") for line in self.display[-2:]), "ready")
+    def prompt(self, draft: str = "") -> str:
+        """Wait until the chat is ready for a message, and shows what was typed of one; return the output before."""
+        line = f"> {draft}".rstrip()
+        self._wait(lambda: self.display[-1:] == [line] and "".join(self.display[-2:-1]).startswith("ready · "), "ready")
         shown, self._seen = self.screen[self._seen :], len(self.screen)
         return shown
 

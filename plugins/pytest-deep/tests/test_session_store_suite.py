@@ -80,5 +80,8 @@ def test_every_mistake_is_caught(pytester: pytest.Pytester, run_pytest: RunPytes
     pytester.makepyfile(AUTHOR + "".join(SUBCLASS.format(name=name) for name in CAUGHT))
     chosen = " or ".join(f"(Test{name} and {test})" for name, test in CAUGHT.items())
     result = run_pytest("-k", chosen)
-    assert result.parseoutcomes() == {"failed": len(CAUGHT), "deselected": result.parseoutcomes()["deselected"]}
+    outcomes = result.parseoutcomes()
+    # Warnings: of a commit that a mistake never awaits, if the garbage collector comes to it before the end.
+    assert outcomes.keys() - {"warnings"} == {"failed", "deselected"}
+    assert outcomes["failed"] == len(CAUGHT)
     result.stdout.fnmatch_lines_random([f"FAILED *::Test{name}::{test}*" for name, test in CAUGHT.items()])
