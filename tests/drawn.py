@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 __all__ = ["examples", "first_and_last", "load_profile", "many", "sample", "sequences"]
 
 PROFILE = os.environ.get("DEEP_TEST_PROFILE", "same")
-MOST = {"same": 25, "ci": 100, "nightly": None, "few": 5}
+MOST = {"same": 15, "ci": 100, "nightly": None, "few": 5}
 """Profile -> the most examples that a test draws."""
 NO_FAULT = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 """These say that a draw was slow or thrown away: on a busy machine, or by chance, of any strategy."""

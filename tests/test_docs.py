@@ -28,6 +28,7 @@ from deep_core.plugins.index import Status
 from deep_core.plugins.settings import SETTINGS
 from tests import another_process
 from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages, readers_environment, turns, undefined
+from tests.drawn import sample
 from tests.import_graph import edges, read
 from tests.stubs import AnthropicStub, Script
 
@@ -64,17 +65,19 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-SLOW = {"console": ["testing-plugins.md"], "python": ["command-line.md", "testing-plugins.md"], "toml": []}
-"""Language -> pages that start pytest in pytest, or every command: each takes as long as all other pages together."""
-
-
-def with_blocks(*languages: str) -> list[Any]:
-    """The pages that have blocks in these languages. Hook pages are run by tests/plugins/test_hookspecs.py."""
+def with_blocks(language: str) -> list[Path]:
+    """The pages that have blocks in this language. Hook pages are run by tests/plugins/test_hookspecs.py."""
     return [
-        pytest.param(page, id=name_of(page), marks=[pytest.mark.exhaustive] * (page.name in SLOW[languages[0]]))
+        page
         for page in pages()
-        if page.parent.name != "hooks" and any(block.language in languages for block in blocks(page))
+        if page.parent.name != "hooks" and any(block.language == language for block in blocks(page))
     ]
+
+
+FIRST_READ = ("approvals", "embedding", "first-plugin", "getting-started", "how-plugins-work", "index", "sessions")
+PYTHON = sample(with_blocks("python"), ROOT / "README.md", *(DOCS / f"{name}.md" for name in FIRST_READ))
+CONSOLE = with_blocks("console")
+TYPED = sample(CONSOLE, *(page for page in CONSOLE if page.name != "testing-plugins.md"))  # starts pytest in pytest
 
 
 def generator() -> ModuleType:
@@ -133,6 +136,7 @@ def test_generated_pages_are_up_to_date() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.exhaustive
 def test_check_tells_of_a_page_that_was_edited_by_hand_and_of_one_without_a_hook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,7 +166,7 @@ def test_the_committed_schema_is_the_models() -> None:
 # -- blocks ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", with_blocks("python"))
+@pytest.mark.parametrize("page", PYTHON, ids=name_of)
 def test_every_python_block_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
     script = Script.from_json(json.dumps(turns(page)))
     work = tmp_path / "work"
@@ -196,7 +200,7 @@ def assert_prints(printed: list[str], said: list[str]) -> None:
     assert len(printed) == len(said), f"printed, but not on the page: {printed[len(said) :]}"
 
 
-@pytest.mark.parametrize("page", with_blocks("toml"))
+@pytest.mark.parametrize("page", with_blocks("toml"), ids=name_of)
 def test_every_toml_block_is_a_configuration_that_is_accepted(page: Path) -> None:
     from deep_core.agent.config import read_agent_config
     from deep_core.names import NAME
@@ -221,7 +225,7 @@ def test_every_toml_block_is_a_configuration_that_is_accepted(page: Path) -> Non
             config.plugin_list(name)
 
 
-@pytest.mark.parametrize("page", with_blocks("console"))
+@pytest.mark.parametrize("page", TYPED, ids=name_of)
 def test_every_console_line_is_a_command_that_exists(page: Path) -> None:
     for block in blocks(page):
         if block.language != "console":

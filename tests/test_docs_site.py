@@ -150,6 +150,7 @@ def copied(text: str) -> list[tuple[str, str]]:
     return parser.found
 
 
+@pytest.mark.exhaustive  # it builds the site
 def test_what_is_copied_of_commands_can_be_pasted(site: Path) -> None:
     number = 0
     for page in DOCS.rglob("*.md"):
@@ -167,6 +168,7 @@ def test_what_is_copied_of_commands_can_be_pasted(site: Path) -> None:
     assert number > 50
 
 
+@pytest.mark.exhaustive  # it builds the site
 def test_what_is_copied_of_python_compiles_and_holds_no_output(site: Path) -> None:
     number = 0
     for page in DOCS.rglob("*.md"):
@@ -209,6 +211,7 @@ TABLES = ("defects/", "threats/", "tool-universe-tests/")
 
 
 @pytest.mark.needs("npm")
+@pytest.mark.exhaustive  # it builds the site
 def test_the_search_finds_the_page_and_not_the_decision(site: Path) -> None:
     (worker,) = (site / "assets" / "javascripts" / "workers").glob("search.*.js")
     index = site / "search" / "search_index.json"
@@ -224,6 +227,7 @@ def test_the_search_finds_the_page_and_not_the_decision(site: Path) -> None:
 # -- the start page, and the rest -------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive  # it builds the site
 def test_the_start_page_shows_name_mark_picture_why_and_how_to_install(site: Path) -> None:
     page = built(site, DOCS / "index.md")
     hero = page.partition('<div class="hero">')[2].partition("<h2")[0]
@@ -234,6 +238,7 @@ def test_the_start_page_shows_name_mark_picture_why_and_how_to_install(site: Pat
     assert install == ("console", "make demo\n. .venv/bin/activate\ndeep\ndeep web\n")
 
 
+@pytest.mark.exhaustive  # it builds the site
 def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
@@ -243,6 +248,7 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
 
 @pytest.mark.needs("Chromium")
 @pytest.mark.exhaustive  # the copies themselves are tested above
+@pytest.mark.exhaustive  # it builds the site
 def test_the_button_copies_what_the_page_gives_it(site: Path, tmp_path: Path) -> None:
     handler = functools.partial(QuietHandler, directory=str(site))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, browser(tmp_path / "profile") as chrome:

@@ -109,6 +109,8 @@ NOT_RUN = {"scripted.py"}
 """Imported by the others."""
 NEEDS = {"docker_sandbox.py": "Docker", "data_agent.py": "bubblewrap"}
 """What an example needs that a machine may lack (tests.needs)."""
+SAMPLE = ("basic.py", "approvals.py", "custom_plugin.py", "embed_script.py")
+"""What `make test` runs; .ci/run and `make test-all` run every example."""
 
 
 def run(name: str, home: Path, typed: str = "") -> subprocess.CompletedProcess[str]:
@@ -128,10 +130,12 @@ def test_an_example_says_how_to_run_it(name: str) -> None:
     assert f"python examples/{name}" in (EXAMPLES / name).read_text(encoding="utf-8").split('"""')[1]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.needs(NEEDS[name])] if name in NEEDS else []) for name in SHOWS],
-)
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    needs = [pytest.mark.needs(NEEDS[name])] if name in NEEDS else []
+    return [*needs, *([] if name in SAMPLE else [pytest.mark.exhaustive])]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in SHOWS])
 def test_an_example_shows_what_it_says(name: str, tmp_path: Path) -> None:
     result = run(name, tmp_path, TYPED.get(name, ""))
     assert result.returncode == 0, result.stderr[-4000:]
@@ -153,6 +157,7 @@ def test_a_refusal_in_the_chat_reaches_the_agent(tmp_path: Path) -> None:
     assert "3 files]" not in result.stdout
 
 
+@pytest.mark.exhaustive
 def test_an_example_asks_the_model_that_is_named(tmp_path: Path) -> None:
     # By a fresh interpreter: what imports themselves print or warn of would be seen here.
     result = subprocess.run(

@@ -34,12 +34,13 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from deep_core import DeepAgentDeps, Kernel
 from tests import another_process
-from tests.drawn import many
+from tests.drawn import many, sample
 from tests.environments import REPOSITORY
 from tests.stubs import Call, RequestView, Script, Turn
 from tests.stubs.wire import wire_prefix
 from tests.test_wire import PROVIDERS, both, ignore
 
+one_of_both = pytest.mark.parametrize("provider", sample(PROVIDERS, "anthropic"))
 TURNS = many(50, 25)
 PLUGINS: list[Any] = [
     deep_backends,
@@ -236,7 +237,7 @@ def test_every_request_continues_the_one_before(here: Path, provider: str) -> No
 
 
 @pytest.mark.more
-@both
+@one_of_both
 def test_where_it_is_compacted_and_nowhere_else_it_begins_anew(here: Path, provider: str) -> None:
     sent = play(provider, summarization=SMALL)
     assert 2 <= len(sent.compacted) <= 8
@@ -267,7 +268,7 @@ def elsewhere(stored: str) -> None:
         asyncio.run(converse(agent, deps, range(*given["turns"]), history))
 
 
-@both
+@one_of_both
 def test_a_stored_session_goes_on_in_another_process(here: Path, provider: str) -> None:
     make_stub, make_model = PROVIDERS[provider]
     with make_stub(Script(then=answer)) as stub, kernel_of(PLUGINS) as kernel:

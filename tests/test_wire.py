@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 
 from deep_core import DeepAgentDeps, Processor, PromptSection, StateSlot, create_default_deps
 from tests import another_process
+from tests.drawn import sample
 from tests.environments import REPOSITORY
 from tests.plugins_by_hand import Tools, kernel_of, pending, plugin
 from tests.stubs import (
@@ -151,8 +153,10 @@ def test_the_static_text_stands_first_and_fits_the_tools(provider: str) -> None:
     assert set(view.tools) == {"my_note", "my_execute"}
 
 
-@both
-@either_way
+@pytest.mark.parametrize(
+    ("provider", "streamed"),
+    sample(product(PROVIDERS, [False, True]), *zip(PROVIDERS, [False, True], strict=True)),
+)
 def test_over_many_requests_every_one_continues_the_last(provider: str, streamed: bool) -> None:
     """Live texts that start empty, change, raise and fall silent; approvals; several runs on one session."""
 

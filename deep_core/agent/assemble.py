@@ -434,6 +434,10 @@ class Assembly:
         for capability in given:
             if isinstance(capability, type):  # Pydantic AI would call the class with the run context
                 raise TypeError(f"capabilities=[{capability.__name__}]: give an instance, {capability.__name__}(…)")
+            if not (isinstance(capability, AbstractCapability) or callable(capability)):
+                raise TypeError(
+                    f"capabilities: {type(capability).__name__} is no capability, nor a function that makes one"
+                )
         return given
 
     def _refused_native(self, kind: str) -> None:

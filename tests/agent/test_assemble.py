@@ -215,6 +215,11 @@ def test_a_capability_class_instead_of_an_instance_is_told() -> None:
         agent_of(capabilities=[Capability])
 
 
+def test_what_is_no_capability_is_told() -> None:
+    with pytest.raises(TypeError, match="int is no capability"):
+        agent_of(capabilities=[1])
+
+
 def test_a_model_may_be_a_name_an_object_or_the_configurations() -> None:
     assert isinstance(kernel_of().create_agent("test").model, TestModel)
     model = TestModel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -123,19 +124,19 @@ def test_the_command_line_lists_and_runs_none_of_it(hostile: Environment, comman
     assert json.loads(done.out)["schema"] == 1
 
 
+HELPERS = {
+    "module": ("moon_helper", ("moon_helper.py",)),
+    "package": ("moon_helper", ("moon_helper/__init__.py", "moon_helper/more.py")),
+    "namespace": ("luna.helper", ("luna/helper.py",)),
+}
+
+
 @pytest.mark.parametrize(
-    ("module", "files"),
-    [
-        ("moon_helper", ("moon_helper.py",)),
-        ("moon_helper", ("moon_helper/__init__.py", "moon_helper/more.py")),
-        ("luna.helper", ("luna/helper.py",)),
-    ],
-    ids=["module", "package", "namespace"],
+    ("start", "kind"),
+    sample(product(["-c", "-m", "script"], HELPERS), ("-c", "module"), ("-m", "package"), ("script", "namespace")),
 )
-@pytest.mark.parametrize("start", ["-c", "-m", "script"])
-def test_no_other_module_of_a_plugin_is_shadowed(
-    environment: Environment, start: str, module: str, files: Sequence[str]
-) -> None:
+def test_no_other_module_of_a_plugin_is_shadowed(environment: Environment, start: str, kind: str) -> None:
+    module, files = HELPERS[kind]
     text = SECTION_PLUGIN.format(name="moon") + f"import {module}\n"
     moon = Distribution("acme-moon", {"moon": "acme_moon"}, {"acme_moon.py": text, **dict.fromkeys(files, "")})
     environment.install(moon)

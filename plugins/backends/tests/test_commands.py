@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from deep_backends import LocalBackend, local_backend, sandbox_backend
 from pydantic_ai.workspaces import WorkspaceOutputLimitError, WorkspaceTimeoutError
 
 from tests import another_process
+from tests.drawn import sample
 
 if TYPE_CHECKING:
     from conftest import World
@@ -103,6 +105,7 @@ LEFT = [
     "setsid sleep 3600 &",
     "(setsid sh -c 'setsid sleep 3600 &' &)",
 ]
+WAYS = ["end", "failure", "timeout", "cancel", "too much output"]
 MARK = "DEEP_TEST_LEFT"
 
 
@@ -119,8 +122,14 @@ def left(mark: str) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the process group is killed")
-@pytest.mark.parametrize("way", ["end", "failure", "timeout", "cancel", "too much output"])
-@pytest.mark.parametrize("command", LEFT)
+@pytest.mark.parametrize(
+    ("command", "way"),
+    sample(
+        product(LEFT, WAYS),
+        *((command, "end") for command in LEFT),
+        *((LEFT[-1], way) for way in WAYS),
+    ),
+)
 async def test_nothing_that_a_command_started_is_left(backend: LocalBackend, command: str, way: str) -> None:
     mark = secrets.token_hex(8)
     ending = {"end": "", "failure": "exit 3", "too much output": "yes"}.get(way, "sleep 3600")

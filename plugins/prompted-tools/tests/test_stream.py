@@ -30,6 +30,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.tools import ToolDefinition
 
+from tests.drawn import sample
 from tests.text_models import NO_TOOLS, dialects, markup_in
 
 pytestmark = pytest.mark.anyio
@@ -84,7 +85,7 @@ def reply(driver: TextDriver) -> str:
     return f"Well, 1 < 2.\n\n{driver.encode_calls([tricky, ToolCall('c2', 'look', {})])}\n"
 
 
-@pytest.mark.parametrize("driver", dialects(), ids=lambda driver: driver.name)
+@pytest.mark.parametrize("driver", sample(dialects(), *dialects()[::3]), ids=lambda driver: driver.name)
 async def test_markers_split_at_every_position(driver: TextDriver) -> None:
     text = reply(driver)
     whole, _ = await read(driver, [text])
