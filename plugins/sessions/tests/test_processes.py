@@ -108,8 +108,7 @@ async def test_the_session_of_a_stopped_agent_is_taken_over_and_it_writes_no_mor
     before = await store.load("s")
     os.kill(holder, signal.SIGCONT)
     assert not zygote.wait(holder)
-    # On a busy machine it stands still for more than the 10 s after which PostgreSQL ends a transaction: one of a read.
-    assert lines(tmp_path / "ended") in (["LeaseLost"], ["StoreError"])
+    assert lines(tmp_path / "ended") == ["LeaseLost"]
     assert await store.load("s") == before
     assert lines(tmp_path / "effects") == [f"{holder} 1", f"{os.getpid()} 2"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_sessions import Commit, Lease, LeaseLost, NewEntry, SessionBusy, SessionStore, open_store
+from deep_sessions import Commit, Lease, LeaseLost, NewEntry, SessionBusy, SessionStore, StoreError, open_store
 
 from tests.another_process import Started, start
 
@@ -146,6 +146,24 @@ async def test_a_process_of_another_host_is_taken_over_when_it_dies(postgresql: 
         process.kill()
         process.communicate()
         await store.aclose()
+
+
+@pytest.mark.needs("PostgreSQL")
+async def test_a_read_whose_connection_is_lost_is_done_again_and_a_write_is_an_error(postgresql: Any) -> None:
+    from deep_sessions.stores.postgresql_server import PostgresqlServer
+
+    server = PostgresqlServer(postgresql.create_database())
+    is_lost = iter([True, False, True])
+
+    def work(connection: Any) -> str:
+        if next(is_lost):
+            connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return "done"
+
+    assert await server.read(work) == "done"
+    with pytest.raises(StoreError, match="terminating connection"):
+        await server.write(work)
+    await server.close()
 
 
 # -- a tool's transaction ----------------------------------------------------------------------------------------------

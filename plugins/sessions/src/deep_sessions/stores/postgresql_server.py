@@ -99,13 +99,13 @@ class PostgresqlServer:
 
         def undo_work(result: T) -> None:
             if undo is not None:
-                self._do(WRITE, undo(result))
+                self._write(undo(result))
 
-        return await outcome(self._submit(partial(self._do, WRITE, work)), undo_work)
+        return await outcome(self._submit(partial(self._write, work)), undo_work)
 
     async def read(self, work: Work[T]) -> T:
-        """Do work that reads one state of the database."""
-        return await outcome(self._submit(partial(self._do, READ, work)))
+        """Do work that reads one state of the database; again, if the connection is lost meanwhile."""
+        return await outcome(self._submit(partial(self._read, work)))
 
     @contextmanager
     def transaction(self, before: Work[object], after: Work[object]) -> Generator[Database]:
@@ -155,15 +155,25 @@ class PostgresqlServer:
         if self._is_closed:
             raise StoreError(f"the store {self.name} was closed; open it again")
 
-    def _do(self, begin: LiteralString, work: Work[T]) -> T:
+    def _write(self, work: Work[T]) -> T:
         with self._explained():
-            connection = self._begin(begin)
+            return self._do(WRITE, work)
+
+    def _read(self, work: Work[T]) -> T:
+        with self._explained():
             try:
-                result = work(connection)
-                connection.commit()
-                return result
-            finally:
-                self._give_back(connection)
+                return self._do(READ, work)
+            except psycopg.OperationalError:  # this process was stopped for longer than LIMITS, or the server was
+                return self._do(READ, work)
+
+    def _do(self, begin: LiteralString, work: Work[T]) -> T:
+        connection = self._begin(begin)
+        try:
+            result = work(connection)
+            connection.commit()
+            return result
+        finally:
+            self._give_back(connection)
 
     @contextmanager
     def _explained(self) -> Generator[None]:
