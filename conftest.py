@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import sys
 from collections.abc import Generator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -37,15 +39,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Keep the garbage collector from looking at a million objects of collected tests again and again."""
     gc.disable()
     try:
+        import_share(session.config)
         return (yield)
     finally:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+def import_share(config: pytest.Config) -> None:
+    """In a worker that runs all tests, import some of their files before pytest collects all.
+
+    Whoever imports a file first rewrites its assertions, and leaves the byte code for the others. All workers collect
+    in the same order: in a fresh checkout, each of them would rewrite every file.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None or [*config.args] != config.getini("testpaths"):
+        return
+    files = [*config.rootpath.glob("tests/**/test_*.py"), *config.rootpath.glob("plugins/*/tests/**/test_*.py")]
+    share = sorted(files)[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]
+    for file in share:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # pytest imports it again, and reports it
+            import_module(".".join(file.relative_to(config.rootpath).with_suffix("").parts))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
