@@ -1,8 +1,9 @@
 """Programs of an environment without the wait for third-party imports: forks of one process that has made them.
 
-A program has its own process, arguments, folder, variables, streams, terminal and exit code, and it imports what is
-ours anew, from its environment's site directory. What only a start can show is for `Environment.run`: which modules a
-program loads, what a broken installation does to it, and variables that the interpreter reads, except PYTHONPATH.
+A program has its own process, arguments, folder, variables, streams, terminal and exit code. Modules of ours are those
+of its environment: the fork keeps the imported ones if the environment's files are the same, and drops them otherwise.
+What only a start can show is for `Environment.run`: which modules a program loads, what a broken installation does to
+it, and variables that the interpreter reads, except PYTHONPATH.
 
 One process serves all workers of a run of pytest: to make the imports costs two seconds.
 """
@@ -13,9 +14,11 @@ import atexit
 import contextlib
 import fcntl
 import gc
+import importlib.util
 import io
 import json
 import os
+import re
 import runpy
 import select
 import shutil
@@ -27,9 +30,13 @@ import sys
 import tempfile
 import termios
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,15 +45,28 @@ __all__ = ["Forked", "Line", "nursery", "relayed"]
 
 PRELOADED = (
     "anthropic.resources.messages.messages", "anyio._backends._asyncio", "asyncio", "click",
-    "concurrent.futures.thread", "encodings.idna", "genai_prices.data", "importlib_metadata", "jiter",
-    "mcp.server.lowlevel", "mcp.server.stdio", "openai", "openai.lib.streaming.chat", "openai.pagination",
-    "openai.resources.chat.completions.completions", "opentelemetry.propagate", "packaging.requirements",
-    "platformdirs", "pluggy", "prompt_toolkit", "prompt_toolkit.shortcuts", "pydantic_ai",
-    "pydantic_ai.models.anthropic", "pydantic_ai.models.function", "pydantic_ai.models.openai",
-    "pydantic_ai.models.test", "pydantic_ai.providers.openai", "pydantic_ai.workspaces", "rich.console",
-    "rich.markdown",
+    "concurrent.futures.thread", "encodings.ascii", "encodings.idna", "encodings.utf_8_sig", "genai_prices.data",
+    "importlib_metadata", "jiter", "mcp.server.lowlevel", "mcp.server.stdio", "openai", "openai.lib.streaming.chat",
+    "openai.pagination", "openai.resources.chat.chat", "openai.resources.chat.completions.completions",
+    "opentelemetry.propagate", "packaging.requirements", "platformdirs", "pluggy", "prompt_toolkit",
+    "prompt_toolkit.patch_stdout", "prompt_toolkit.shortcuts", "pydantic_ai", "pydantic_ai.models.anthropic",
+    "pydantic_ai.models.function", "pydantic_ai.models.openai", "pydantic_ai.models.test",
+    "pydantic_ai.providers.openai", "pydantic_ai.workspaces", "rich.console", "rich.markdown", "tomllib",
 )  # fmt: skip
-"""Modules that programs import."""
+"""Third-party modules that programs import."""
+OURS = (
+    "deep_backends.factories", "deep_backends.local", "deep_backends.memory", "deep_backends.options",
+    "deep_cli.advice", "deep_cli.built_in", "deep_cli.chat_prompt", "deep_cli.chat_session", "deep_cli.commands.chat",
+    "deep_cli.commands.run", "deep_cli.distributions", "deep_cli.install_spec", "deep_cli.listing", "deep_cli.main",
+    "deep_cli.piped", "deep_cli.plugin_commands", "deep_cli.plugin_warnings", "deep_cli.runner", "deep_cli.stored",
+    "deep_cli.watch", "deep_core.agent.assemble", "deep_core.agent.explain", "deep_core.agent.kernel",
+    "deep_core.agent.spec", "deep_core.agent.tools.assembly", "deep_filesystem.operations", "deep_filesystem.sessions",
+    "deep_filesystem.slot", "deep_filesystem.toolset", "deep_sessions.commands", "deep_sessions.honoring",
+    "deep_sessions.hookspecs", "deep_sessions.runner", "deep_sessions.stores.sqlite", "deep_subagents.toolset",
+    "deep_todo.toolset", "entry_point_index.metadata", "entry_point_index.origin",
+)  # fmt: skip
+"""Modules of this repository that most programs import, with what these import."""
+REPOSITORY = Path(__file__).resolve().parent.parent
 LOCK = "lock"
 
 
@@ -267,10 +287,90 @@ def _preload(names: Sequence[str]) -> None:
     if any(name not in sys.modules for name in names):
         for name in names:
             import_module(name)
-        ours = [name for name in sys.modules if name.partition(".")[0].startswith("deep_")]
-        if ours:
-            raise AssertionError(f"imported before an environment is known: {ours}")
         gc.freeze()
+
+
+@dataclass(frozen=True)
+class _Package:
+    """A package of ours that is imported.
+
+    Attributes:
+        folder: where it is in the checkout.
+        sources: module -> its path below the folder, and its text.
+        imports: the packages of ours that it imports with itself.
+    """
+
+    folder: str
+    sources: Mapping[str, tuple[str, bytes]]
+    imports: set[str]
+
+    def found(self, name: str) -> str | None:
+        """The folder where this environment has the package, if it has the same."""
+        spec = PathFinder.find_spec(name)
+        folder = os.path.dirname(spec.origin or "") if spec else ""
+        if folder == self.folder:
+            return folder
+        for path, text in self.sources.values():
+            try:
+                with open(os.path.join(folder, path), "rb") as file:
+                    if file.read() != text:
+                        return None
+            except OSError:
+                return None
+        return folder
+
+    def move(self, folder: str) -> None:
+        """Make the imported modules those of this folder."""
+        for name, (path, _) in self.sources.items():
+            module = sys.modules[name]
+            inside = [os.path.dirname(os.path.join(folder, path))] if hasattr(module, "__path__") else None
+            file = os.path.join(folder, path)
+            spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
+            assert spec is not None
+            module.__spec__, module.__loader__, module.__file__ = spec, spec.loader, file
+            if inside is not None:
+                module.__path__ = inside
+
+
+def _import_ours() -> dict[str, _Package]:
+    """Import `OURS` from the checkout; return all packages of ours that are imported, by name."""
+    places = [str(REPOSITORY), *map(str, REPOSITORY.glob("plugins/*/src"))]
+    ours = {path.name: path for place in places for path in Path(place).iterdir() if (path / "__init__.py").exists()}
+    before = [*sys.path]
+    sys.path[:0] = places
+    for name in OURS:
+        import_module(name)
+    sys.path[:] = before
+    sources = defaultdict[str, dict[str, tuple[str, bytes]]](dict)
+    for name, module in sys.modules.items():
+        if (folder := ours.get(package := name.partition(".")[0])) and module.__file__:
+            file = Path(module.__file__)
+            sources[package][name] = (str(file.relative_to(folder)), file.read_bytes())
+    return {
+        package: _Package(str(ours[package]), files, _imports(files.values()) & ours.keys())
+        for package, files in sources.items()
+    }
+
+
+def _imports(sources: Iterable[tuple[str, bytes]]) -> set[str]:
+    """The packages that modules import when they are imported themselves."""
+    return {name for _, text in sources for name in re.findall(r"^(?:import|from) (\w+)", text.decode(), re.MULTILINE)}
+
+
+def _keep_what_is_the_same(packages: Mapping[str, _Package]) -> None:
+    """Make modules of ours those of this environment; drop those that it does not have, or has otherwise."""
+    kept = {name: folder for name, package in packages.items() if (folder := package.found(name))}
+    while lost := [name for name in kept if not packages[name].imports <= kept.keys()]:
+        for name in lost:
+            del kept[name]
+    for name, package in packages.items():
+        if name not in kept:
+            for module in package.sources:
+                del sys.modules[module]
+        elif kept[name] != package.folder:
+            package.move(kept[name])
+    if index := sys.modules.get("entry_point_index.cache"):
+        vars(index)["STARTED"] = time.time_ns()  # it tells a file of before this process from one of after
 
 
 def _end_unless_asked(listener: socket.socket, folder: Path) -> None:
@@ -331,7 +431,6 @@ def _become(job: dict[str, Any], descriptors: list[int]) -> None:
     sys.path[:] = [path for path in sys.path if path not in brought and Path(path) not in sites]
     sys.prefix = sys.exec_prefix = job["prefix"]
     site.PREFIXES = [sys.prefix, sys.exec_prefix]
-    sys.path_importer_cache.clear()
     sys.modules.pop("sysconfig", None)  # it has read the prefix
     for folder in site.getsitepackages():
         site.addsitedir(folder)
@@ -360,12 +459,15 @@ def _program(arguments: list[str]) -> Callable[[], object]:
 
 def _main() -> None:
     _preload(PRELOADED)
+    packages = _import_ours()
+    from deep_sessions.entries import _KINDS  # pyright: ignore[reportPrivateUsage]
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
     from pydantic_ai import ConversationTypeAdapter, ModelMessagesTypeAdapter
 
     for answer in (ChatCompletion, ChatCompletionChunk):
         answer.model_rebuild()  # what the first answer would wait for
-    for stored in (ConversationTypeAdapter, ModelMessagesTypeAdapter):
+    entries = _KINDS.values()
+    for stored in (ConversationTypeAdapter, ModelMessagesTypeAdapter, *entries):
         stored.rebuild()  # and the first chat that is stored
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as listener:
@@ -373,7 +475,9 @@ def _main() -> None:
     _become(job, descriptors)
     _Popen.line = Line(line)
     subprocess.Popen = _Popen
-    _end_after(_program(job["command"][1:]))
+    program = _program(job["command"][1:])
+    _keep_what_is_the_same(packages)
+    _end_after(program)
 
 
 def _end_after(program: Callable[[], object]) -> None:
