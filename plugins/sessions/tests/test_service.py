@@ -8,7 +8,7 @@ import subprocess
 import textwrap
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -129,12 +129,13 @@ async def until(
 ) -> list[Event]:
     """The events up to the first of this kind. Says when it watches: pieces come only to who watches."""
     found: list[Event] = []
-    async for event in sessions.stream(session_id, after=after):
-        if ready is not None:
-            ready.set()
-        found.append(event)
-        if event.kind == kind:
-            return found
+    async with aclosing(sessions.stream(session_id, after=after)) as events:  # so that nobody watches afterwards
+        async for event in events:
+            if ready is not None:
+                ready.set()
+            found.append(event)
+            if event.kind == kind:
+                return found
     raise AssertionError(f"the stream ended without {kind}")
 
 
