@@ -66,13 +66,14 @@ def http() -> httpx.Client:
 
 
 def asked(url: str) -> tuple[int, dict[str, str]]:
-    """Send a message, and return the status of the request and the answer."""
+    """Send a message, and return the status of the request and the answer, which stays after the run has ended."""
     with http() as client:
         sent = client.post(f"{url}/sessions/tides/messages", json={"text": "High water?"})
+        client.get(f"{url}/sessions/tides").raise_for_status()
         return sent.status_code, client.get(f"{url}/sessions/tides").json()
 
 
-ANSWERED = (202, {"status": "completed", "answer": "High water?"})
+ANSWERED = (202, {"status": "idle", "answer": "High water?"})
 
 
 def test_the_service_keeps_its_sessions_over_a_restart(tmp_path: Path) -> None:
