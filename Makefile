@@ -24,9 +24,9 @@ demo: $(VENV)/.run
 	@$(BIN)/deep demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels and not exhaustive"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels and not exhaustive and not slow"
 
-# With every combination, and with new random examples each time.
+# With the slow tests and every combination, and with new random examples each time.
 test-all: $(VENV)/.dev
 	DEEP_TEST_PROFILE=ci $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels"
 

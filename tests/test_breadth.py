@@ -36,6 +36,7 @@ class Weather(AbstractCapability[Any]):
         return toolset
 
 
+@pytest.mark.slow
 def test_explain_names_the_source_of_each_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("home", "work", "server", "review/skills/reviewing", "review/agents", "review/.claude-plugin"):
         (tmp_path / folder).mkdir(parents=True)

@@ -57,6 +57,7 @@ def test_the_sources_are_as_they_were(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", VERSIONS, ids=lambda path: path.name)
 def test_it_still_runs(environment: Environment, folder: Path) -> None:
     environment.install(Distribution.of_project(folder))

@@ -84,6 +84,7 @@ def test_the_service_keeps_its_sessions_over_a_restart(tmp_path: Path) -> None:
         assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("PostgreSQL")
 def test_service_worker_and_backup_share_a_postgresql(tmp_path: Path) -> None:
     with cluster() as server:

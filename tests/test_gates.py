@@ -91,6 +91,7 @@ def test_plugins_are_listed_without_importing_one(count: Callable[..., Any]) -> 
     assert not {"importlib_metadata", "packaging"} & set(modules)
 
 
+@pytest.mark.slow
 def test_a_first_request_imports_little_more_than_the_floor(count: Callable[..., Any]) -> None:
     floor = set(count("modules_of_a_request", "floor"))
     hold("modules: first request, beyond the floor", len(set(count("modules_of_a_request", "ours")) - floor))
@@ -121,6 +122,7 @@ def test_a_request_carries_few_characters(count: Callable[..., Any]) -> None:
     hold("static characters", count("static_chars", "ours"))
 
 
+@pytest.mark.slow
 def test_a_long_task_takes_few_summaries(count: Callable[..., Any]) -> None:
     summaries = count("summaries", "ours")
     hold("summary calls in 120 turns", summaries)

@@ -223,6 +223,7 @@ def play(provider: str, **how: Any) -> Sent:
     return Sent(stub.requests)
 
 
+@pytest.mark.slow
 @pytest.mark.more
 @both
 def test_every_request_continues_the_one_before(here: Path, provider: str) -> None:
@@ -236,6 +237,7 @@ def test_every_request_continues_the_one_before(here: Path, provider: str) -> No
     assert min(changes.values()) > TURNS / 5, changes
 
 
+@pytest.mark.slow
 @pytest.mark.more
 @one_of_both
 def test_where_it_is_compacted_and_nowhere_else_it_begins_anew(here: Path, provider: str) -> None:
@@ -268,6 +270,7 @@ def elsewhere(stored: str) -> None:
         asyncio.run(converse(agent, deps, range(*given["turns"]), history))
 
 
+@pytest.mark.slow
 @one_of_both
 def test_a_stored_session_goes_on_in_another_process(here: Path, provider: str) -> None:
     make_stub, make_model = PROVIDERS[provider]

@@ -56,6 +56,7 @@ def test_the_picture_shows_what_the_demo_does_today() -> None:
     assert text_of(draw(shown(record()))) == text_of(committed)
 
 
+@pytest.mark.slow
 def test_its_plugin_is_seen_to_be_called_with_no_key(tmp_path: Path) -> None:
     """What the part about the plugin shows, with what it prints, up to the plugin's distribution."""
     page = tmp_path / "README.md"

@@ -21,6 +21,8 @@ from plugins.acp.tests.editor import CONFIG, Editor, connected
 from plugins.web.tests.served import SECONDS, Served, serving
 from tests.environments import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 MODEL = """
 from deep_core import hookimpl
 from examples.server.scripted import scripted_model

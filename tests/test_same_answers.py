@@ -70,6 +70,7 @@ async def test_the_same_lines_answer_the_calls_of_subagents(cast: Cast) -> None:
     assert [said.count(text) for text in ("paid Ann", "denied:Not Ben.", "paid Dan", "paid Cid")] == [1, 1, 1, 0], said
 
 
+@pytest.mark.slow
 async def test_the_same_lines_run_where_the_plugin_is_not_installed() -> None:
     program = """
 import asyncio, sys

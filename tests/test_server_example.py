@@ -304,6 +304,7 @@ async def test_one_user_has_a_limit_of_sessions_and_others_have_theirs(tmp_path:
         await ben.create()
 
 
+@pytest.mark.slow
 async def test_a_client_that_drops_its_cookie_has_a_limit_too(tmp_path: Path) -> None:
     async with serving(tmp_path, max_sessions_of_one=3) as running:
 
@@ -506,6 +507,7 @@ async def test_a_kill_loses_no_question_and_no_effect_happens_twice(process: Ser
 # -- many --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.more
 async def test_many_sessions_at_once_never_cross(tmp_path: Path) -> None:
     sessions = many(40, 5)

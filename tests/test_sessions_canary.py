@@ -532,6 +532,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.slow
 @pytest.mark.more
 def test_on_one_event_loop(root: Path) -> None:
     stage = Stage(root)

@@ -338,6 +338,7 @@ def own_tests(together: Together, folders: Sequence[Path], report: Path) -> None
             assert f"{folder.name}.tests.{test.stem}" in text, test
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ROWS)
 def test_plugins_pass_their_own_tests(tmp_path: Path, rows: Sequence[Kinds]) -> None:
     together = Together.of(tmp_path, rows)

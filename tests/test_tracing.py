@@ -204,6 +204,7 @@ def test_deep_trace_prints_to_stderr(tmp_path: Path) -> None:
         assert started(off).stderr == ""
 
 
+@pytest.mark.slow
 def test_what_is_printed_is_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
     tracer = Tracer(to_stderr=True)
     for _ in range(100):

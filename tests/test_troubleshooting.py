@@ -131,6 +131,7 @@ def test_the_page_has_thirty_symptoms_and_each_is_produced() -> None:
     assert list(MADE) == list(SYMPTOMS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heading", sample(SYMPTOMS, *[*SYMPTOMS][::5]))
 def test_a_reader_sees_what_the_page_says(heading: str, reader: Reader) -> None:
     done = MADE[heading](reader)

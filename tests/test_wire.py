@@ -153,6 +153,7 @@ def test_the_static_text_stands_first_and_fits_the_tools(provider: str) -> None:
     assert set(view.tools) == {"my_note", "my_execute"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("provider", "streamed"),
     sample(product(PROVIDERS, [False, True]), *zip(PROVIDERS, [False, True], strict=True)),

@@ -257,6 +257,7 @@ async def test_the_command_uses_a_stored_key(folder: Path) -> None:
     assert editor.text() == "answered with a key"
 
 
+@pytest.mark.slow
 async def test_the_command_serves_an_editor_over_its_pipes_alone(folder: Path) -> None:
     noisy = folder.parent / "noisy.py"
     noisy.write_text(NOISY, encoding="utf-8")

@@ -155,6 +155,7 @@ def test_what_was_disabled_before_stays_so(sixteen: Any) -> None:
     assert "Without it: DEEP_PLUGINS_DISABLE=p01,acme-p02,p09 " in said
 
 
+@pytest.mark.slow
 def test_a_command_of_deep_is_bisected_with_the_command_line_kept(make_deep: Any) -> None:
     culprit = "p10"
     broken = plugin(culprit, text="import os; os._exit(9)")

@@ -120,6 +120,7 @@ def test_tool_calls_are_one_line_each_and_requests_are_not_shown(chat: Any) -> N
     assert "→ request" not in terminal.screen
 
 
+@pytest.mark.slow
 def test_into_a_file_go_the_answers_alone_and_the_prompt_stays_on_the_screen(deep: Any) -> None:
     class IntoFile:
         """`deep … > answers`, typed on a terminal."""

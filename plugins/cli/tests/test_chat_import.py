@@ -132,6 +132,7 @@ def test_a_second_import_skips_what_exists_and_the_newest_file_is_the_newest_cha
     assert "good" in deep("sessions", "show", first[1].rpartition(" ")[2]).ok().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "said"), DAMAGE)
 def test_a_damaged_or_newer_file_is_one_line_and_the_others_are_imported(
     deep: Any, change: Callable[[str], str], said: str

@@ -44,6 +44,7 @@ def tools(stub: OpenAIStub) -> set[str]:
     return {tool["function"]["name"] for tool in stub.requests[-1]["tools"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("began", ["chat", "run"])
 def test_a_resumed_chat_has_the_plugin_files_of_its_runs_again(deep: Any, weather: Path, began: str) -> None:
     with OpenAIStub(Script(FORECAST, "Sunny.", FORECAST, "Still sunny.", FORECAST, "As ever.")) as stub:

@@ -162,6 +162,7 @@ def kernel(ran: list[int]) -> Iterator[Kernel]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reads", [True, False])
 @pytest.mark.parametrize("commits", [*range(7), 99])
 def test_whenever_the_store_fails_the_chat_goes_on_and_nothing_is_done_twice(

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 def demo(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the command in the tests' environment, which has the sample project."""
@@ -22,6 +24,7 @@ def demo(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_demo_mends_a_copy_of_the_sample_project_with_real_tools(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     done = demo("--dir", str(folder))

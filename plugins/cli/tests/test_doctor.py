@@ -252,6 +252,7 @@ def assert_stopped(found: dict[str, Any], started: Path) -> None:
         assert not running(int(pid))
 
 
+@pytest.mark.slow
 def test_a_plugin_that_hangs_is_told_and_stopped_with_all_it_started(make_deep: Any, tmp_path: Path) -> None:
     exit_code, found = checks(make_deep(others=(stuck(tmp_path / "started"),)), "--timeout", "4")
     assert exit_code == 1
@@ -291,6 +292,7 @@ def named(distribution: Distribution, what: str) -> str:
     return f"plugin:{plugin if what.startswith('METADATA') else distribution.name.replace('-', '_')}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", sample(GARBAGE, "entry_points.txt"))
 def test_a_broken_dist_info_is_named_and_what_mends_it_does(make_deep: Any, tmp_path: Any, what: str) -> None:
     bad = [acme(f"bad{number}", section(f"bad{number}")) for number in range(len(GARBAGE[what]))]
@@ -315,6 +317,7 @@ def test_a_broken_dist_info_is_named_and_what_mends_it_does(make_deep: Any, tmp_
     assert {part["plugin"] for part in sections} == {"good", *(f"bad{number}" for number in range(len(bad)))}
 
 
+@pytest.mark.slow
 def test_entry_points_of_anything_that_do_not_parse_are_named(make_deep: Any) -> None:
     deep = started(make_deep(others=(acme("good", HOOK),)))
     folder = deep.environment.site / "some_thing-2.0.dist-info"

@@ -72,6 +72,7 @@ def started_shop(shop: Shop) -> Shop:
 # -- what was installed is told ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_name_is_installed_told_recorded_and_uninstalled_again(started_shop: Shop) -> None:
     shop = started_shop
     shop.offer(SUN)
@@ -151,6 +152,7 @@ def test_an_address_is_installed_and_named_by_what_it_was(shop: Shop) -> None:
     assert shop.recorded[0]["requirement"] == wheel.as_uri()
 
 
+@pytest.mark.slow
 def test_several_come_together_or_not_at_all(shop: Shop) -> None:
     shop.offer(SUN)
     done = shop("install", "acme-sun", "acme-moon", env=OFF)
@@ -199,6 +201,7 @@ def test_a_plugin_that_the_user_has_disabled_is_told_to_be(shop: Shop) -> None:
     assert "is disabled: " in shop("install", "acme-sun", env={"DEEP_PLUGINS_DISABLE": "sun"}).ok().out
 
 
+@pytest.mark.slow
 def test_nothing_that_was_installed_is_imported_by_the_installing_process(started_shop: Shop) -> None:
     shop = started_shop
     mark = shop.deep.work / "mark"
@@ -402,6 +405,7 @@ def test_nothing_typed_is_a_usage_error(shop: Shop) -> None:
     assert (done.code, "nothing to install" in done.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_projects_pip_and_configuration_are_not_used(shop: Shop) -> None:
     (shop.deep.work / "pip.py").write_text("import pathlib; pathlib.Path(__file__).with_name('RAN').touch()\n")
     (shop.deep.work / "setup.cfg").write_text("[install]\nprefix = /nowhere\n")

@@ -367,6 +367,7 @@ def test_stdout_has_what_a_command_says_and_not_what_a_plugin_prints(make_deep: 
     assert deep("explain", "--prompt").ok().out == "The sun shines.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     sample(

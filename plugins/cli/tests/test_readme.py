@@ -46,6 +46,7 @@ def parsed(words: list[str]) -> None:
         assert len(given) >= sum(p.required for p in positional)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", TYPED)
 def test_every_command_of_the_readme_can_be_typed(line: str) -> None:
     parsed(shlex.split(line))

@@ -37,6 +37,7 @@ def active(run: Any) -> set[str]:
     return {p["name"] for p in json.loads(run("list", "--json").ok().out)["plugins"]} - {"cli", "sessions"}
 
 
+@pytest.mark.slow
 def test_what_is_gone_comes_back_and_what_is_there_is_left_alone(run: Any) -> None:
     run("install", "acme-sun", "acme-moon").ok()
     run.deep.environment.uninstall(SUN)  # like a new environment: without deep

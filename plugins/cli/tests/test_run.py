@@ -69,6 +69,7 @@ def test_a_task_that_is_not_utf_8_is_told_as_that(deep: Any) -> None:
     assert "TASK has bytes that are not UTF-8" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", sample(["<&-", ">&-", "2>&-"], ">&-"))
 def test_a_stream_that_whoever_started_it_has_closed_is_no_error(deep: Any, closed: str) -> None:
     with OpenAIStub(Script("fine")) as stub:
@@ -228,6 +229,7 @@ def test_ctrl_c_in_a_run_ends_it_with_one_line(deep: Any) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_ctrl_c_names_the_files_that_were_changed_and_how_to_continue(deep: Any) -> None:
     import threading
 

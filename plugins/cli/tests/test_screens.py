@@ -39,6 +39,7 @@ def whole_words(lines: list[str], text: str) -> None:
     assert words <= {*shown, ""}, words - {*shown}
 
 
+@pytest.mark.slow
 @sizes
 def test_the_demo(tmp_path: Path, own_home: Path, size: tuple[int, int], then: tuple[int, int]) -> None:
     class Here:
@@ -71,6 +72,7 @@ def test_the_demo(tmp_path: Path, own_home: Path, size: tuple[int, int], then: t
     assert max(map(len, lines)) <= max(size[0], then[0])
 
 
+@pytest.mark.slow
 @sizes
 def test_a_chat_with_an_edit_that_is_approved_and_one_that_is_undone(
     deep: Any, size: tuple[int, int], then: tuple[int, int]

@@ -141,6 +141,7 @@ async def attend(url: str, act: Callable[[Sessions], Awaitable[None]]) -> list[E
     return events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ["steer", "cancel"])
 def test_a_run_is_watched_steered_and_canceled_by_another_process(deep: Any, act: str) -> None:
     """Every interface on a store sees the same session: here a page beside the terminal."""

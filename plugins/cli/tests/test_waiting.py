@@ -281,6 +281,7 @@ signal.pause()
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_check_and_the_processes_that_probe_plugins_for_it(make_deep: Any) -> None:
     plugin = Distribution("acme-hangs", {"hangs": "acme_hangs"}, {"acme_hangs.py": HANGS_THE_SECOND_TIME})
     deep = make_deep(others=(plugin,))
@@ -309,6 +310,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     ["deep_cli", "deep_core.lazy", "deep_cli.__main__", "click", "deep_cli.main", "deep_cli.plugin_warnings",

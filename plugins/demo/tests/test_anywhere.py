@@ -76,6 +76,7 @@ async def test_a_second_prompt_is_a_new_tour_of_what_is_there_now(make_agent: Ma
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.slow
 async def test_sessions_side_by_side_on_one_agent_do_not_meet(make_agent: Maker, tmp_path: Path) -> None:
     from deep_backends import local_backend
 

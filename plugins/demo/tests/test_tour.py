@@ -58,6 +58,7 @@ async def test_it_mends_the_project_and_its_tests_pass(make_agent: Maker, projec
     }  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_two_runs_of_it_are_the_same(make_agent: Maker, tmp_path: Path) -> None:
     from deep_demo import copy_sample_project
 
@@ -70,6 +71,7 @@ async def test_two_runs_of_it_are_the_same(make_agent: Maker, tmp_path: Path) ->
     assert told[0] == told[1]
 
 
+@pytest.mark.slow
 async def test_streamed_it_does_the_same_and_counts_the_same(
     make_agent: Maker, project: Path, tmp_path: Path, tests_pass: Passes
 ) -> None:

@@ -24,6 +24,7 @@ def deep(*words: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_workers_shows_who_works_on_what_and_what_waits(store: str, tmp_path: Path) -> None:
     assert deep("workers", "--store", store) == "no worker; start one with: deep worker\n"
     asyncio.run(enqueue(store, "one"))
@@ -36,6 +37,7 @@ def test_workers_shows_who_works_on_what_and_what_waits(store: str, tmp_path: Pa
     assert [(job["session_id"], job["state"]) for job in told["sessions"]] == [("one", "running")]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("SQLite 3.42")
 def test_workers_releases_a_session_that_was_set_aside(sqlite_store: str, tmp_path: Path) -> None:
     async def set_aside() -> None:

@@ -24,6 +24,7 @@ def own_cluster() -> Iterator[Cluster]:
         yield running
 
 
+@pytest.mark.slow
 def test_a_stopped_worker_that_continues_ends_nothing_of_its_successor(postgresql_store: str, tmp_path: Path) -> None:
     async def main() -> None:
         queue = open_queue(postgresql_store)
@@ -49,6 +50,7 @@ def test_a_stopped_worker_that_continues_ends_nothing_of_its_successor(postgresq
     assert Counter(effects(tmp_path)) == {"one": 2, "two": 1}  # the session's lease stops the second
 
 
+@pytest.mark.slow
 def test_a_continued_worker_does_not_end_the_job_of_its_successor(postgresql_store: str, tmp_path: Path) -> None:
     async def main() -> None:
         queue = open_queue(postgresql_store)
@@ -85,6 +87,7 @@ def test_workers_share_the_sessions_and_run_each_once(postgresql_store: str, tmp
     assert Counter(effects(tmp_path)) == {f"s{number}": 1 for number in range(40)}
 
 
+@pytest.mark.slow
 def test_workers_survive_a_restart_of_the_database(own_cluster: Cluster, tmp_path: Path) -> None:
     async def main() -> None:
         store = own_cluster.create_database()
@@ -131,6 +134,7 @@ def test_a_job_that_the_end_of_the_program_cancels_is_handed_back(postgresql_sto
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_one_error_without_the_password() -> None:
     async def main() -> None:
         queue = open_queue("postgresql://deep:secret@/x?host=/nonexistent&connect_timeout=1")

@@ -67,6 +67,7 @@ def open_gate(folder: Path) -> None:
     (folder / "gate").touch()
 
 
+@pytest.mark.slow
 def test_a_worker_takes_what_was_enqueued_before_it_started(store: str, tmp_path: Path) -> None:
     async def main() -> None:
         await enqueue(store, "one")
@@ -91,6 +92,7 @@ def test_a_worker_takes_what_is_enqueued_while_it_waits(store: str, tmp_path: Pa
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_wake_up_while_the_session_runs_starts_one_more_attempt_after_it(store: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with opened(store) as queue:
@@ -129,6 +131,7 @@ def test_a_killed_workers_sessions_run_on_the_next(store: str, tmp_path: Path) -
     assert Counter(effects(tmp_path)) == {"one": 1, "two": 1, "three": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.more
 def test_many_sessions_and_kills_lose_nothing(store: str, tmp_path: Path) -> None:
     kills = many(5, 2)
@@ -152,6 +155,7 @@ def test_many_sessions_and_kills_lose_nothing(store: str, tmp_path: Path) -> Non
     assert set(effects(tmp_path)) == set(sessions)
 
 
+@pytest.mark.slow
 def test_a_session_that_kills_three_workers_is_set_aside_and_released(store: str, tmp_path: Path) -> None:
     async def main() -> None:
         crew = Crew(store, tmp_path, "die")
@@ -183,6 +187,7 @@ def test_a_session_that_kills_three_workers_is_set_aside_and_released(store: str
     assert effects(tmp_path, "begin").count("poison") >= 4
 
 
+@pytest.mark.slow
 def test_sigterm_lets_the_running_sessions_end(store: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with opened(store) as queue:
@@ -201,6 +206,7 @@ def test_sigterm_lets_the_running_sessions_end(store: str, tmp_path: Path) -> No
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_sigterm_hands_back_what_does_not_end_and_counts_no_failure(store: str, tmp_path: Path) -> None:
     async def main() -> None:
         crew = Crew(store, tmp_path, "wait")
@@ -223,6 +229,7 @@ def test_sigterm_hands_back_what_does_not_end_and_counts_no_failure(store: str, 
     assert effects(tmp_path) == ["one"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_hands_back_what_runs(store: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with opened(store) as queue:
@@ -237,6 +244,7 @@ def test_ctrl_c_hands_back_what_runs(store: str, tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_busy_session_is_tried_again_and_never_fails(store: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with opened(store) as queue:
@@ -250,6 +258,7 @@ def test_a_busy_session_is_tried_again_and_never_fails(store: str, tmp_path: Pat
     assert effects(tmp_path) == ["one"]
 
 
+@pytest.mark.slow
 def test_a_handler_that_raises_is_tried_again_later_with_its_error_shown(store: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with opened(store) as queue:
@@ -267,6 +276,7 @@ def test_a_handler_that_raises_is_tried_again_later_with_its_error_shown(store: 
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_lists_show_who_works_on_what(store: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with opened(store) as queue:
@@ -300,6 +310,7 @@ def test_lists_show_who_works_on_what(store: str, tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_sessions_may_have_any_name(store: str, tmp_path: Path) -> None:
     names = ["a/b", "a", "a/aside", "%", "ü 'x' \"y\"", "a_b"]
 

@@ -67,6 +67,7 @@ async def read(store: str) -> tuple[str, str]:
     return info.status, "".join(entry.data.decode() for entry in entries if entry.kind == "messages")
 
 
+@pytest.mark.slow
 def test_a_worker_ends_the_run_of_a_process_that_was_killed(store: str) -> None:
     kill_a_run(store)
     with deep_worker(store, "--model", "demo:echo") as worker:

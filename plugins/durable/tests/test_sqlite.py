@@ -37,6 +37,7 @@ def test_a_second_worker_of_a_file_is_refused_and_the_next_starts_after_a_kill(
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.needs("SQLite 3.42")
 def test_processes_that_open_a_new_file_at_once_all_get_their_sessions_in(sqlite_store: str) -> None:
     async def add(name: str) -> None:

@@ -189,6 +189,7 @@ def test_what_is_gone_leaves_the_cache(site: Site, monkeypatch: pytest.MonkeyPat
     assert [path.name for path in site.index.cache.iterdir()] == [site.cache_file().name]
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_leave_a_whole_cache(site: Site) -> None:
     """Each forgets and reads all of it, again and again; every cache that one of them finds is whole."""
     program = f"""

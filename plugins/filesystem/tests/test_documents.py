@@ -65,6 +65,7 @@ def in_this_process(data: bytes, **changed: Any) -> tuple[dict[str, Any], bytes]
 # -- the model gets the content ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_documents_and_pictures_reach_the_model(root: Path) -> None:
     picture = written.picture("JPEG", (30, 20))
     for name, (write, _) in KNOWN.items():
@@ -167,6 +168,7 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_or_hostile_file_is_a_message(name: str) -> None:
     write, message = BROKEN[name]
@@ -184,6 +186,7 @@ def test_a_sheet_that_says_it_is_huge_is_its_cells() -> None:
     assert "\n30000\t1\t[XFD] 2\n" in in_this_process(data)[0]["text"]
 
 
+@pytest.mark.slow
 async def test_time_and_memory_are_limited_and_what_is_read_at_once(root: Path) -> None:
     endless = SHEET % FAR.replace(b"30000", b"99999999999")
     slow = written.rewritten(written.workbook(), "xl/worksheets/sheet1.xml", endless)

@@ -105,6 +105,7 @@ PATTERNS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @needs_ripgrep
 @pytest.mark.more
 @pytest.mark.parametrize("pattern", sample(PATTERNS, *PATTERNS[::4]))
@@ -114,6 +115,7 @@ def test_the_answer_is_the_same(tree: Path, new_session: Any, pattern: str) -> N
         assert with_it == without
 
 
+@pytest.mark.slow
 @needs_ripgrep
 @pytest.mark.parametrize(
     "arguments",

@@ -20,6 +20,7 @@ CONTROLS = "\x1b[2K\r\n\t\x9b\u202e\u2066\u200b\u00ad\u061c\u2060\ufeff\u3164\u0
 HIDDEN = [*CONTROLS.replace("[2K", "")]
 
 
+@pytest.mark.slow
 def test_no_character_of_the_kinds_that_hide_is_shown_raw() -> None:
     kinds = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
     hidden = "".join(c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) in kinds)

@@ -208,6 +208,7 @@ async def test_a_slow_server_is_not_waited_for_longer_than_wait(
     await servers.wait_until_ended("slow")
 
 
+@pytest.mark.slow
 async def test_a_server_that_was_waited_for_in_vain_is_not_waited_for_again(
     make_kernel: Make, servers: Servers, play: Play
 ) -> None:
@@ -223,6 +224,7 @@ async def test_a_server_that_was_waited_for_in_vain_is_not_waited_for_again(
     await servers.wait_until_ended("slow")
 
 
+@pytest.mark.slow
 async def test_a_server_that_does_not_start_in_time_is_ended(
     make_kernel: Make, servers: Servers, play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -377,6 +379,7 @@ async def test_a_projects_file_counts_once_it_is_trusted(
     assert (await play(make_kernel(settings=FREE)))[0].tools == {}
 
 
+@pytest.mark.slow
 async def test_a_projects_broken_slow_and_large_servers(
     make_kernel: Make, servers: Servers, play: Play, project: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

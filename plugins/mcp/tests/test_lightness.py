@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import deep_mcp
+import pytest
 
 from deep_core import Kernel
 
@@ -31,6 +32,7 @@ def test_every_public_name_is_there() -> None:
     assert all(getattr(deep_mcp, name) is not None for name in deep_mcp.__all__)
 
 
+@pytest.mark.slow
 def test_without_a_server_an_agent_loads_nothing_of_mcp_and_costs_nothing(make_kernel: Callable[..., Kernel]) -> None:
     code = """
 import sys
@@ -44,6 +46,7 @@ print(sorted({"mcp", "fastmcp", "pydantic_ai.mcp", "deep_mcp.hub", "deep_mcp.ser
     assert run(code) == "[]"
 
 
+@pytest.mark.slow
 def test_making_an_agent_with_servers_starts_none_and_loads_nothing_of_mcp(servers: Servers, project: Path) -> None:
     code = f"""
 import sys
@@ -59,6 +62,7 @@ print(sorted({{"mcp", "fastmcp", "pydantic_ai.mcp"}} & set(sys.modules)))
     assert servers.starts("harbor") == 0
 
 
+@pytest.mark.slow
 def test_a_request_does_not_wait_until_the_mcp_libraries_are_imported() -> None:
     """Pydantic AI's requests wait for `pydantic_ai.mcp` once its import has begun: fastmcp must be there by then."""
     code = """

@@ -62,6 +62,7 @@ async def run(agent: Agent[Any, Any], streamed: bool, prompt: str | None, **sett
 # -- the demo ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("driver", "streamed"),
     sample(

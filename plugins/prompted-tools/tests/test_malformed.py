@@ -136,6 +136,7 @@ async def test_forged_metadata_is_ignored() -> None:
     assert (await run(agent_of(model, []), False, "go", message_history=history)).output == "fine"
 
 
+@pytest.mark.slow
 @either
 async def test_thousands_of_wrong_calls_are_counted_not_listed(streamed: bool) -> None:
     many = "\n".join([GOOD, *[f"{BROKEN}\nand"] * 3_000])

@@ -151,6 +151,7 @@ async def test_a_history_with_native_calls_becomes_text() -> None:
     assert '"number": 4' in model.requests[0].turns[1][1]
 
 
+@pytest.mark.slow
 async def test_what_was_written_of_a_message_ends_with_it() -> None:
     driver = dialects()[0]
     capability = PromptedTools()

@@ -217,6 +217,7 @@ def run(folder: Path, *arguments: str) -> Results:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugin", sample(CAUGHT, *ONE_FOR_EACH_CHECK))
 def test_a_bad_plugin_is_caught_by_its_check_alone(results: Results, plugin: str) -> None:
     check, parts = CAUGHT[plugin]

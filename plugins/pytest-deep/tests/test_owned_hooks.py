@@ -59,6 +59,7 @@ def check(environment: Environment, text: str, *arguments: str) -> Finished:
     return environment.fork(*command)
 
 
+@pytest.mark.slow
 def test_beside_its_installed_owner_every_check_runs(environment: Environment) -> None:
     environment.install(Distribution.of_project(REPOSITORY / "plugins" / "subagents"))
     done = check(environment, TYPES.replace("OWNER", "subagents"), "-W", "error").ok()

@@ -490,6 +490,7 @@ async def test_a_watcher_sees_a_run_that_another_process_takes_over_from_a_kille
 # -- many --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.more
 async def test_many_sessions_of_one_process_stay_apart_and_all_watchers_read_the_same(tmp_path: Path) -> None:
     """Watchers lose their connection after every seventh event, and come back with its number."""

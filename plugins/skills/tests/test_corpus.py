@@ -205,6 +205,7 @@ def test_lenient(case: Case, tmp_path: Path) -> None:
         assert "name:" not in load_skill_instructions(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_strict(case: Case, tmp_path: Path) -> None:
     build(tmp_path, case)
@@ -214,6 +215,7 @@ def test_strict(case: Case, tmp_path: Path) -> None:
     assert all(problem.line >= 1 for problem in fatal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sample(CASES, *CASES[::4]), ids=lambda case: case.id)
 def test_the_reference_validator_says_the_same(case: Case, tmp_path: Path) -> None:
     folder = build(tmp_path, case)

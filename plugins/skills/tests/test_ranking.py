@@ -46,6 +46,7 @@ def test_a_query_finds_the_skill_it_is_about(query: str, first: list[str]) -> No
     assert [meta.name for meta in rank_skills(OFFICE, query)][: len(first) or None] == first
 
 
+@pytest.mark.slow
 def test_questions_find_their_skill_among_900() -> None:
     """Of the 900, 30 have a verb that the skill does not have: see `asked_skills`. Any word of all found 38 percent."""
     assert len(SKILLS) == len(QUESTIONS) == 900

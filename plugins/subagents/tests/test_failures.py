@@ -40,6 +40,7 @@ FIVE = {
 }
 
 
+@pytest.mark.slow
 async def test_of_five_side_by_side_each_call_gets_exactly_one_result(make_agent: MakeAgent, deps: Any) -> None:
     cast = Cast({"go": [[task(name, name) for name in FIVE], say_results], **FIVE})
     before = others()

@@ -69,6 +69,7 @@ def test_no_call_loses_its_result_and_the_size_falls() -> None:
     assert compacted[True], compacted
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(st.lists(histories(waiting_calls=False), min_size=2, max_size=4), SIZES)
 def test_nothing_comes_apart_when_what_was_summarised_grows_and_is_summarised_again(parts: Any, keep: Any) -> None:

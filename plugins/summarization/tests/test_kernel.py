@@ -69,6 +69,7 @@ async def converse(
     return history or []
 
 
+@pytest.mark.slow
 async def test_120_turns_of_900_tokens_in_60k_take_at_most_four_summaries(make_agent: MakeAgent) -> None:
     model = Talker(1_800)
     agent = make_agent(model, summarization={"max_input_tokens": 60_000})
@@ -107,6 +108,7 @@ async def test_todos_are_said_again_and_the_slot_is_not_shared(make_agent: MakeA
     assert all("Paint the shed" in str(view.messages) for view in seen[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stub", "make_model"), [(OpenAIStub, openai_model), (AnthropicStub, anthropic_model)])
 async def test_at_the_wire_only_the_summarised_request_begins_anew(
     make_agent: MakeAgent, stub: Any, make_model: Any

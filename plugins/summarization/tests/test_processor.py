@@ -302,6 +302,7 @@ async def test_without_any_model_the_log_says_what_to_give(caplog: pytest.LogCap
 # -- when ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn_tokens", sample([900, 1_150, 1_500], 1_150))
 async def test_120_turns_in_a_plain_agent_take_few_summaries(turn_tokens: int) -> None:
     asked = {"summaries": 0, "largest": 0}

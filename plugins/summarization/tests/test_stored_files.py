@@ -40,6 +40,7 @@ def storing(make_agent: MakeAgent, *sizes: int, **settings: Any) -> Agent[Any, A
     return make_agent(function_model(script), tools=[Tool(lambda: "x" * next(results), name="big")], **settings)
 
 
+@pytest.mark.slow
 async def test_the_oldest_files_go_when_a_session_has_stored_too_much(make_agent: MakeAgent, tmp_path: Path) -> None:
     agent = storing(make_agent, *range(21_000, 21_100), summarization={"stored_bytes": 200_000})
     result = await agent.run("go", deps=create_default_deps(local_backend(tmp_path)), usage_limits=NO_LIMIT)

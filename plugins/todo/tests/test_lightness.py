@@ -23,6 +23,7 @@ def test_importing_the_plugin_loads_no_framework() -> None:
     assert run(f"import deep_todo; deep_todo.__all__; {LOADED}") == ""
 
 
+@pytest.mark.slow
 def test_a_whole_run_with_todos_does_not_load_redis() -> None:
     code = """
 from pydantic_ai.models.function import FunctionModel
@@ -43,6 +44,7 @@ assert kernel.load_deps(deps.dump()).todos[0].content == "A"
     assert run(code + LOADED) == "pydantic pydantic_ai"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", sample(["deep_todo", "pydantic_ai_todo"], "deep_todo"))
 def test_the_type_is_the_packages_own_whoever_loads_it_first(first: str) -> None:
     second = {"deep_todo": "pydantic_ai_todo", "pydantic_ai_todo": "deep_todo"}[first]

@@ -110,6 +110,7 @@ async def test_X19_792_calls_in_one_reply_run_8_at_once_and_stay_in_order() -> N
     assert tasks <= before + 2 * 8
 
 
+@pytest.mark.slow
 @pytest.mark.more
 def test_X2_no_response_raises_and_no_tool_runs_that_was_not_offered(
     universe: Universe, runs: list[tuple[str, dict[str, Any]]]

@@ -196,6 +196,7 @@ async def test_the_state_of_a_question_serves_once_and_for_its_call_alone(make_a
 # -- many, and other contents ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @both
 async def test_fifty_clients_at_once(make_agent: Make, things: Tools, mode: str) -> None:
     async with agent_tools(make_agent()) as tools:

@@ -141,6 +141,7 @@ async def test_over_stdio_tools_are_listed_and_called_and_nothing_else_is_printe
     assert (folder / "dredged.txt").read_text() == "Bergen\n"
 
 
+@pytest.mark.slow
 def test_over_stdio_every_line_of_stdout_is_a_message(folder: Path, environ: dict[str, str]) -> None:
     messages = [
         '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
@@ -186,6 +187,7 @@ async def test_over_http_tools_are_listed_and_called(folder: Path, environ: dict
         await a_page_of_another_site_reaches_nothing(url)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", sample(["legacy", "auto"], "auto"))
 async def test_over_http_fifty_clients_at_once(folder: Path, environ: dict[str, str], mode: str) -> None:
     async def visit(url: str, number: int) -> tuple[str, bool | None]:

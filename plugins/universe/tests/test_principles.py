@@ -41,6 +41,7 @@ def test_C1_the_package_depends_on_the_kernel_and_its_expressions_alone() -> Non
     assert project["dependencies"] == ["deep-core>=0.1,<1", "tool-expressions>=0.1,<1"]
 
 
+@pytest.mark.slow
 def test_C1_a_universe_works_without_any_sdk() -> None:
     done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -179,6 +179,7 @@ for model in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_P9_models_render_without_any_sdk() -> None:
     models = [
         "openai:gpt-5.2",

@@ -39,6 +39,7 @@ def test_every_requirement_and_every_defect_has_its_row() -> None:
     assert list(rows()) == [*REQUIREMENTS, *DEFECTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [*REQUIREMENTS, *DEFECTS])
 def test_every_test_that_a_row_names_exists_and_has_its_name(row: str) -> None:
     named = rows()[row]

@@ -113,6 +113,7 @@ def test_any_reply_split_anywhere_gives_the_same(driver: TextDriver, data: st.Da
     assert [item for item in items[unopened + 1 :] if not isinstance(item, str)] == driver.parse(reply)
 
 
+@pytest.mark.slow
 @driver_of_the_sample
 @settings(max_examples=examples(300))
 @given(data=st.data())
@@ -344,6 +345,7 @@ def hostile(driver: TextDriver) -> dict[str, str]:
 SIZES = {1: "each character", 7: "pieces of seven", 10**9: "whole"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("driver", "size"),
     sample(
@@ -364,6 +366,7 @@ def test_a_hostile_reply_takes_linear_time(driver: TextDriver, size: int) -> Non
         assert scanner.examined <= MOST * len(reply) or size < 10**9, about
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "driver",
     sample(DRIVERS, *(driver for driver in DRIVERS if driver.name == "hermes")),

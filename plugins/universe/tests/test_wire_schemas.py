@@ -166,6 +166,7 @@ print(json.dumps({driver.name: [driver.render(TOOLS), driver.render(STRICT)] for
 """
 
 
+@pytest.mark.slow
 def test_P9_a_render_needs_no_sdk_and_is_the_same_without_it() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT_SDKS], cwd=REPOSITORY, capture_output=True, text=True, check=True

@@ -36,6 +36,7 @@ def test_what_is_known_of_a_file_needs_no_framework() -> None:
     assert run(f"import deep_uploads; deep_uploads.UploadedFile, deep_uploads.UPLOADS; {LOADED}") == ""
 
 
+@pytest.mark.slow
 def test_the_guesser_is_loaded_only_to_guess() -> None:
     code = """
 import asyncio, sys
@@ -98,6 +99,7 @@ def growth(tmp_path: Path, way: str, size: int) -> int:
         shutil.rmtree(tmp_path / "workspace")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", sample(["stream", "path"], "stream"))
 def test_256_mib_are_taken_at_constant_memory(tmp_path: Path, way: str) -> None:
     assert growth(tmp_path, way, 256 * 1024**2) < 16 * 1024

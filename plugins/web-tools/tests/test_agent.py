@@ -68,6 +68,7 @@ def test_an_expression_without_the_network_hides_both() -> None:
     assert [tool.name for tool in tools] == ["local"]
 
 
+@pytest.mark.slow
 def test_agents_load_neither_the_client_nor_the_converter_before_a_call() -> None:
     program = (
         "import sys, json, deep_web_tools\n"

@@ -122,6 +122,7 @@ async def test_a_compressed_page_is_read(site: Site, make_fetcher: Make) -> None
     assert site.headers[0]["Accept-Encoding"] == "gzip"
 
 
+@pytest.mark.slow
 async def test_a_bomb_stays_small(site: Site, make_fetcher: Make) -> None:
     bomb = gzip.compress(b"\n" * 300_000_000, compresslevel=1)
     assert len(bomb) < 2_000_000

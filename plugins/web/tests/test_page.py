@@ -26,7 +26,7 @@ from .processes import WebProcess
 from .served import Served, serving
 from .tabs import Keys, Tab
 
-pytestmark = pytest.mark.needs("Chromium")
+pytestmark = [pytest.mark.needs("Chromium"), pytest.mark.slow]
 IMAGE = "<img src=x onerror=document.title='owned'>"
 BIG = 1 << 40
 """A number after those of all events of a test."""

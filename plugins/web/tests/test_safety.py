@@ -158,6 +158,7 @@ def test_two_applications_of_one_host_do_not_share_a_cookie(anyio_backend: str) 
     assert Owners("one").cookie != Owners("two").cookie
 
 
+@pytest.mark.slow
 def test_other_commands_import_nothing_of_the_server(anyio_backend: str) -> None:
     program = """
 import sys

@@ -82,6 +82,7 @@ async def test_a_call_that_events_cut_is_there_whole(tmp_path: Path) -> None:
         assert (await user.http.get(address, params={"path": "elsewhere"})).status_code == 404
 
 
+@pytest.mark.slow
 async def test_a_subagents_call_is_there_whole(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         (running.folder / "long.txt").write_text("another line\n" * 400 + "the end\n")
@@ -244,6 +245,7 @@ async def test_a_command_asks_and_its_files_are_listed(tmp_path: Path) -> None:
         assert {"type": "files"} in page.messages
 
 
+@pytest.mark.slow
 async def test_an_open_approval_is_there_for_every_page_and_is_answered_once(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         await page.ask("write notes.txt: red")
@@ -325,6 +327,7 @@ async def test_a_steered_message_joins_the_run(tmp_path: Path) -> None:
         assert len([event for event in page.events if event["kind"] == "run_started"]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["send", "queue", "steer"])
 async def test_a_message_that_is_sent_again_is_taken_once_also_after_a_restart(tmp_path: Path, mode: str) -> None:
     async def twice(page: Page) -> None:
