@@ -224,7 +224,6 @@ async def test_a_truncated_file_gives_what_is_whole(path: Path) -> None:
         assert [entry.seq for entry in entries] == sorted(entry.seq for entry in entries)
 
 
-@pytest.mark.slow
 async def test_a_flipped_bit_is_never_read_as_data(path: Path) -> None:
     whole = await fill(path)
     data, draw, noticed = path.read_bytes(), random.Random(3), 0
@@ -383,7 +382,6 @@ async def check_damaged(path: Path, tmp_path: Path, whole: dict[str, list[dict[s
     return refused
 
 
-@pytest.mark.slow
 @pytest.mark.more
 async def test_a_run_in_a_damaged_file_works_or_says_what_to_do(path: Path, tmp_path: Path) -> None:
     whole = await run_some(path, tmp_path)

@@ -245,7 +245,6 @@ async def test_a_command_asks_and_its_files_are_listed(tmp_path: Path) -> None:
         assert {"type": "files"} in page.messages
 
 
-@pytest.mark.slow
 async def test_an_open_approval_is_there_for_every_page_and_is_answered_once(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         await page.ask("write notes.txt: red")
