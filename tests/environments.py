@@ -345,7 +345,8 @@ class Environment:
         """The process environment that its programs get."""
         kept = {key: os.environ[key] for key in KEPT if key in os.environ}
         home = {"HOME": str(self.home), "USERPROFILE": str(self.home), "LOCALAPPDATA": str(self.home)}
-        return {**kept, **home, "PYTHONUTF8": "1", **more}
+        # In the folder of the tests, its pytest would remove the files of an earlier `make test`, for minutes.
+        return {**kept, **home, "PYTHONUTF8": "1", "PYTEST_DEBUG_TEMPROOT": str(self.root), **more}
 
     def run(
         self, *command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 120

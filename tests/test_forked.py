@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.authors_pytest import IN_A_FORK
 from tests.environments import REPOSITORY, Distribution, Environment
 
 ASK = "import {0}; answer([{0}.__file__, {0}.__spec__.origin, getattr({0}, 'CHANGED', False)])"
@@ -66,3 +67,10 @@ answer(failed)
         ["deep_todo", "deep_todo"],
         ["deep_cli.stored", "deep_sessions"],
     ]
+
+
+def test_pytest_leaves_the_temporary_files_of_other_runs_alone(environment: Environment) -> None:
+    environment.install(Distribution.of_project(REPOSITORY / "plugins" / "pytest-deep"))
+    (environment.work / "test_where.py").write_text("def test_where(tmp_path):\n    print(tmp_path)\n", "utf-8")
+    done = environment.fork("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "-p", "no:asyncio", *IN_A_FORK).ok()
+    assert str(environment.root / "pytest-of-") in done.out
