@@ -58,6 +58,7 @@ async def test_runtime_policy_sandbox_mode_read_only_denies_writes(profile: str,
     assert not isinstance(backend, SupportsCommands)
 
 
+@pytest.mark.needs("bubblewrap")
 async def test_runtime_policy_sandbox_mode_workspace_write_confines_commands() -> None:
     result, (backend,) = await use({"profile": "local", "sandbox_mode": "workspace_write"})
     assert result.status == "completed", result.error

@@ -175,13 +175,8 @@ class SqliteStore(SessionStore):
     def _load(self, session_id: str, db: sqlite3.Connection) -> Stored:
         row = self._find(db, session_id)
         first = row.base or 1
-        entries = [
-            entry
-            for fields in db.execute(
-                f"SELECT {ENTRY}, checksum FROM entries WHERE session = ? AND seq >= ? ORDER BY seq", (row.key, first)
-            )
-            if (entry := _entry(row.key, fields))
-        ]
+        # Not a comprehension: an error would keep its cursor, and with it the closed connection's file and its locks.
+        entries = list(_whole(db, row.key, first - 1))
         if missing := set(range(first, row.seq + 1)).difference(entry.seq for entry in entries):
             raise self._damaged(f"entry {min(missing)} of session {session_id}")
         ledger: dict[str, bytes] = {}
@@ -228,7 +223,7 @@ class SqliteStore(SessionStore):
         values = [*conditions.values(), limit, offset]
 
         def rows(db: sqlite3.Connection) -> Sequence[SessionInfo]:
-            found = [_row(fields) for fields in db.execute(query, values)]
+            found = [_row(fields) for fields in db.execute(query, values).fetchall()]
             if None in found:
                 logger.warning("%s: the rows of %d sessions are damaged", self._file.path, found.count(None))
             return [row.shown() for row in found if row is not None]
