@@ -76,6 +76,7 @@ def asked(url: str) -> tuple[int, dict[str, str]]:
 ANSWERED = (202, {"status": "idle", "answer": "High water?"})
 
 
+@pytest.mark.slow
 def test_the_service_keeps_its_sessions_over_a_restart(tmp_path: Path) -> None:
     for _ in range(2):
         with service(tmp_path, "sqlite:///sessions.db", "--proxy-headers") as url:

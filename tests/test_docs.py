@@ -225,6 +225,7 @@ def test_every_toml_block_is_a_configuration_that_is_accepted(page: Path) -> Non
             config.plugin_list(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", TYPED, ids=name_of)
 def test_every_console_line_is_a_command_that_exists(page: Path) -> None:
     for block in blocks(page):

@@ -73,6 +73,7 @@ def test_importing_the_kernel_brings_almost_nothing(count: Callable[..., Any]) -
     hold("modules: import deep_core", len(count("modules_of_an_import", "deep_core")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feature", FEATURES)
 def test_importing_a_plugin_brings_almost_nothing(count: Callable[..., Any], feature: str) -> None:
     hold("modules: import of a plugin", len(count("modules_of_an_import", f"deep_{feature}")))

@@ -131,6 +131,7 @@ def test_the_metadata_is_whole(folder: Path) -> None:
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
 
 
+@pytest.mark.slow
 def test_workflows_and_issue_forms_follow_their_schemas() -> None:
     forms = [path for path in (REPOSITORY / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml"]
     assert WORKFLOWS

@@ -263,6 +263,7 @@ async def test_an_empty_answer_and_a_cut_off_answer_keep_their_finish_reason(kin
     assert len(it.player.views) == 2
 
 
+@pytest.mark.slow
 @every_model
 async def test_many_runs_at_once_share_one_position(kind: str) -> None:
     with rig(kind, Script(then=lambda view: f"echo {view.prompt}")) as it:
@@ -742,6 +743,7 @@ def process(kind: str, how: str, script: Any, tmp_path: Path) -> Generator[tuple
             running.kill()
 
 
+@pytest.mark.slow
 @every_stub
 @pytest.mark.parametrize("how", ["module", "path"])
 def test_the_stub_serves_a_subprocess_as_a_process_of_its_own(kind: str, how: str, tmp_path: Path) -> None:

@@ -229,6 +229,7 @@ def hook(given_answers: Mapping[str, str | bool]) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rows",
     [

@@ -186,6 +186,7 @@ def test_over_many_requests_every_one_continues_the_last(provider: str, streamed
     assert told(stub.requests[0]) == []
 
 
+@pytest.mark.slow
 @both
 def test_an_unchanged_live_text_is_said_once(provider: str) -> None:
     async def scene(stub: Any) -> None:
@@ -287,6 +288,7 @@ def keep_last_turn(messages: list[ModelMessage]) -> list[ModelMessage]:
     return messages
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("persist", [True, False])
 def test_after_a_compaction_the_live_text_is_said_again(provider: str, persist: bool) -> None:

@@ -30,6 +30,7 @@ BACKGROUND = "test_background_child_does_not_hold_up_completed_command"
 
 
 @without(DETACHED)
+@exhaustive(BACKGROUND)
 @for_a_backend(commands=True)
 class TestLocal(WorkspaceBackendSuite):
     @pytest.fixture
@@ -57,7 +58,6 @@ class TestLocal(WorkspaceBackendSuite):
 @without(
     DETACHED, "test_cancellation_stops_foreground_work", "test_destroying_environment_during_command_raises_unavailable"
 )
-@exhaustive(BACKGROUND)
 @pytest.mark.needs("bubblewrap")
 class TestSandbox(TestLocal):
     @pytest.fixture

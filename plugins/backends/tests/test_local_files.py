@@ -240,6 +240,7 @@ async def test_waiting_for_the_disk_never_holds_the_event_loop(world: World, mon
     assert threading.get_ident() not in threads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["read", "range", "write", "stream", "guarded", "list", "remove"])
 async def test_large_work_does_not_hold_the_event_loop(
     world: World, operation: str, monkeypatch: pytest.MonkeyPatch

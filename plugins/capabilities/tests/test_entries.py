@@ -112,6 +112,7 @@ def said() -> Iterator[list[str]]:
     found += [str(each.message) for each in caught if each.category is PluginWarning]
 
 
+@pytest.mark.slow
 def test_a_capability_by_name_is_attributed_gated_and_counted() -> None:
     options = {"unit": "kelvin", "every": "PT5M", "folder": "/tmp", "names": ["a"]}
     with kernel_with({"w": {**WEATHER, "options": options}, "think": {"use": "Thinking"}}) as kernel:
@@ -175,6 +176,7 @@ def test_the_settings_of_the_plugin_hold_for_all_entries() -> None:
     }
 
 
+@pytest.mark.slow
 def test_forms_of_agent_specs_and_objects_in_options() -> None:
     entries = {
         "short": {"use": {"Thinking": "high"}},
@@ -191,6 +193,7 @@ def test_forms_of_agent_specs_and_objects_in_options() -> None:
     assert {f"{PLUGIN}.both.0", f"{PLUGIN}.both.1", f"{PLUGIN}.object"} <= set(ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "status", "says"),
     [
@@ -284,6 +287,7 @@ def test_a_projects_file_cannot_name_one() -> None:
         assert kernel.explain(agent).tools == ()
 
 
+@pytest.mark.slow
 def test_the_command_lists_entries_and_what_can_be_named(tmp_path: Path) -> None:
     file = tmp_path / "deep.toml"
     file.write_text(

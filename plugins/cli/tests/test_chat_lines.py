@@ -197,6 +197,7 @@ answer(sorted(sys.modules))
 """
 
 
+@pytest.mark.slow
 def test_the_help_loads_neither_pydantic_nor_the_line_editor(deep: Any) -> None:
     found = deep.environment.ask(LOADED.format(arguments=["chat", "--help"]), flags=["-P"])
     assert not {name.partition(".")[0] for name in found} & {"pydantic", "pydantic_ai", "prompt_toolkit", "rich"}

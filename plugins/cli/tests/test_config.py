@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from tests.environments import Distribution
 
 OPTIONS = """
@@ -216,6 +218,7 @@ def test_no_command_shows_a_secret(make_deep: Any) -> None:
     assert options["api_key"]["value"] == "***"
 
 
+@pytest.mark.slow
 def test_errors_and_tracebacks_show_no_secret(make_deep: Any) -> None:
     deep = make_deep("backends")
     (deep.work / "leaky.py").write_text("import os\nraise ValueError('key is ' + os.environ['ACME_TOKEN'])\n")

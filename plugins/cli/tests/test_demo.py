@@ -39,6 +39,7 @@ def test_the_demo_mends_a_copy_of_the_sample_project_with_real_tools(tmp_path: P
     assert tests.returncode == 0, tests.stderr
 
 
+@pytest.mark.slow
 def test_the_demo_refuses_a_folder_with_something_in_it(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     done = demo("--dir", str(tmp_path))

@@ -331,6 +331,7 @@ def test_entry_points_of_anything_that_do_not_parse_are_named(make_deep: Any) ->
     assert found["plugin:good"]["ok"] is True
 
 
+@pytest.mark.slow
 def test_without_a_folder_for_temporary_files_the_rest_is_looked_at(make_deep: Any) -> None:
     deep = started(make_deep(others=(acme("good", HOOK),)))
     code = "import tempfile; tempfile._candidate_tempdir_list = lambda: []\n"

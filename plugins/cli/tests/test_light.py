@@ -26,6 +26,7 @@ def imported(deep: Any, *arguments: str) -> list[str]:
     return new
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("--version",), ("--help",), ("plugins", "list"), ("plugins", "list", "--json"), ("run", "--help")]
 )
@@ -34,6 +35,7 @@ def test_light_commands_load_neither_pydantic_nor_rich_nor_a_plugin(deep: Any, a
     assert not roots & HEAVY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "most"), [(("--version",), 120), (("plugins", "list"), 260)])
 def test_light_commands_load_few_modules(deep: Any, arguments: tuple[str, ...], most: int) -> None:
     found = imported(deep, *arguments)

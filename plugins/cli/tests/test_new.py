@@ -252,6 +252,7 @@ def test_an_installation_without_the_template_says_how_to_mend_it(make_deep: Cal
     assert "reinstall deep-cli: pip install --force-reinstall --no-deps deep-cli" in done.err
 
 
+@pytest.mark.slow
 def test_only_this_command_loads_the_template_language(deep: Any) -> None:
     code = """
 import sys

@@ -320,6 +320,7 @@ def trace(text: str) -> object:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLACES)
 def test_no_place_prints_a_hiding_character(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -385,6 +386,7 @@ def calls(tree: ast.AST) -> set[str]:
     return names | PRINTS & {function.attr for function in functions if isinstance(function, ast.Attribute)}
 
 
+@pytest.mark.slow
 def test_only_one_module_of_the_command_line_prints() -> None:
     source = REPOSITORY / "plugins" / "cli" / "src" / "deep_cli"
     for path in sorted(source.rglob("*.py")):
@@ -394,6 +396,7 @@ def test_only_one_module_of_the_command_line_prints() -> None:
         assert name == "output.py" or not imported & set(IMPORTS), name
 
 
+@pytest.mark.slow
 def test_the_kernel_and_the_plugins_do_not_print() -> None:
     """But DEEP_TRACE, one of the places above. Plugins' commands print through `deep_cli.say`."""
     sources = [REPOSITORY / "deep_core", *(REPOSITORY / "plugins").glob("*/src")]

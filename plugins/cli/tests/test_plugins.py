@@ -110,6 +110,7 @@ def test_listing_imports_neither_click_nor_logging(make_deep: Any) -> None:
     assert "acme-sun" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", ["1", "2", "0"])
 def test_the_list_goes_where_it_can_when_a_stream_is_closed(make_deep: Any, streams: str) -> None:
     deep = make_deep(others=(SUN,))
@@ -119,6 +120,7 @@ def test_the_list_goes_where_it_can_when_a_stream_is_closed(make_deep: Any, stre
     assert ("acme-sun" in done.out) is (streams != "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("plugins", "list"), ("--version",)])
 def test_what_is_answered_at_once_and_cannot_be_written_is_no_traceback(make_deep: Any, arguments: Any) -> None:
     deep = make_deep(others=(SUN,))

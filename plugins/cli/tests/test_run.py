@@ -207,6 +207,7 @@ def test_ctrl_c_at_a_question_ends_the_command_and_runs_nothing(deep: Any) -> No
     assert not (deep.work / "b.txt").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_run_ends_it_with_one_line(deep: Any) -> None:
     import threading
 

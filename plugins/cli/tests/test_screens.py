@@ -113,6 +113,7 @@ def test_a_chat_with_an_edit_that_is_approved_and_one_that_is_undone(
     assert max(map(len, terminal.lines)) <= max(size[0], then[0])
 
 
+@pytest.mark.slow
 @sizes
 def test_an_interrupted_turn_whose_queue_goes_on(deep: Any, size: tuple[int, int], then: tuple[int, int]) -> None:
     asked, go = threading.Event(), threading.Event()

@@ -126,6 +126,7 @@ def test_what_counts_as_a_plugin(make_deep: Any, points: bytes | None, listed: b
     }
 
 
+@pytest.mark.slow
 def test_every_control_and_invisible_character_is_made_visible_and_no_other_is_touched() -> None:
     hidden = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0xD800, 0xE000), 0x2800]
     # Default_Ignorable_Code_Point of Unicode 16's DerivedCoreProperties.txt, and the marks of annotations beside it.

@@ -63,6 +63,7 @@ async def test_tests_that_fail_for_another_reason_are_reported(make_agent: Maker
     assert (tmp_path / "test_other.py").read_text() == body
 
 
+@pytest.mark.slow
 async def test_a_second_prompt_is_a_new_tour_of_what_is_there_now(make_agent: Maker, project: Path) -> None:
     agent, deps = make_agent(project, interrupt_on=False), create_default_deps()
     first = await agent.run("Do it.", deps=deps)

@@ -70,6 +70,7 @@ def test_a_wheel_brings_it_along(tmp_path: Path) -> None:
     check_wheel(wheel, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_wheel_from_the_sdist_brings_it_along(tmp_path: Path) -> None:
     sdist = build("sdist", DEMO, tmp_path / "sdist")
     with tarfile.open(sdist) as archive:

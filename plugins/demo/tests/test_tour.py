@@ -42,6 +42,7 @@ def failed(messages: list[ModelMessage]) -> list[ToolReturnPart]:
     return [part for part in parts if part.outcome != "success"]
 
 
+@pytest.mark.slow
 async def test_it_mends_the_project_and_its_tests_pass(make_agent: Maker, project: Path, tests_pass: Passes) -> None:
     assert not tests_pass(project)
     deps = create_default_deps()
@@ -102,6 +103,7 @@ async def test_streamed_it_does_the_same_and_counts_the_same(
     assert abs(plain.usage.input_tokens - streamed.usage.input_tokens) < 200
 
 
+@pytest.mark.slow
 async def test_run_stream_goes_through_to_the_report(make_agent: Maker, project: Path, tests_pass: Passes) -> None:
     """`run_stream` takes the first text for the final one, so the model sends no text beside a call."""
     async with make_agent(project, interrupt_on=False).run_stream(PROMPT, deps=create_default_deps()) as stream:
@@ -153,6 +155,7 @@ async def test_with_every_command_denied_it_mends_and_says_what_it_could_not_che
     assert [todo.status for todo in deps.todos][-1] == "blocked"
 
 
+@pytest.mark.slow
 async def test_with_every_edit_denied_nothing_changes(make_agent: Maker, project: Path) -> None:
     agent = make_agent(project, interrupt_on={"edit_file": True, "write_file": True, "execute": False})
     output, _, _ = await resume(agent, create_default_deps(), lambda name: False)
@@ -172,6 +175,7 @@ async def test_without_the_filesystem_plugin_it_ends_and_says_what_is_missing(ma
     assert {todo.status for todo in deps.todos} == {"blocked"}
 
 
+@pytest.mark.slow
 async def test_without_the_todo_plugin_it_works_without_a_plan(
     make_agent: Maker, project: Path, tests_pass: Passes
 ) -> None:
@@ -190,6 +194,7 @@ async def test_with_no_tools_at_all_it_says_so(make_agent: Maker, project: Path)
 TOOLS = ["ls", "glob", "grep", "read_file", "edit_file", "write_file", "execute", "write_todos"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", drawn.sample(TOOLS, "execute", "write_todos"))
 async def test_without_any_one_tool_it_ends_cleanly(make_agent: Maker, project: Path, tool: str) -> None:
     agent = make_agent(project, tool_filter=f"~name:{tool}", interrupt_on=False)
@@ -200,6 +205,7 @@ async def test_without_any_one_tool_it_ends_cleanly(make_agent: Maker, project: 
     assert (f"{tool} is not available" in result.output) == (tool not in found_all_the_same)
 
 
+@pytest.mark.slow
 async def test_a_refused_edit_is_repeated_after_reading_again(make_agent: Maker, project: Path) -> None:
     """The file changes between reading and editing: the tool refuses, and the script reads it again."""
     agent = make_agent(project, interrupt_on={"edit_file": True, "execute": False})
@@ -220,6 +226,7 @@ async def test_a_refused_edit_is_repeated_after_reading_again(make_agent: Maker,
     assert asked.count("edit_file") == 6, "fix twice, the changelog, three items"
 
 
+@pytest.mark.slow
 async def test_a_prefix_on_the_tools_does_not_disturb_it(make_agent: Maker, project: Path, tests_pass: Passes) -> None:
     import deep_backends
     import deep_demo

@@ -75,6 +75,7 @@ def test_a_continued_worker_does_not_end_the_job_of_its_successor(postgresql_sto
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_workers_share_the_sessions_and_run_each_once(postgresql_store: str, tmp_path: Path) -> None:
     async def main() -> None:
         queue = open_queue(postgresql_store)

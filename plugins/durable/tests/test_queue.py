@@ -81,6 +81,7 @@ def test_a_worker_takes_what_was_enqueued_before_it_started(store: str, tmp_path
     assert sorted(effects(tmp_path)) == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_a_worker_takes_what_is_enqueued_while_it_waits(store: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with opened(store) as queue:

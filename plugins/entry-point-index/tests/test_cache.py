@@ -133,6 +133,7 @@ def test_a_file_that_is_no_cache_is_ignored_and_replaced(site: Site, content: by
     assert site.read() == []
 
 
+@pytest.mark.slow
 @given(part=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255) | st.none())
 def test_a_damaged_cache_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, part: float, byte: int | None

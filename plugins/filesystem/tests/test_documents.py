@@ -110,6 +110,7 @@ def test_pages_lead_on_and_together_are_the_document() -> None:
     assert in_this_process(data, offset=12)[0]["error"] == "has only 12 pages: offset=12 is past its end"
 
 
+@pytest.mark.slow
 def test_a_long_sheet_is_read_on_inside() -> None:
     data = written.workbook(3000)
     seen, start = "", 0

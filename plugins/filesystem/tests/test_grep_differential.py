@@ -376,6 +376,7 @@ def _request(root: Path) -> Any:
     return SearchRequest(str(root), False, read_pattern("foo"), lambda path: True, 1000, 0)
 
 
+@pytest.mark.slow
 def test_a_catastrophic_pattern_is_stopped_and_the_loop_stays_alive(new_session: Any) -> None:
     async def run() -> tuple[str, int]:
         backend = memory_backend()

@@ -45,6 +45,7 @@ def test_an_escape_that_we_never_write_is_left_alone(text: str) -> None:
     assert unescape(text) == text
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("hidden", sample(HIDDEN, *HIDDEN[::4]), ids=lambda char: hex(ord(char)))
 async def test_every_answer_shows_it_and_takes_it_back(root: Path, new_session: Any, hidden: str) -> None:

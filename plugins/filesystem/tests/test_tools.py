@@ -86,6 +86,7 @@ async def test_a_wrong_path_is_answered_with_what_is_there(session: Any) -> None
     assert "no such file" in await session.failed("grep", "x", "nope")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "link", "dir_link/secret", "a/../../outside"])
 async def test_a_confined_backend_refuses_with_a_message(root: Path, new_session: Any, path: str) -> None:
     outside = root.parent / "outside"
@@ -109,6 +110,7 @@ async def test_a_very_long_name_is_a_message(root: Path, new_session: Any, name:
     assert "name" in (await session.failed("write_file", name, "x")).lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -124,6 +126,7 @@ async def test_a_message_does_not_repeat_more_than_a_part(session: Any, tool: st
     assert len(await session.failed(tool, *arguments)) < 1000
 
 
+@pytest.mark.slow
 async def test_an_answer_does_not_repeat_more_than_a_part(session: Any) -> None:
     for call in (("glob", "x" * 999), ("grep", "x" * 100_000)):
         assert len(await session.ok(*call)) < 1000

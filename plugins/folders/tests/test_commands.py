@@ -47,6 +47,7 @@ def listed(deep: Deep) -> dict[str, Any]:
     return {folder["name"]: folder for folder in found}
 
 
+@pytest.mark.slow
 def test_a_folder_is_shown_before_it_is_added_and_pinned_by_its_content(deep: Deep, tmp_path: Path) -> None:
     origin = write(tmp_path / "guard", GUARD)
     refused = deep("add", str(origin), typed="n\n")
@@ -80,6 +81,7 @@ def test_a_folder_is_shown_before_it_is_added_and_pinned_by_its_content(deep: De
     assert deep("remove", "../../x").exit_code != 0
 
 
+@pytest.mark.slow
 def test_a_folder_comes_from_a_git_repository_and_from_one_place_in_it(deep: Deep, tmp_path: Path) -> None:
     market = {"name": "market", "plugins": [{"name": name, "source": f"./plugins/{name}"} for name in LAYOUTS]}
     files = {f"plugins/{name}/{path}": text for name, layout in LAYOUTS.items() for path, text in layout.items()}

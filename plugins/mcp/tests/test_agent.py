@@ -25,6 +25,7 @@ Make = Callable[..., Kernel]
 FREE = {"require_approval": False}
 
 
+@pytest.mark.slow
 async def test_a_servers_tools_are_called_under_its_name(make_kernel: Make, servers: Servers, play: Play) -> None:
     kernel = make_kernel({"harbor": servers("harbor")}, settings=FREE)
     caller, results = await play(kernel, ("harbor_echo", {"text": "Oslo"}))

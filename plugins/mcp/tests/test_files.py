@@ -31,6 +31,7 @@ def picture(width: int) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.slow
 async def test_documents_become_text_and_pictures_are_checked(
     make_kernel: Callable[..., Kernel], servers: Servers
 ) -> None:

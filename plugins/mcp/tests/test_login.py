@@ -142,6 +142,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return addresses
 
 
+@pytest.mark.slow
 def test_a_login_is_used_refreshed_and_asked_for_again(
     deep: Deep, harbor: Harbor, opened: list[str], home: Path, make_kernel: Callable[..., Kernel], play: Play
 ) -> None:

@@ -59,6 +59,7 @@ async def run(agent: Agent[Any, Any], streamed: bool) -> Any:
 # -- a provider that refuses tools -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @either
 @pytest.mark.parametrize("stub_type", [OllamaStub, VllmStub, OldVllmStub])
 async def test_a_refusal_switches_to_text_and_is_remembered(

@@ -85,6 +85,7 @@ def reply(driver: TextDriver) -> str:
     return f"Well, 1 < 2.\n\n{driver.encode_calls([tricky, ToolCall('c2', 'look', {})])}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", sample(dialects(), *dialects()[::3]), ids=lambda driver: driver.name)
 async def test_markers_split_at_every_position(driver: TextDriver) -> None:
     text = reply(driver)

@@ -264,6 +264,7 @@ def test_loading_the_plugin_of_pytest_loads_neither_pydantic_nor_pydantic_ai() -
     assert not loaded_by("import pytest_deep.plugin") & {"pydantic", "pydantic_ai", "pydantic_core", "anyio", "asyncio"}
 
 
+@pytest.mark.slow
 def test_a_run_of_pytest_without_these_fixtures_loads_no_framework(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import sys

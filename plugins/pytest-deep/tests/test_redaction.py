@@ -114,6 +114,7 @@ def test_a_plugin_without_a_redactor_is_told_nothing(tmp_path: Path) -> None:
     assert told(tmp_path, None) == Redaction()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", sample(range(len(Conversation("x").places)), 0, 7, 13))
 def test_each_place_that_is_left_is_told(tmp_path: Path, number: int) -> None:
     def hide(text: str) -> str:
@@ -136,6 +137,7 @@ def test_a_kind_that_is_not_there_is_a_mistake_with_a_suggestion(tmp_path: Path)
     assert mistake.what == "names 'thinkin', which is not a kind of part. Did you mean 'thinking'?"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secret", ["K-42", 'say "42"', "a\\b", "π-42", "[1] (2)"])
 def test_the_author_may_name_what_is_hidden(tmp_path: Path, secret: str) -> None:
     def hide(text: str) -> str:

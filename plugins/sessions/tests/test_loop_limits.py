@@ -43,6 +43,7 @@ async def test_loop_max_iterations_counts_answers_that_are_no_calls_too() -> Non
     assert len(said.requests) == 2
 
 
+@pytest.mark.slow
 async def test_loop_max_iterations_has_a_default_of_50_that_may_be_raised() -> None:
     said = Scripted([call("put")])
     await (await create(said, put, config={"loop": {"max_tool_rounds": 49}})).run("go")

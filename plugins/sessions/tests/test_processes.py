@@ -185,6 +185,7 @@ class Asked:
         return [line.split()[1] for line in lines(self._folder / "effects")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [0, 3])
 async def test_processes_that_die_ask_and_answer(
     zygote: Zygote, url: str, store: SessionStore, tmp_path: Path, depth: int
@@ -230,6 +231,7 @@ async def test_an_answer_that_was_never_asked_for_runs_nothing(
     assert asked.effects == ["1"]
 
 
+@pytest.mark.slow
 async def test_an_answer_about_changed_arguments_runs_nothing(zygote: Zygote, url: str, tmp_path: Path) -> None:
     """The call in the stored conversation is not the one that was asked about."""
     asked = Asked(zygote, url, tmp_path)

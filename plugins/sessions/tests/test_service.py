@@ -714,6 +714,7 @@ async def test_who_sees_the_end_of_a_run_can_send_the_next_message_at_once() -> 
         assert sessions.active == []
 
 
+@pytest.mark.slow
 async def test_who_sees_a_question_can_answer_it_at_once() -> None:
     def answer(messages: list[ModelMessage]) -> Any:
         return [ToolCallPart("burn", {}, "c1")] if responses(messages) % 2 == 0 else "done"

@@ -93,12 +93,14 @@ def check(found: list[str]) -> None:
         assert others == []
 
 
+@pytest.mark.slow
 async def test_sessions_side_by_side_on_one_loop_see_nothing_of_each_other(make_kernel: Any) -> None:
     kernel = make_kernel(NOTES, strict=True)
     agent = kernel.create_agent(cast_of(10).model, backend="memory", tools=[note])
     check(await asyncio.gather(*(session(agent, kernel, n) for n in range(10))))
 
 
+@pytest.mark.slow
 def test_sessions_on_threads_with_loops_of_their_own_see_nothing_of_each_other(make_kernel: Any) -> None:
     kernel = make_kernel(NOTES, strict=True)
     agent = kernel.create_agent(cast_of(8).model, backend="memory", tools=[note])

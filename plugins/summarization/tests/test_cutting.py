@@ -38,6 +38,7 @@ def chars(history: list[ModelMessage]) -> int:
     return sum(map(message_chars, history))
 
 
+@pytest.mark.slow
 def test_no_call_loses_its_result_and_the_size_falls() -> None:
     compacted = {True: 0, False: 0}
 

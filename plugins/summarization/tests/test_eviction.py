@@ -72,6 +72,7 @@ async def test_five_megabytes_cost_two_thousand_characters_and_nothing_is_lost(
     assert hashlib.sha256(data).hexdigest() == hashlib.sha256(LINES.encode()).hexdigest()
 
 
+@pytest.mark.slow
 async def test_the_model_can_read_all_of_it_with_read_file(make_agent: MakeAgent, backend: WorkspaceBackend) -> None:
     text = LINES[:120_000]
 
@@ -194,6 +195,7 @@ async def test_where_nothing_can_be_stored_the_model_and_the_log_are_told(
     assert "could not be stored" in caplog.text
 
 
+@pytest.mark.slow
 async def test_options_turn_it_off_and_exempt_tools(kernel: Kernel) -> None:
     def run(**options: Any) -> Any:
         agent = kernel.create_agent(

@@ -168,6 +168,7 @@ async def test_a_failure_pauses_the_session_it_was_in_and_no_other(make_agent: M
     assert first.state[LAST_FAILURE] is not second.state[LAST_FAILURE]
 
 
+@pytest.mark.slow
 async def test_interleaved_sessions_never_cross(make_agent: MakeAgent) -> None:
     model = Talker(300, summary=lambda text: " ".join(sorted(set(re.findall(r"canary-\d+-", text)))))
     agent = make_agent(model, summarization={"trigger": ["messages", 8], "keep": ["messages", 4]})
@@ -188,6 +189,7 @@ async def test_interleaved_sessions_never_cross(make_agent: MakeAgent) -> None:
         assert set(re.findall(r"canary-(\d+)-", everything)) == {str(number)}
 
 
+@pytest.mark.slow
 async def test_a_long_turn_of_tool_calls_stays_valid_and_bounded(make_agent: MakeAgent) -> None:
     sizes: list[int] = []
 

@@ -260,6 +260,7 @@ async def test_a_summary_that_fails_changes_nothing_and_is_told(how: str, caplog
     assert "the history is unchanged" in caplog.text
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(80))
 @given(histories(), st.sampled_from(sorted(FAILURES.keys() - {"as long as what it replaces"})))
 def test_a_failing_summary_leaves_any_history_byte_identical(history: list[ModelMessage], how: str) -> None:
@@ -345,6 +346,7 @@ async def test_what_the_provider_reports_also_decides_how_much_stays() -> None:
     assert 4 * count_tokens_approximately(short) < 60_000 * 0.85 / 2 + 4_000, "half of the trigger, and the summary"
 
 
+@pytest.mark.slow
 async def test_a_list_that_was_never_seen_in_this_order_is_counted_right() -> None:
     counted: list[int] = []
 

@@ -28,6 +28,7 @@ def turn(number: int) -> Call:
     return Call("write_todos", {"todos": todos})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stub", "model"), [(OpenAIStub, openai_model), (AnthropicStub, anthropic_model)])
 async def test_every_request_continues_the_one_before(
     make_agent: Callable[..., Agent[Any, Any]], stub: Any, model: Any

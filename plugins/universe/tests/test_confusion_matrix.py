@@ -35,6 +35,7 @@ def test_D4_a_response_is_won_by_its_own_driver_and_others_only_fall_back(own: s
     assert {name: score for name, score in scores.items() if score > 50} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.more
 def test_D3_no_object_and_no_string_makes_a_driver_raise_or_leave_the_scale() -> None:
     responses = [entry["response"] for entries in RECORDED.values() for entry in entries]

@@ -78,6 +78,7 @@ def test_D2_ten_replies_are_recorded(driver: TextDriver) -> None:
     assert len({entry["about"] for entry in recorded(driver.name)}) == len(recorded(driver.name))
 
 
+@pytest.mark.slow
 @pytest.mark.more
 @table("driver, entry", RECORDED)
 def test_a_reply_split_at_every_position_gives_the_same(driver: TextDriver, entry: dict[str, Any]) -> None:

@@ -196,6 +196,7 @@ def test_D3_a_damaged_response_never_raises(driver: ToolDriver, data: st.DataObj
 # -- reading and writing ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each
 @given(calls=calls)
 @settings(max_examples=examples(200))

@@ -60,6 +60,7 @@ def test_the_main_part_is_the_page() -> None:
     assert "outside" in to_markdown(small, BASE)[1]
 
 
+@pytest.mark.slow
 async def test_a_page_that_is_nested_too_deeply_is_plain_text(site: Site, make_fetcher: Make) -> None:
     page = f"<title>Deep</title>{'<div>' * 20_000}the text<script>no</script>"
     shown = await make_fetcher().fetch(site.page("/", page))

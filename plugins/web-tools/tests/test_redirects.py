@@ -14,6 +14,7 @@ pytestmark = pytest.mark.anyio
 Make = Callable[..., Fetcher]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_followed(site: Site, make_fetcher: Make, status: int) -> None:
     site.page("/there", "the page")
@@ -113,6 +114,7 @@ async def test_what_is_no_address_is_told(make_fetcher: Make, url: str, said: st
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "allowed"),
     [("docs.test", True), ("DOCS.test.", True), ("a.b.test", True), ("b.test", False), ("evil-docs.test", False)],

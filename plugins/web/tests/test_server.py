@@ -67,6 +67,7 @@ async def test_todos_and_tool_calls_are_shown(tmp_path: Path) -> None:
         assert "bake bread" in started["args"]
 
 
+@pytest.mark.slow
 async def test_a_call_that_events_cut_is_there_whole(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         (running.folder / "long.txt").write_text("another line\n" * 400 + "the end\n")

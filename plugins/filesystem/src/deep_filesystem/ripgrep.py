@@ -9,7 +9,7 @@ import re
 from functools import cache
 from weakref import WeakSet
 
-from anyio import fail_after
+from anyio import create_task_group, fail_after
 from pydantic_ai.workspaces import (
     SupportsCommands,
     Workspace,
@@ -45,6 +45,8 @@ PRUNED = 200
 ASKED = 1_000
 """Maximum files with matches to check one by one, about 0.1 ms each. For more, ripgrep checks the sizes."""
 
+Counted = tuple[list[tuple[str, str]] | None, bool]
+
 # Backends without ripgrep, so that each is asked once.
 _without: WeakSet[WorkspaceBackend] = WeakSet()
 
@@ -77,13 +79,13 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
         root, name = posixpath.split(request.root)
         arguments += ["--max-depth=1", f"--glob={_escape(name)}"]
     arguments += [f"--glob=!**/{name}/" for name in sorted(SKIPPED)]
+    answer = None
     if request.ignoring is not None:
-        has_rules = await _has_rules(workspace, program, request, request.ignoring, seconds / 2)
-        if has_rules is None:
-            return None
-        if has_rules:
+        if not await _has_rules_at(workspace, request.root, request.ignoring):
+            answer = await _count_unless_rules(workspace, arguments, request, root or "/", seconds)
+        if answer is None:
             arguments += await _leave_out(workspace, request, request.ignoring, seconds / 2)
-    counted, partial = await _count_matches(workspace, arguments, request, root or "/", seconds)
+    counted, partial = answer or await _count_matches(workspace, arguments, request, root or "/", seconds)
     if counted is None:
         return None
     counts = {path: int(count) for path, count in counted if "\ufffd" not in path}
@@ -99,19 +101,42 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
     return None if lines is None else Searched(lines, partial)
 
 
-async def _has_rules(
-    workspace: Workspace, program: str, request: SearchRequest, ignoring: Ignoring, seconds: float
-) -> bool | None:
-    """Whether git may ignore anything here, None as below. ripgrep needs a tenth of a search for it."""
+async def _has_rules_at(workspace: Workspace, root: str, ignoring: Ignoring) -> bool:
+    """Whether git has rules above the root, or in it."""
     if ignoring.above.size:
         return True
+    try:
+        await workspace.stat(posixpath.join(root, ".gitignore"))
+    except OSError:
+        return False
+    return True
+
+
+async def _count_unless_rules(
+    workspace: Workspace, arguments: list[str], request: SearchRequest, root: str, seconds: float
+) -> Counted | None:
+    """Count while another ripgrep looks for rules of git below the root, as there rarely are; None if there are."""
+    counted, has_rules = None, False
+    async with create_task_group() as both:
+
+        async def look() -> None:
+            nonlocal has_rules
+            if has_rules := await _has_rules_below(workspace, arguments[0], request.root, seconds / 2):
+                both.cancel_scope.cancel()
+
+        both.start_soon(look)
+        counted = await _count_matches(workspace, arguments, request, root, seconds)
+    return None if has_rules else counted
+
+
+async def _has_rules_below(workspace: Workspace, program: str, root: str, seconds: float) -> bool:
+    """Whether there may be a file with rules of git. ripgrep needs a tenth of a search for it."""
     skipped = [f"--glob=!**/{name}/" for name in sorted(SKIPPED - {".git"})]
     rules = ["--glob=.gitignore", "--glob=!**/.git/*/", "--glob=**/.git/info/", "--glob=**/.git/info/exclude"]
     try:
-        found = await _execute(workspace, [program, "--files", *_COMMON, *skipped, *rules, "--", request.root], seconds)
+        return bool(await _execute(workspace, [program, "--files", *_COMMON, *skipped, *rules, "--", root], seconds))
     except TimeoutError:
         return True
-    return None if found is None else bool(found)
 
 
 async def _leave_out(workspace: Workspace, request: SearchRequest, ignoring: Ignoring, seconds: float) -> list[str]:
@@ -137,7 +162,7 @@ def _without_ignored(paths: list[str], ignoring: Ignoring | None) -> list[str]:
 
 async def _count_matches(
     workspace: Workspace, arguments: list[str], request: SearchRequest, root: str, seconds: float
-) -> tuple[list[tuple[str, str]] | None, bool]:
+) -> Counted:
     """Paths and counts of the files with matches that are not too large, None as above; whether time ran out."""
     if is_of_this_machine(workspace):
         # --max-filesize reads the size of every file, a third of the time in a tree of small files.
