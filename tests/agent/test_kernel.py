@@ -251,7 +251,7 @@ def test_many_kernels_made_and_closed_leave_nothing_behind(ran: bool) -> None:
     before = Counter(type(item).__qualname__ for item in gc.get_objects())
     modules, threads = set(sys.modules), threading.active_count()
     filters = len(warnings.filters)
-    for _ in range(many(1000, 150)):
+    for _ in range(many(400, 150, nightly=1000)):
         one()
     assert grown(before) == {}
     assert set(sys.modules) == modules

@@ -111,7 +111,7 @@ def waits(entries: list[Entry]) -> list[tuple[float, float]]:
 
 
 def test_many_sessions_complete_while_workers_are_killed(postgresql_store: str, tmp_path: Path) -> None:
-    count, steps, crew = many(60, 16, nightly=200), many(20, 10), many(4, 2)
+    count, steps, crew = many(30, 16, nightly=200), many(20, 10), many(4, 2)
     sessions = [f"s{number}" for number in range(count)]
     place = Place(postgresql_store, tmp_path, "--model", f"long:{steps}")
     kills: list[float] = []
