@@ -107,6 +107,21 @@ async def test_no_match_says_what_was_not_searched(project: Path, with_ripgrep: 
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("with_ripgrep", ENGINES)
+@pytest.mark.parametrize("rules", ["sub/.gitignore", "sub/.git/info/exclude"])
+async def test_rules_of_a_folder_below_hold(root: Path, with_ripgrep: bool, rules: str) -> None:
+    for name in (rules, "sub/build/a.txt", "sub/deep/b.txt", "c.txt"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("build/\n" if name == rules else "needle")
+    session = Session(Workspace(local_backend(root)), ripgrep=with_ripgrep)
+    assert await session.ok("grep", "needle") == (
+        "c.txt\nsub/deep/b.txt\n[Not searched: 1 folder that git ignores. To include: ignored=true]"
+    )
+    # ripgrep has searched the folder too, and the answer would be the same with it.
+    assert ("git ignores" in await session.ok("grep", "absent")) is not with_ripgrep
+
+
+@pytest.mark.anyio
 async def test_glob_leaves_out_what_git_ignores_and_says_so(project: Path) -> None:
     session = Session(Workspace(local_backend(project)))
     assert await session.ok("glob", "**/*.py") == (

@@ -6,10 +6,11 @@ import contextlib
 import os
 import posixpath
 import re
+from collections.abc import Iterable
 from functools import cache
 from weakref import WeakSet
 
-from anyio import create_task_group, fail_after
+from anyio import fail_after
 from pydantic_ai.workspaces import (
     SupportsCommands,
     Workspace,
@@ -45,8 +46,6 @@ PRUNED = 200
 ASKED = 1_000
 """Maximum files with matches to check one by one, about 0.1 ms each. For more, ripgrep checks the sizes."""
 
-Counted = tuple[list[tuple[str, str]] | None, bool]
-
 # Backends without ripgrep, so that each is asked once.
 _without: WeakSet[WorkspaceBackend] = WeakSet()
 
@@ -79,16 +78,23 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
         root, name = posixpath.split(request.root)
         arguments += ["--max-depth=1", f"--glob={_escape(name)}"]
     arguments += [f"--glob=!**/{name}/" for name in sorted(SKIPPED)]
-    answer = None
-    if request.ignoring is not None:
-        if not await _has_rules_at(workspace, request.root, request.ignoring):
-            answer = await _count_unless_rules(workspace, arguments, request, root or "/", seconds)
-        if answer is None:
-            arguments += await _leave_out(workspace, request, request.ignoring, seconds / 2)
-    counted, partial = answer or await _count_matches(workspace, arguments, request, root or "/", seconds)
+    ignoring = request.ignoring
+    has_rules = ignoring is not None and (
+        ignoring.above.size > 0 or await _exists(workspace, request.root, ".gitignore")
+    )
+    if ignoring is not None and has_rules:
+        arguments += await _leave_out(workspace, request, ignoring, seconds / 2)
+    counted, partial = await _count_matches(workspace, arguments, request, root or "/", seconds)
     if counted is None:
         return None
     counts = {path: int(count) for path, count in counted if "\ufffd" not in path}
+    # Without rules at the top, what git ignores was searched. It has no match, unless there are rules above one.
+    if (
+        ignoring is not None
+        and not has_rules
+        and await _has_rules_above(workspace, program, request.root, counts, seconds)
+    ):
+        await _leave_out(workspace, request, ignoring, seconds / 2)
     if request.is_file:
         paths = [path for path in counts if path == request.root]
     elif request.wanted is None:
@@ -96,45 +102,33 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
     else:
         start = len(request.root.rstrip("/")) + 1
         paths = await select(request.wanted, [*counts], lambda path: path[start:])
-    found = [FileMatches(path, counts[path]) for path in _without_ignored(sorted(paths), request.ignoring)]
+    found = [FileMatches(path, counts[path]) for path in _without_ignored(sorted(paths), ignoring)]
     lines = await _with_lines(workspace, program, request, found, seconds)
     return None if lines is None else Searched(lines, partial)
 
 
-async def _has_rules_at(workspace: Workspace, root: str, ignoring: Ignoring) -> bool:
-    """Whether git has rules above the root, or in it."""
-    if ignoring.above.size:
-        return True
+async def _exists(workspace: Workspace, folder: str, name: str) -> bool:
     try:
-        await workspace.stat(posixpath.join(root, ".gitignore"))
+        await workspace.stat(posixpath.join(folder, name))
     except OSError:
         return False
     return True
 
 
-async def _count_unless_rules(
-    workspace: Workspace, arguments: list[str], request: SearchRequest, root: str, seconds: float
-) -> Counted | None:
-    """Count while another ripgrep looks for rules of git below the root, as there rarely are; None if there are."""
-    counted, has_rules = None, False
-    async with create_task_group() as both:
-
-        async def look() -> None:
-            nonlocal has_rules
-            if has_rules := await _has_rules_below(workspace, arguments[0], request.root, seconds / 2):
-                both.cancel_scope.cancel()
-
-        both.start_soon(look)
-        counted = await _count_matches(workspace, arguments, request, root, seconds)
-    return None if has_rules else counted
-
-
-async def _has_rules_below(workspace: Workspace, program: str, root: str, seconds: float) -> bool:
-    """Whether there may be a file with rules of git. ripgrep needs a tenth of a search for it."""
-    skipped = [f"--glob=!**/{name}/" for name in sorted(SKIPPED - {".git"})]
-    rules = ["--glob=.gitignore", "--glob=!**/.git/*/", "--glob=**/.git/info/", "--glob=**/.git/info/exclude"]
+async def _has_rules_above(workspace: Workspace, program: str, root: str, paths: Iterable[str], seconds: float) -> bool:
+    """Whether a folder between the root and one of the paths may have rules of git."""
+    folders: set[str] = set()
+    for path in paths:
+        while (path := posixpath.dirname(path)) not in folders and path.startswith(root):
+            folders.add(path)
+            if len(folders) > ASKED:
+                return True
+    rules = [posixpath.join(folder, name) for folder in sorted(folders) for name in (".gitignore", ".git/info/exclude")]
     try:
-        return bool(await _execute(workspace, [program, "--files", *_COMMON, *skipped, *rules, "--", root], seconds))
+        # It prints those that exist.
+        return bool(rules) and bool(
+            await _execute(workspace, [program, "--files", *_COMMON, "--", *rules], seconds / 2)
+        )
     except TimeoutError:
         return True
 
@@ -162,7 +156,7 @@ def _without_ignored(paths: list[str], ignoring: Ignoring | None) -> list[str]:
 
 async def _count_matches(
     workspace: Workspace, arguments: list[str], request: SearchRequest, root: str, seconds: float
-) -> Counted:
+) -> tuple[list[tuple[str, str]] | None, bool]:
     """Paths and counts of the files with matches that are not too large, None as above; whether time ran out."""
     if is_of_this_machine(workspace):
         # --max-filesize reads the size of every file, a third of the time in a tree of small files.
