@@ -17,7 +17,7 @@ from pydantic_ai.workspaces import Workspace, WorkspaceError
 from .access import read_whole
 from .globs import INLINE_STEPS, name_regex, path_regex
 
-__all__ = ["Rules", "Scope", "enter", "scope_above", "split_ignored"]
+__all__ = ["Rules", "Scope", "enter", "exists", "scope_above", "split_ignored"]
 
 MAX_BYTES = 64 * 1024
 """Maximum bytes of a file of rules; a larger one is not read."""
@@ -127,7 +127,7 @@ async def scope_above(workspace: Workspace, folder: str, top: str) -> Scope | No
     names = folder.removeprefix(prefix).split("/") if folder.startswith(prefix) else []
     scope, at = Scope(), top.rstrip("/")
     for name in names:
-        present = {each for each in (".git", ".gitignore") if await _exists(workspace, f"{at}/{each}")}
+        present = {each for each in (".git", ".gitignore") if await exists(workspace, f"{at}/{each}")}
         scope = await enter(workspace, at, present, scope, at.rpartition("/")[2])
         if scope.ignores(name, is_dir=True):
             return None
@@ -151,7 +151,7 @@ def _ignored(scope: Scope, names: Sequence[str], is_dir: bool) -> set[str]:
     return {name for name in names if scope.ignores(name, is_dir=is_dir)}
 
 
-async def _exists(workspace: Workspace, path: str) -> bool:
+async def exists(workspace: Workspace, path: str) -> bool:
     try:
         return await workspace.exists(path)
     except (OSError, ValueError, WorkspaceError):

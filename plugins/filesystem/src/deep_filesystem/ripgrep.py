@@ -23,6 +23,7 @@ from deep_core import SupportsRoute
 from deep_core.plugin_api import find_program
 
 from .access import is_of_this_machine
+from .gitignore import exists
 from .globs import select
 from .linematch import LONG_LINE, shown_line
 from .search import FileMatches, Searched, SearchRequest
@@ -78,22 +79,18 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
         root, name = posixpath.split(request.root)
         arguments += ["--max-depth=1", f"--glob={_escape(name)}"]
     arguments += [f"--glob=!**/{name}/" for name in sorted(SKIPPED)]
-    ignoring = request.ignoring
-    has_rules = ignoring is not None and (
-        ignoring.above.size > 0 or await _exists(workspace, request.root, ".gitignore")
-    )
-    if ignoring is not None and has_rules:
-        arguments += await _leave_out(workspace, request, ignoring, seconds / 2)
+    ignoring, unsure = request.ignoring, False
+    if ignoring is not None:
+        if ignoring.above.size or await exists(workspace, posixpath.join(request.root, ".gitignore")):
+            arguments += await _leave_out(workspace, request, ignoring, seconds / 2)
+        else:
+            unsure = True
     counted, partial = await _count_matches(workspace, arguments, request, root or "/", seconds)
     if counted is None:
         return None
     counts = {path: int(count) for path, count in counted if "\ufffd" not in path}
     # Without rules at the top, what git ignores was searched. It has no match, unless there are rules above one.
-    if (
-        ignoring is not None
-        and not has_rules
-        and await _has_rules_above(workspace, program, request.root, counts, seconds)
-    ):
+    if ignoring and unsure and await _has_rules_above(workspace, program, request.root, counts, seconds):
         await _leave_out(workspace, request, ignoring, seconds / 2)
     if request.is_file:
         paths = [path for path in counts if path == request.root]
@@ -105,14 +102,6 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
     found = [FileMatches(path, counts[path]) for path in _without_ignored(sorted(paths), ignoring)]
     lines = await _with_lines(workspace, program, request, found, seconds)
     return None if lines is None else Searched(lines, partial)
-
-
-async def _exists(workspace: Workspace, folder: str, name: str) -> bool:
-    try:
-        await workspace.stat(posixpath.join(folder, name))
-    except OSError:
-        return False
-    return True
 
 
 async def _has_rules_above(workspace: Workspace, program: str, root: str, paths: Iterable[str], seconds: float) -> bool:
