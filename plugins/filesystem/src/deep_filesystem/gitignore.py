@@ -152,6 +152,7 @@ def _ignored(scope: Scope, names: Sequence[str], is_dir: bool) -> set[str]:
 
 
 async def exists(workspace: Workspace, path: str) -> bool:
+    """Whether the path exists; False if the workspace cannot tell."""
     try:
         return await workspace.exists(path)
     except (OSError, ValueError, WorkspaceError):
