@@ -27,8 +27,8 @@ gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two workers more than there are cores: many tests wait for a process that they started."""
-    return (os.cpu_count() or 1) + 2
+    """One worker more than there are cores: some tests wait for a process that they started."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(trylast=True)  # after -m and -k: the skip counts what they leave

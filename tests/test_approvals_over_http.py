@@ -145,6 +145,7 @@ class Client:
         return [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", HISTORIES)
 def test_the_state_of_an_ag_ui_client_is_warned_about_once_not_at_each_request(
     programs: Programs, history: str

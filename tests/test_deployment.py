@@ -129,6 +129,7 @@ def printed(folder: Path, variables: dict[str, str], *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_shell_backs_up_a_store_that_is_in_use(tmp_path: Path) -> None:
     if shutil.which("sqlite3") is None:
         pytest.skip("apt-get install sqlite3")
@@ -140,6 +141,7 @@ def test_the_shell_backs_up_a_store_that_is_in_use(tmp_path: Path) -> None:
     assert "tides" in printed(tmp_path, readers_environment(tmp_path), "list", "--store", "sqlite:///backup.db")
 
 
+@pytest.mark.slow
 def test_an_older_version_refuses_a_newer_store(tmp_path: Path) -> None:
     with service(tmp_path, "sqlite:///sessions.db") as url:
         assert asked(url) == ANSWERED

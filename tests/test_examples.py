@@ -135,6 +135,7 @@ def marks(name: str) -> list[pytest.MarkDecorator]:
     return [*needs, *([] if name in SAMPLE else [pytest.mark.exhaustive])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in SHOWS])
 def test_an_example_shows_what_it_says(name: str, tmp_path: Path) -> None:
     result = run(name, tmp_path, TYPED.get(name, ""))
@@ -144,12 +145,14 @@ def test_an_example_shows_what_it_says(name: str, tmp_path: Path) -> None:
     assert result.stderr == ""  # no warning either
 
 
+@pytest.mark.slow
 def test_the_memory_of_the_research_agent_is_a_file(tmp_path: Path) -> None:
     assert run("research_agent.py", tmp_path).returncode == 0
     kept = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("memory/**/*.md")]
     assert [text.splitlines()[-1] for text in kept] == ["- High tide at 14:20, hardly any wind."]
 
 
+@pytest.mark.slow
 def test_a_refusal_in_the_chat_reaches_the_agent(tmp_path: Path) -> None:
     result = run("chat.py", tmp_path, "how many files?\nn\n\n")
     assert result.returncode == 0, result.stderr[-4000:]

@@ -31,6 +31,7 @@ def where(environment: Environment, module: str) -> list[object]:
     return answer
 
 
+@pytest.mark.slow
 def test_a_module_is_the_file_of_the_environment(environment: Environment, sessions: Distribution) -> None:
     environment.install(sessions, Distribution.of_project(REPOSITORY / "plugins" / "cli"))
     for module in ("deep_cli.main", "deep_sessions", "deep_sessions.stores", "deep_sessions.runner"):
@@ -69,6 +70,7 @@ answer(failed)
     ]
 
 
+@pytest.mark.slow
 def test_pytest_leaves_the_temporary_files_of_other_runs_alone(environment: Environment) -> None:
     environment.install(Distribution.of_project(REPOSITORY / "plugins" / "pytest-deep"))
     (environment.work / "test_where.py").write_text("def test_where(tmp_path):\n    print(tmp_path)\n", "utf-8")

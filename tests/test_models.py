@@ -112,6 +112,7 @@ def test_a_fallback_without_a_key_or_of_no_provider_is_one_error(
         ask(kernel)
 
 
+@pytest.mark.slow
 def test_models_of_roles_work_in_subagents_and_write_summaries(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = Script(Call("task", {"description": "work"}), *map(str, range(12)))
     with OpenAIStub(steps) as stub:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from deep_core.names import folder_name
 TEXTS = st.text(alphabet=st.characters(), max_size=200)
 
 
+@pytest.mark.slow
 @given(TEXTS, TEXTS)
 @example("ann", "Ann")
 @example("CON", "con")

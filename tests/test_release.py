@@ -67,6 +67,7 @@ def changelog(tree: Path, heading: str) -> None:
     path.write_text(path.read_text("utf-8").replace("## 0.1.0", f"## {heading}\n\n- One thing.\n\n## 0.1.0"), "utf-8")
 
 
+@pytest.mark.slow
 def test_a_release_step_by_step(tree: Path, said: Said) -> None:
     code, told = said("check")
     assert code == 1

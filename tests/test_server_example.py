@@ -84,6 +84,7 @@ def token_of(user: User) -> tuple[str, str]:
 # -- a workspace for each session --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_each_session_works_in_a_folder_of_its_own(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         user = await running.user()
@@ -107,6 +108,7 @@ async def test_files_of_another_session_are_out_of_reach(tmp_path: Path) -> None
             assert (response.status_code, response.json()) == (404, {"error": "There is no such file."}), way
 
 
+@pytest.mark.slow
 async def test_commands_are_offered_only_to_whom_the_operator_says_and_then_they_ask(tmp_path: Path) -> None:
     async with serving(tmp_path / "closed") as running:
         user = await running.user()
@@ -127,6 +129,7 @@ async def test_commands_are_offered_only_to_whom_the_operator_says_and_then_they
 # -- whose it is -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_another_users_session_is_not_there(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         ann, ben = await running.user(), await running.user()
@@ -162,6 +165,7 @@ async def test_another_users_session_is_not_there(tmp_path: Path) -> None:
         assert session_id not in (await ben.http.get("/api/sessions")).text
 
 
+@pytest.mark.slow
 async def test_who_did_not_open_the_page_is_nobody(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         ann, nobody = await running.user(), await running.client()
@@ -196,6 +200,7 @@ async def test_the_token_is_out_of_reach_of_scripts_and_of_the_database(tmp_path
     assert token.encode() not in stored
 
 
+@pytest.mark.slow
 async def test_a_token_that_this_server_did_not_make_is_nobodys(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         user = await running.user()
@@ -228,6 +233,7 @@ async def test_a_token_that_this_server_did_not_make_is_nobodys(tmp_path: Path) 
     assert (tmp_path / "owners.key").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 async def test_two_servers_of_one_host_do_not_share_a_cookie(tmp_path: Path) -> None:
     async with serving(tmp_path / "one") as one, serving(tmp_path / "two") as two:
         assert token_of(await one.user())[0] != token_of(await two.user())[0]
@@ -250,6 +256,7 @@ class Database:
         return [FunctionToolset([query, guarded])]
 
 
+@pytest.mark.slow
 async def test_no_exception_text_reaches_a_client(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Neither a run's, nor a request's, nor a tool's; each has an id that finds it in the log."""
     secret = "postgres://ann:hunter22@db.example"
@@ -293,6 +300,7 @@ async def test_no_exception_text_reaches_a_client(tmp_path: Path, caplog: pytest
 # -- limits ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_one_user_has_a_limit_of_sessions_and_others_have_theirs(tmp_path: Path) -> None:
     async with serving(tmp_path, max_sessions_of_one=2) as running:
         ann, ben = await running.user(), await running.user()
@@ -332,6 +340,7 @@ async def test_new_users_count_for_a_day_and_per_network() -> None:
         assert address_of(connection) == address
 
 
+@pytest.mark.slow
 async def test_when_all_workspaces_are_taken_the_user_is_told_and_can_try_again(tmp_path: Path) -> None:
     async with serving(tmp_path, max_workspaces=1) as running:
         ann, ben = await running.user(), await running.user()
@@ -350,6 +359,7 @@ async def test_when_all_workspaces_are_taken_the_user_is_told_and_can_try_again(
 # -- restarts and deletion ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_session_survives_a_restart_with_its_approval_todos_and_files(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         ann = await running.user()
@@ -372,6 +382,7 @@ async def test_a_session_survives_a_restart_with_its_approval_todos_and_files(tm
             assert "from below" in page.last
 
 
+@pytest.mark.slow
 async def test_an_upload_that_outlasts_a_run_is_stored(tmp_path: Path) -> None:
     gate = Gate()
     async with serving(tmp_path, gate.model) as running:
@@ -397,6 +408,7 @@ async def test_an_upload_that_outlasts_a_run_is_stored(tmp_path: Path) -> None:
         assert list(slots["uploads"]["data"]) == ["uploads/late.bin"]
 
 
+@pytest.mark.slow
 async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         user = await running.user()
@@ -421,6 +433,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
         assert await user.files(session_id) == ["uploads/whole.txt"]
 
 
+@pytest.mark.slow
 async def test_a_session_is_deleted_with_its_files_by_its_owner_only(tmp_path: Path) -> None:
     gate = Gate()
     async with serving(tmp_path, gate.model) as running:

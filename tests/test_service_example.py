@@ -124,6 +124,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield running.create_database()
 
 
+@pytest.mark.slow
 def test_the_service_keeps_tenants_apart_survives_a_kill_and_publishes_once(store: str, tmp_path: Path) -> None:
     script = Script(Call("publish", {"page": "news"}), "It is published.")
     with Publisher() as publisher, OpenAIStub(script) as stub:

@@ -553,6 +553,7 @@ def test_on_four_threads_with_a_loop_each(root: Path) -> None:
     check_all(stage)
 
 
+@pytest.mark.slow
 def test_a_plugin_that_remembers_a_session_would_be_seen(root: Path) -> None:
     """The checks above can fail."""
     words: list[str] = []
@@ -568,6 +569,7 @@ def test_a_plugin_that_remembers_a_session_would_be_seen(root: Path) -> None:
     assert any(word in holder for holder in holders() for word in words)
 
 
+@pytest.mark.slow
 def test_an_incident_keeps_no_session_alive(root: Path) -> None:
     """What went wrong is kept to be read; the session that it went wrong in is not."""
     kernel = Kernel(plugins=[deep_backends, probe([])], discover=False)

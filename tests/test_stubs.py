@@ -642,6 +642,7 @@ json_values = st.recursive(
 chat_messages = st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": json_values})
 
 
+@pytest.mark.slow
 @given(messages=st.lists(chat_messages, min_size=1), cut=st.integers(0, 20), data=st.data())
 def test_a_conversation_continues_every_beginning_of_itself_and_any_change_is_found_in_its_place(
     messages: list[Any], cut: int, data: st.DataObject
@@ -781,6 +782,7 @@ def test_a_process_that_was_asked_for_more_than_its_script_has_ends_with_1(tmp_p
     assert running.returncode == 1
 
 
+@pytest.mark.slow
 def test_a_wrong_script_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text('[{"txt": 1}]')
     done = subprocess.run(
@@ -801,6 +803,7 @@ def test_a_stub_in_this_process_points_a_subprocess_at_itself_by_env(tmp_path: P
     assert len(stub.requests) == 2
 
 
+@pytest.mark.slow
 def test_starting_a_stub_does_not_load_pydantic_ai() -> None:
     code = "import sys, tests.stubs.openai_stub, tests.stubs.anthropic_stub, tests.stubs.wire; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -110,6 +110,7 @@ OPTIONS = {
 """Option -> the kinds that read it."""
 
 
+@pytest.mark.slow
 def test_what_was_not_chosen_leaves_no_trace() -> None:
     for kinds in [*each_alone(), *every_pair()]:
         files = render(answers("weather", kinds))
@@ -148,6 +149,7 @@ def test_no_mark_of_the_template_is_left_and_every_text_ends_in_one_line_break()
             assert path.endswith(".py") or "\n\n\n" not in text, path
 
 
+@pytest.mark.slow
 @given(st.from_regex(NAME, fullmatch=True))
 @example("in")
 @example("int")

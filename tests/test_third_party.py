@@ -54,6 +54,7 @@ def weather_of(report: Mapping[str, Any]) -> dict[str, Any]:
 # -- installing and uninstalling ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_same_application_before_installing_after_it_and_after_uninstalling(environment: Environment) -> None:
     before = environment.application(FORECAST)
     environment.install(WEATHER)
@@ -272,6 +273,7 @@ def tool_names(kernel: Kernel, **how: Any) -> list[str]:
     return [tool.name for tool in kernel.explain(kernel.create_agent("test", **how)).tools]
 
 
+@pytest.mark.slow
 def test_settings_of_any_plugin_need_nothing_from_it(here: Here) -> None:
     here.install(WEATHER)
 

@@ -189,6 +189,7 @@ def test_spans_are_chosen_by_their_duration_and_keep_their_times_parents_and_fai
     assert [(span.attributes or {})["deep.outcome"] for span in (tool, failed)] == ["ok", "ModelRetry: no such city"]
 
 
+@pytest.mark.slow
 def test_deep_trace_prints_to_stderr(tmp_path: Path) -> None:
     program = "from deep_core import Kernel; Kernel().create_agent('test'); print('made')"
 

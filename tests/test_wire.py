@@ -349,6 +349,7 @@ print(asyncio.run(agent.run("go on", deps=deps, message_history=history)).output
 """
 
 
+@pytest.mark.slow
 @both
 def test_a_stored_conversation_goes_on_in_another_process_without_repeating_anything(provider: str) -> None:
     async def scene(stub: Any) -> None:

@@ -96,6 +96,7 @@ async def test_a_prompt_is_answered_after_one_that_was_canceled_in_mid_stream(fo
         assert editor.text() == "answer 1 answer 2 "
 
 
+@pytest.mark.slow
 async def test_a_call_that_is_rejected_does_nothing_and_one_that_is_always_allowed_asks_once(folder: Path) -> None:
     async with opened(folder) as (editor, session):
         editor.answers = ["reject", "allow_always"]
@@ -112,6 +113,7 @@ async def test_a_call_that_is_rejected_does_nothing_and_one_that_is_always_allow
         assert (folder / "b.txt").read_text("utf-8") == "other\n"
 
 
+@pytest.mark.slow
 async def test_what_is_not_saved_is_read_and_changed_but_only_where_the_backend_lets(folder: Path) -> None:
     outside = folder.parent / "secret.txt"
     outside.write_text("on disk", encoding="utf-8")
@@ -131,6 +133,7 @@ async def test_what_is_not_saved_is_read_and_changed_but_only_where_the_backend_
         assert "on disk" not in editor.text()
 
 
+@pytest.mark.slow
 async def test_plan_mode_only_reads_until_the_plan_is_approved(folder: Path) -> None:
     async with opened(folder) as (editor, session):
         conn = editor.connection
@@ -161,6 +164,7 @@ async def test_a_session_that_has_no_message_yet_can_be_loaded_while_it_is_open(
             await editor.connection.load_session(cwd=str(folder), session_id=unknown, mcp_servers=[])
 
 
+@pytest.mark.slow
 async def test_a_command_that_fails_looks_failed(folder: Path) -> None:
     async with opened(folder) as (editor, session):
         editor.answers = ["allow", "allow"]
@@ -171,6 +175,7 @@ async def test_a_command_that_fails_looks_failed(folder: Path) -> None:
     assert "Exit code 3" in ends[0]["content"][-1]["content"]["text"]
 
 
+@pytest.mark.slow
 async def test_a_question_of_the_model_is_a_choice(folder: Path) -> None:
     async with opened(folder) as (editor, session):
         editor.answers = ["answer_1", "reject"]

@@ -71,6 +71,7 @@ async def test_an_answer_is_the_calls_result_and_bad_questions_are_returned_to_t
     assert [part.content for part in model.requests[-1].results] == ["neither"]
 
 
+@pytest.mark.slow
 async def test_a_question_at_any_depth_survives_kill_9_and_is_answered_once_in_another_process(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'store.db'}"
     for what in ("ask", "answer"):

@@ -65,6 +65,7 @@ async def test_a_mapping_sets_values(world: World) -> None:
     assert not any("secret" in line for line in seen)
 
 
+@pytest.mark.slow
 async def test_a_command_does_not_find_a_program_of_the_workspace_by_a_relative_path(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +154,7 @@ async def test_nothing_that_a_command_started_is_left(backend: LocalBackend, com
             await anyio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_a_program_that_is_missing_or_not_executable_is_told_as_a_shell_does(backend: LocalBackend) -> None:
     assert (await backend.run(["no-such-program"])).exit_code == 127
     assert (await backend.run(["./inside.txt"])).exit_code == 126

@@ -175,6 +175,7 @@ async def test_a_runtime_sets_image_directory_and_variables_and_the_model_hears_
     assert "canary-81f3" not in sent[0]
 
 
+@pytest.mark.slow
 async def test_it_is_a_backend_and_a_sandbox_whose_files_are_the_container_s(
     docker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ async def test_a_wrong_hash_is_an_error_not_a_mismatch(backend: LocalBackend | M
         await backend.write_if(f"{await backend.working_dir()}/file", b"x", expected=expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padding", [0, 400_000], ids=["small", "large"])
 @pytest.mark.parametrize("kind", ["local", "memory"])
 def test_no_update_of_many_threads_loops_and_tasks_is_lost(tmp_path: Path, kind: str, padding: int) -> None:

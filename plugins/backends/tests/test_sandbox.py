@@ -75,6 +75,7 @@ async def test_nothing_outside_is_changed(world: World, sandbox: SandboxBackend,
     assert sorted(os.listdir(home)) == [".ssh"]
 
 
+@pytest.mark.slow
 async def test_the_system_is_read_only(sandbox: SandboxBackend) -> None:
     for folder in ("/etc", "/usr", "/var/lib", "/opt", "/"):
         if os.path.isdir(folder):

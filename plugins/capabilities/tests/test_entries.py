@@ -137,6 +137,7 @@ def test_without_an_entry_it_costs_nothing() -> None:
         assert PLUGIN not in kernel.explain(kernel.create_agent(scripted())).by_plugin()
 
 
+@pytest.mark.slow
 def test_what_an_entry_says_of_its_tools_holds() -> None:
     entry = {
         **WEATHER,
@@ -227,6 +228,7 @@ def test_a_bad_entry_costs_itself_and_says_what_to_type(entry: Any, status: str,
         kernel_with({"bad": entry}, strict=True).create_agent(scripted())
 
 
+@pytest.mark.slow
 def test_rights_that_the_user_names_are_given() -> None:
     rights = {"approvers": [PLUGIN], "native_tools": ["web_search"]}
     with (

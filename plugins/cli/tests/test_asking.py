@@ -22,6 +22,7 @@ def deep(make_deep: Any) -> Any:
     return make_deep("backends", "subagents", "ask")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "chat"])
 def test_an_option_or_own_words_answer_a_question_of_the_agent_and_of_its_child(deep: Any, command: str) -> None:
     words = [command, "go"] if command == "run" else [command]
@@ -48,6 +49,7 @@ def test_an_option_or_own_words_answer_a_question_of_the_agent_and_of_its_child(
     assert {"blue", "neither, green"} <= told
 
 
+@pytest.mark.slow
 def test_without_a_terminal_the_tool_is_not_offered_and_a_question_that_is_configured_is_answered_by_nobody(
     deep: Any,
 ) -> None:

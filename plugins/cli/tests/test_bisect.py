@@ -130,6 +130,7 @@ def script(deep: Any, bad: str) -> list[str]:
     return [sys.executable, str(path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", sample(["p00", "p07", "p15"], "p07"))
 def test_a_script_is_bisected_and_each_step_is_told(sixteen: Any, bad: str) -> None:
     done = sixteen("plugins", "bisect", "--json", "--", *script(sixteen, bad)).ok()
@@ -144,6 +145,7 @@ def test_a_script_is_bisected_and_each_step_is_told(sixteen: Any, bad: str) -> N
     assert [line.split(":")[0] for line in done.err.splitlines()] == [f"run {n + 1}" for n in range(len(lines))]
 
 
+@pytest.mark.slow
 def test_what_was_disabled_before_stays_so(sixteen: Any) -> None:
     env = {"DEEP_PLUGINS_DISABLE": "p01,acme-p02"}
     report = json.loads(sixteen("plugins", "bisect", "--json", "--", *script(sixteen, "p09"), env=env).ok().out)
@@ -181,12 +183,14 @@ def test_the_plugins_that_a_command_of_deep_is_made_of_are_kept(make_deep: Any) 
         assert (done.code, report["outcome"]) == (1, "fails-without")
 
 
+@pytest.mark.slow
 def test_what_the_configuration_requires_is_kept(sixteen: Any) -> None:
     sixteen.config("[plugins]\nrequire = ['acme-p04']\n")
     report = json.loads(sixteen("plugins", "bisect", "--json", "--", *script(sixteen, "p05")).ok().out)
     assert (report["kept"], report["culprits"]) == (["p04"], [["p05"]])
 
 
+@pytest.mark.slow
 def test_both_ways_not_to_find_one_are_said_with_exit_code_1(sixteen: Any) -> None:
     done = sixteen("plugins", "bisect", sys.executable, "-c", "import sys; sys.exit('no disk')")
     assert done.code == 1
@@ -196,6 +200,7 @@ def test_both_ways_not_to_find_one_are_said_with_exit_code_1(sixteen: Any) -> No
     assert (done.code, "succeeds with all plugins" in done.out) == (1, True)
 
 
+@pytest.mark.slow
 def test_together_and_each_alone_are_said_when_asked_for(sixteen: Any) -> None:
     code = "import os, sys; off = os.environ['DEEP_PLUGINS_DISABLE'].split(','); sys.exit({})"
     together = code.format("not {'p02', 'p11'} & {*off}")
@@ -216,6 +221,7 @@ def test_a_command_that_hangs_has_failed(make_deep: Any) -> None:
     assert "time limit" in done.err
 
 
+@pytest.mark.slow
 def test_no_such_program_or_plugin_is_a_usage_error(sixteen: Any) -> None:
     done = sixteen("plugins", "bisect", "--", "no-such-program-here")
     assert (done.code, "no such program" in done.err) == (2, True)
@@ -229,6 +235,7 @@ def test_no_such_program_or_plugin_is_a_usage_error(sixteen: Any) -> None:
     assert (done.code, f"{garbage} cannot be started (Exec format error)" in done.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_command_too_and_says_what_is_in_question(sixteen: Any, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)

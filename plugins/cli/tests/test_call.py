@@ -90,6 +90,7 @@ def sky(deep: Any) -> Callable[..., Any]:
     return call
 
 
+@pytest.mark.slow
 def test_the_result_is_all_of_stdout_and_the_call_is_told_on_stderr(sky: Any) -> None:
     done = sky("forecast", "city=Oslo", "days=3", 'tags=["a"]').ok()
     assert done.out == '{"city":"Oslo","days":3,"tags":["a"]}\n'
@@ -98,6 +99,7 @@ def test_the_result_is_all_of_stdout_and_the_call_is_told_on_stderr(sky: Any) ->
     assert "request" not in done.err
 
 
+@pytest.mark.slow
 def test_a_tool_works_on_the_current_folder_or_in_another_backend(deep: Any) -> None:
     assert deep("call", "read_file", "path=a.txt").ok().out.endswith("hello\n")
     (deep.work / "new.txt").write_text("one\ntwo\n", encoding="utf-8")
@@ -107,6 +109,7 @@ def test_a_tool_works_on_the_current_folder_or_in_another_backend(deep: Any) -> 
     assert not (deep.work / "c.txt").exists()
 
 
+@pytest.mark.slow
 def test_all_arguments_may_come_as_json_and_then_the_tool_alone_checks_them(sky: Any, deep: Any) -> None:
     assert sky("forecast", "--json", '{"city": "Oslo"}').ok().out == '{"city":"Oslo","days":1,"tags":[]}\n'
     (deep.work / "args.json").write_text('{"city": "Rome", "days": 2}', encoding="utf-8")
@@ -117,6 +120,7 @@ def test_all_arguments_may_come_as_json_and_then_the_tool_alone_checks_them(sky:
     assert sky("forecast", "city=Oslo", "--json", "{}").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -139,6 +143,7 @@ def test_an_agent_without_tools_says_so(make_deep: Callable[..., Any]) -> None:
     assert "the agent has no tool; `deep plugins list` says why" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "said"), [("breaks", "ValueError: no wind (plugin sky)\n"), ("asks_again", "name a city\n")]
 )
@@ -156,6 +161,7 @@ def test_a_tool_that_ends_the_run_ends_with_1_and_says_why(sky: Any) -> None:
     assert f"deep: {report['error']}" in done.err
 
 
+@pytest.mark.slow
 def test_the_plugins_around_the_tool_take_part(sky: Any) -> None:
     done = sky("secret").ok()
     assert done.out == "the word is ***\n"
@@ -163,10 +169,12 @@ def test_the_plugins_around_the_tool_take_part(sky: Any) -> None:
     assert "event secret sky success" in done.err
 
 
+@pytest.mark.slow
 def test_a_tool_that_is_offered_on_demand_is_found_first(sky: Any) -> None:
     assert sky("rare", "number=3").ok().out == "rare 3\n"
 
 
+@pytest.mark.slow
 def test_a_tool_that_makes_an_agent_says_that_there_is_no_model(make_deep: Callable[..., Any]) -> None:
     done = make_deep("backends", "subagents")("call", "task", "description=Look around")
     assert done.code == 1
@@ -176,18 +184,21 @@ def test_a_tool_that_makes_an_agent_says_that_there_is_no_model(make_deep: Calla
 # -- policy ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_a_plugin_denies_is_refused(sky: Any) -> None:
     done = sky("forecast", "city=Moon")
     assert (done.code, done.out) == (3, "Denied: the moon is closed\n")
     assert "denied by policy" in done.err
 
 
+@pytest.mark.slow
 def test_what_the_user_filters_out_is_not_there(sky: Any, deep: Any) -> None:
     deep.config('[plugins.sky]\ntools = "~name:forecast"\n')
     assert sky("forecast", "city=Oslo").code == 2
     sky("secret").ok()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("approve", "code", "made"), [("allow", 0, True), ("deny", 3, False), (None, 3, False)])
 def test_a_call_that_needs_approval_runs_only_with_one(deep: Any, approve: str | None, code: int, made: bool) -> None:
     how = [] if approve is None else ["--approve", approve]
@@ -196,12 +207,14 @@ def test_a_call_that_needs_approval_runs_only_with_one(deep: Any, approve: str |
     assert (deep.work / "b.txt").exists() is made
 
 
+@pytest.mark.slow
 def test_a_projects_own_file_cannot_approve_for_the_user(deep: Any) -> None:
     (deep.work / "deep.toml").write_text('[plugins.cli]\noptions = { approve = "allow" }\n', encoding="utf-8")
     assert deep("call", "execute", "command=printf made > b.txt").code == 3
     assert not (deep.work / "b.txt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "code", "made"), [("y\n", 0, True), ("use ls\n", 3, False), ("\x03", 130, False)])
 def test_on_a_terminal_the_question_is_that_of_deep_run(deep: Any, typed: str, code: int, made: bool) -> None:
     done = deep.typed("call", "execute", "command=printf made > b.txt", answers=[("run it?", typed)], env={})
@@ -211,6 +224,7 @@ def test_on_a_terminal_the_question_is_that_of_deep_run(deep: Any, typed: str, c
     assert ("The user refused this call: use ls" in done.out) is (typed == "use ls\n")
 
 
+@pytest.mark.slow
 def test_the_json_report_is_the_whole_of_stdout(sky: Any) -> None:
     report = json.loads(sky("forecast", "city=Oslo", "--output", "json").ok().out)
     assert report.pop("ms") >= 0
@@ -227,6 +241,7 @@ def test_the_json_report_is_the_whole_of_stdout(sky: Any) -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_json_report_of_a_refusal_says_who_decided(deep: Any) -> None:
     done = deep("call", "execute", "command=ls", "--output", "json")
     report = json.loads(done.out)

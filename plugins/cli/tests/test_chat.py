@@ -85,6 +85,7 @@ def wire(stub: OpenAIStub, request: int = -1) -> list[tuple[str, Any]]:
 # -- turns ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_conversation_goes_on_over_turns_and_leaving_says_how_to_resume(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script("I am fine.", "You said hello.")) as stub, chat(stub) as terminal:
         terminal.say("hello")
@@ -100,6 +101,7 @@ def test_the_conversation_goes_on_over_turns_and_leaving_says_how_to_resume(deep
     assert wire(stub) == [("user", "hello"), ("assistant", "I am fine."), ("user", "what did I say?")]
 
 
+@pytest.mark.slow
 def test_the_answer_is_on_the_screen_before_it_is_whole(chat: Any) -> None:
     with HeldStub(Script(LONG)) as stub, chat(stub) as terminal:
         terminal.say("tell me")
@@ -110,6 +112,7 @@ def test_the_answer_is_on_the_screen_before_it_is_whole(chat: Any) -> None:
         terminal.prompt()
 
 
+@pytest.mark.slow
 def test_tool_calls_are_one_line_each_and_requests_are_not_shown(chat: Any) -> None:
     calls = [Call("read_file", {"path": "a.txt"}), Call("glob", {"pattern": "*.txt"})]
     with OpenAIStub(Script(calls, "It says hello.")) as stub, chat(stub) as terminal:
@@ -144,12 +147,14 @@ def test_into_a_file_go_the_answers_alone_and_the_prompt_stays_on_the_screen(dee
     assert (deep.work / "answers").read_text() == "I am fine.\n"
 
 
+@pytest.mark.slow
 def test_what_the_model_writes_cannot_move_the_cursor(chat: Any) -> None:
     with OpenAIStub(Script("up\x1b[2Kand \u202eaway")) as stub, chat(stub) as terminal:
         terminal.say("go")
         terminal.see("up\\x1b[2Kand \\u202eaway")
 
 
+@pytest.mark.slow
 def test_several_lines_are_one_message(chat: Any) -> None:
     with OpenAIStub(Script("one", "two", "three")) as stub, chat(stub) as terminal:
         terminal.prompt()
@@ -168,6 +173,7 @@ def test_several_lines_are_one_message(chat: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_is_typed_while_the_model_answers_is_the_next_message(chat: Any) -> None:
     with HeldStub(Script(LONG, "the next answer")) as stub, chat(stub) as terminal:
         terminal.say("tell me")
@@ -179,6 +185,7 @@ def test_what_is_typed_while_the_model_answers_is_the_next_message(chat: Any) ->
     assert wire(stub)[-1] == ("user", "and then?")
 
 
+@pytest.mark.slow
 def test_what_was_typed_before_comes_back_with_the_arrow_also_in_another_chat(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script("one", "two")) as stub:
         with chat(stub) as terminal:
@@ -211,6 +218,7 @@ def test_a_write_is_asked_about_with_its_diff_and_happens_when_approved(deep: An
     assert (deep.work / "a.txt").read_text() == "goodbye\n"
 
 
+@pytest.mark.slow
 def test_a_denial_with_a_reason_reaches_the_model_and_the_chat_goes_on(deep: Any, chat: Any) -> None:
     deep.config(ASKS)
     with OpenAIStub(Script(WRITE, "I see.", "still here")) as stub, chat(stub) as terminal:
@@ -226,6 +234,7 @@ def test_a_denial_with_a_reason_reaches_the_model_and_the_chat_goes_on(deep: Any
     assert not (deep.work / "new.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_command_is_shown_in_full_and_always_asks_once_in_the_chat(deep: Any, chat: Any) -> None:
     more = Call("execute", {"command": "printf more > c.txt"})
     with OpenAIStub(Script(EXECUTE, "first", more, "second")) as stub, chat(stub) as terminal:
@@ -241,6 +250,7 @@ def test_a_command_is_shown_in_full_and_always_asks_once_in_the_chat(deep: Any, 
     assert (deep.work / "c.txt").read_text() == "more"
 
 
+@pytest.mark.slow
 def test_a_refusal_is_told_once_and_as_yours(chat: Any) -> None:
     with OpenAIStub(Script(EXECUTE, "then not")) as stub, chat(stub) as terminal:
         terminal.say("go")
@@ -250,6 +260,7 @@ def test_a_refusal_is_told_once_and_as_yours(chat: Any) -> None:
     assert "✗ denied: execute $ printf made > b.txt  [filesystem, by you]" in terminal.screen
 
 
+@pytest.mark.slow
 def test_what_was_typed_before_the_question_does_not_answer_it(deep: Any, chat: Any) -> None:
     asked, go = threading.Event(), threading.Event()
 
@@ -272,6 +283,7 @@ def test_what_was_typed_before_the_question_does_not_answer_it(deep: Any, chat: 
 # -- Ctrl-C -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_stream_keeps_what_was_said_and_the_next_message_is_answered(deep: Any, chat: Any) -> None:
     with HeldStub(Script(LONG, "good")) as stub, chat(stub) as terminal:
         terminal.say("tell me")
@@ -288,6 +300,7 @@ def test_ctrl_c_in_a_stream_keeps_what_was_said_and_the_next_message_is_answered
     assert "The first half of it." in said[0]
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_any_answer_takes_the_message_back(chat: Any) -> None:
     asked, go = threading.Event(), threading.Event()
 
@@ -307,6 +320,7 @@ def test_ctrl_c_before_any_answer_takes_the_message_back(chat: Any) -> None:
     assert wire(stub) == [("user", "right")]
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_command_ends_it_and_leaves_no_call_without_its_return(deep: Any, chat: Any) -> None:
     os.mkfifo(deep.work / "started")
     command = Call("execute", {"command": "echo > started; sleep 300; touch late"})
@@ -359,6 +373,7 @@ def stuck(deep: Any) -> str:
     return "stuck.py"
 
 
+@pytest.mark.slow
 def test_a_tool_that_cannot_be_stopped_holds_up_neither_the_chat_nor_its_end(deep: Any, chat: Any, stuck: str) -> None:
     script = Script(Call("read_file", {"path": "a.txt"}), Call("in_a_thread", {}), "good")
     with OpenAIStub(script) as stub, chat(stub, "-p", stuck) as terminal:
@@ -377,6 +392,7 @@ def test_a_tool_that_cannot_be_stopped_holds_up_neither_the_chat_nor_its_end(dee
     assert "interrupted" in returns[1]
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_leaves_a_run_that_does_not_end_and_what_was_done_is_kept(
     deep: Any, chat: Any, stuck: str
 ) -> None:
@@ -409,6 +425,7 @@ def test_ctrl_c_at_a_question_runs_nothing_and_the_chat_goes_on(deep: Any, chat:
     assert [role for role, _ in wire(stub)] == ["user", "assistant", "tool", "user"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_prompt_drops_what_is_typed_and_at_an_empty_one_leaves(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script("good")) as stub, chat(stub) as terminal:
         terminal.prompt()
@@ -450,6 +467,7 @@ def test_a_turn_that_a_kill_interrupted_is_continued(deep: Any, chat: Any) -> No
     ]
 
 
+@pytest.mark.slow
 def test_a_command_that_a_kill_interrupted_runs_once_and_the_model_is_told(deep: Any, chat: Any) -> None:
     os.mkfifo(deep.work / "started")
     command = Call("execute", {"command": "printf x >> effects.txt; echo > started; sleep 300"})
@@ -465,6 +483,7 @@ def test_a_command_that_a_kill_interrupted_runs_once_and_the_model_is_told(deep:
     assert any(role == "tool" and "Nobody knows whether this call ran" in text for role, text in wire(stub))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["the input ends", "it is killed"])
 def test_a_question_that_was_left_open_is_asked_again(deep: Any, chat: Any, how: str) -> None:
     deep.config(ASKS)
@@ -487,6 +506,7 @@ def test_a_question_that_was_left_open_is_asked_again(deep: Any, chat: Any, how:
     assert len(stub.requests) == 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_a_question_that_is_asked_again_leaves_a_conversation_that_goes_on(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script(EXECUTE, "good")) as stub:
         with chat(stub) as terminal:
@@ -503,6 +523,7 @@ def test_ctrl_c_at_a_question_that_is_asked_again_leaves_a_conversation_that_goe
     assert not (deep.work / "b.txt").exists()
 
 
+@pytest.mark.slow
 def test_what_had_no_answer_is_not_recalled_with_the_answer_to_something_else(chat: Any) -> None:
     with OpenAIStub(Script("one", EXECUTE)) as stub:
         with chat(stub) as terminal:
@@ -520,6 +541,7 @@ def test_what_had_no_answer_is_not_recalled_with_the_answer_to_something_else(ch
             assert "one" not in terminal.prompt().partition("> go")[2]
 
 
+@pytest.mark.slow
 def test_a_chat_in_which_nothing_was_answered_is_not_kept(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script(Failure(401, retry=False))) as stub, chat(stub) as terminal:
         terminal.say("hello")
@@ -531,6 +553,7 @@ def test_a_chat_in_which_nothing_was_answered_is_not_kept(deep: Any, chat: Any) 
     assert "--resume" not in terminal.screen
 
 
+@pytest.mark.slow
 def test_a_conversation_that_began_elsewhere_stays_although_nothing_was_answered(deep: Any, chat: Any) -> None:
     session = new_conversation_id(os.path.realpath(deep.work))
 
@@ -550,6 +573,7 @@ def test_a_conversation_that_began_elsewhere_stays_although_nothing_was_answered
     assert stored(deep) == [session]
 
 
+@pytest.mark.slow
 def test_always_ends_with_the_chat(chat: Any) -> None:
     with OpenAIStub(Script(EXECUTE, "first", EXECUTE, "second")) as stub, chat(stub) as terminal:
         terminal.say("go")
@@ -563,6 +587,7 @@ def test_always_ends_with_the_chat(chat: Any) -> None:
         terminal.expect("second")
 
 
+@pytest.mark.slow
 def test_the_store_is_the_users_alone(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script("one")) as stub, chat(stub) as terminal:
         terminal.say("hello")
@@ -573,6 +598,7 @@ def test_the_store_is_the_users_alone(deep: Any, chat: Any) -> None:
         assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
+@pytest.mark.slow
 def test_two_that_go_on_with_one_chat_one_after_the_other_have_one_conversation(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script("one", "left", "right", "left again")) as stub:
         with chat(stub) as terminal:
@@ -595,6 +621,7 @@ def test_two_that_go_on_with_one_chat_one_after_the_other_have_one_conversation(
     assert texts(deep, session) == ["hello", "one", "first", "left", "second", "right", "third", "left again"]
 
 
+@pytest.mark.slow
 def test_a_message_to_a_chat_that_another_process_runs_can_be_sent_again(deep: Any, chat: Any) -> None:
     with HeldStub(Script("one", LONG, "good")) as stub:
         with chat(stub) as terminal:
@@ -618,6 +645,7 @@ def test_a_message_to_a_chat_that_another_process_runs_can_be_sent_again(deep: A
     assert texts(deep, session) == ["hello", "one", "first", LONG, "second", "good"]
 
 
+@pytest.mark.slow
 def test_a_message_that_another_process_leaves_is_shown_and_answered_after_the_turn(deep: Any, chat: Any) -> None:
     async def leave(session: str) -> None:
         store = open_store(f"sqlite:///{data(deep) / 'sessions.db'}")
@@ -638,6 +666,7 @@ def test_a_message_that_another_process_leaves_is_shown_and_answered_after_the_t
     assert texts(deep, session)[2:] == ["2", "two", "from the page\x1b[2J", "three"]
 
 
+@pytest.mark.slow
 def test_usage_adds_up_over_turns_and_over_a_resume(deep: Any, chat: Any) -> None:
     from tests.stubs import Usage
 
@@ -655,6 +684,7 @@ def test_usage_adds_up_over_turns_and_over_a_resume(deep: Any, chat: Any) -> Non
 # -- what goes wrong --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_providers_error_is_shown_with_what_to_type_and_the_chat_goes_on(chat: Any) -> None:
     with OpenAIStub(Script(Failure(401, "No.", retry=False), "good")) as stub, chat(stub) as terminal:
         terminal.say("hello")
@@ -667,6 +697,7 @@ def test_a_providers_error_is_shown_with_what_to_type_and_the_chat_goes_on(chat:
     assert "Traceback" not in terminal.screen
 
 
+@pytest.mark.slow
 def test_an_error_after_a_tool_has_run_keeps_what_it_did(chat: Any) -> None:
     script = Script(Call("read_file", {"path": "a.txt"}), Failure(500, retry=False), "good")
     with OpenAIStub(script) as stub, chat(stub) as terminal:
@@ -677,6 +708,7 @@ def test_an_error_after_a_tool_has_run_keeps_what_it_did(chat: Any) -> None:
     assert [role for role, _ in wire(stub)] == ["user", "assistant", "tool", "user"]
 
 
+@pytest.mark.slow
 def test_the_model_can_be_changed_and_one_that_is_not_there_changes_nothing(chat: Any) -> None:
     with OpenAIStub(Script("one", "two")) as stub, chat(stub) as terminal:
         terminal.say("/model nosuch:thing")
@@ -689,6 +721,7 @@ def test_the_model_can_be_changed_and_one_that_is_not_there_changes_nothing(chat
     assert [request["model"] for request in stub.requests] == ["stub", "other"]
 
 
+@pytest.mark.slow
 def test_commands_are_few_and_a_misspelt_one_is_not_sent(chat: Any) -> None:
     with OpenAIStub(Script("one", "two")) as stub, chat(stub) as terminal:
         terminal.say("/hlep")
@@ -708,6 +741,7 @@ def test_commands_are_few_and_a_misspelt_one_is_not_sent(chat: Any) -> None:
     assert wire(stub, 1) == [("user", "hello")]
 
 
+@pytest.mark.slow
 def test_files_go_with_the_first_message_that_is_answered(deep: Any, chat: Any) -> None:
     script = Script(Failure(500, retry=False), "one", "two")
     with OpenAIStub(script) as stub, chat(stub, "--file", "a.txt") as terminal:
@@ -721,6 +755,7 @@ def test_files_go_with_the_first_message_that_is_answered(deep: Any, chat: Any) 
     assert users == ['read\n\n<file name="a.txt">\nhello\n\n</file>', "more"]
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_does_not_end_the_chat(deep: Any, chat: Any) -> None:
     place = deep.environment.home / ".local" / "share"
     place.mkdir(parents=True)

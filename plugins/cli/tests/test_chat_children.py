@@ -33,6 +33,7 @@ def start(deep: Any, stub: OpenAIStub, *arguments: str) -> Terminal:
     return Terminal(deep, *arguments, *MODEL, env=stub.env)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("run", "go"), ("chat",)])
 def test_each_call_of_a_child_is_asked_about_with_its_diff_and_decided_on_its_own(
     deep: Any, command: tuple[str, ...]
@@ -63,6 +64,7 @@ def test_each_call_of_a_child_is_asked_about_with_its_diff_and_decided_on_its_ow
     assert told[0] == "The user refused this call: no new files, please"
 
 
+@pytest.mark.slow
 def test_nobody_to_ask_denies_each_call_of_the_child_and_the_child_is_told(deep: Any) -> None:
     with OpenAIStub(Script(then=family)) as stub:
         done = deep("run", "go", *MODEL, env=stub.env)
@@ -72,6 +74,7 @@ def test_nobody_to_ask_denies_each_call_of_the_child_and_the_child_is_told(deep:
     assert "denied: execute $ printf made > b.txt" in done.err
 
 
+@pytest.mark.slow
 def test_a_childs_open_question_is_asked_again_in_another_process(deep: Any) -> None:
     with OpenAIStub(Script(then=family)) as stub:
         with start(deep, stub, "chat") as terminal:

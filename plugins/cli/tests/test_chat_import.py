@@ -85,6 +85,7 @@ def resumed(deep: Any, stub: OpenAIStub, text: str, *arguments: str) -> Finished
     return deep.piped(text, "chat", "--resume", *arguments, env=stub.env).ok()
 
 
+@pytest.mark.slow
 def test_a_chat_goes_on_with_its_history_its_todos_its_model_and_what_it_has_cost(deep: Any) -> None:
     file = keep(deep, "0123abcd", *converse(Call("write_todos", TODO), "noted"))
     before, session = file.read_bytes(), f"{file.parent.name}.0123abcd"
@@ -108,6 +109,7 @@ def test_a_chat_goes_on_with_its_history_its_todos_its_model_and_what_it_has_cos
     assert "buy milk" in next(m["content"] for m in reversed(request["messages"]) if m["role"] == "tool")
 
 
+@pytest.mark.slow
 def test_a_question_that_was_open_is_asked_again_and_the_call_runs_once(deep: Any) -> None:
     keep(deep, "0123abcd", *converse(EXECUTE))
     imported(deep)
@@ -118,6 +120,7 @@ def test_a_question_that_was_open_is_asked_again_and_the_call_runs_once(deep: An
     assert (deep.work / "effects.txt").read_text() == "x"
 
 
+@pytest.mark.slow
 def test_a_second_import_skips_what_exists_and_the_newest_file_is_the_newest_chat(deep: Any) -> None:
     keep(deep, "00000001", *converse("from the newer one"), at=2_000_000_000)
     keep(deep, "00000002", *converse("from the older one"), at=1_000_000_000)
@@ -148,5 +151,6 @@ def test_a_damaged_or_newer_file_is_one_line_and_the_others_are_imported(
     assert damaged.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_without_old_chats_it_says_so(deep: Any) -> None:
     assert imported(deep) == ["no chats of earlier versions; deep sessions list shows the stored ones"]

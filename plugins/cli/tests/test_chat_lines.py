@@ -38,6 +38,7 @@ def piped(deep: Any, text: str, *arguments: str, env: dict[str, str] | None = No
     return deep.piped(text, "chat", *arguments, env=env)
 
 
+@pytest.mark.slow
 def test_each_line_is_a_message_and_the_answers_are_all_of_stdout(make_deep: Any) -> None:
     deep = make_deep("backends", "filesystem", "demo")
     done = piped(deep, "a\n\nb\n", "--model", "demo:echo")
@@ -45,6 +46,7 @@ def test_each_line_is_a_message_and_the_answers_are_all_of_stdout(make_deep: Any
     assert "deep chat --resume" in done.err
 
 
+@pytest.mark.slow
 def test_the_messages_are_one_conversation_which_can_be_resumed(deep: Any) -> None:
     with OpenAIStub(Script("one", "two", "three")) as stub:
         piped(deep, "first\nsecond\n", *MODEL, env=stub.env).ok()
@@ -53,6 +55,7 @@ def test_the_messages_are_one_conversation_which_can_be_resumed(deep: Any) -> No
     assert stub.requests[-1]["model"] == "stub"  # the chat's own model, none was named
 
 
+@pytest.mark.slow
 def test_approvals_are_denied_the_model_is_told_and_the_exit_code_is_3(deep: Any) -> None:
     with OpenAIStub(Script(EXECUTE, "then not", "fine")) as stub:
         done = piped(deep, "go\nand on\n", *MODEL, env=stub.env)
@@ -62,12 +65,14 @@ def test_approvals_are_denied_the_model_is_told_and_the_exit_code_is_3(deep: Any
     assert "needs an approval, and no user is here" in told
 
 
+@pytest.mark.slow
 def test_what_is_allowed_runs(deep: Any) -> None:
     with OpenAIStub(Script(EXECUTE, "done")) as stub:
         piped(deep, "go\n", *MODEL, "--approve", "allow", env=stub.env).ok()
     assert (deep.work / "b.txt").read_text() == "made"
 
 
+@pytest.mark.slow
 def test_an_error_is_told_the_next_line_is_sent_and_the_exit_code_is_1(deep: Any) -> None:
     with OpenAIStub(Script(Failure(401, retry=False), "good")) as stub:
         done = piped(deep, "first\nsecond\n", *MODEL, env=stub.env)
@@ -76,6 +81,7 @@ def test_an_error_is_told_the_next_line_is_sent_and_the_exit_code_is_1(deep: Any
     assert "Traceback" not in done.err
 
 
+@pytest.mark.slow
 def test_a_line_that_is_not_utf_8_is_told_and_not_sent_and_the_next_one_is(deep: Any) -> None:
     with OpenAIStub(Script("one", "two", "three")) as stub:
         done = piped(deep, "first\ngr\udcfc\udcdfe\nsecond\n", *MODEL, env=stub.env)
@@ -85,12 +91,14 @@ def test_a_line_that_is_not_utf_8_is_told_and_not_sent_and_the_next_one_is(deep:
     assert [m["content"] for m in stub.requests[1]["messages"] if m["role"] == "user"] == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_verbose_shows_the_traceback(deep: Any) -> None:
     with OpenAIStub(Script(Failure(401, retry=False))) as stub:
         done = piped(deep, "go\n", *MODEL, "--verbose", env=stub.env)
     assert "Traceback" in done.err
 
 
+@pytest.mark.slow
 def test_more_requests_for_one_message_than_allowed_fail_and_each_message_has_its_own(deep: Any) -> None:
     script = Script("one", Call("ls", {}), "two")
     with OpenAIStub(script) as stub:
@@ -100,6 +108,7 @@ def test_more_requests_for_one_message_than_allowed_fail_and_each_message_has_it
     assert "--max-requests" in done.err
 
 
+@pytest.mark.slow
 def test_without_a_model_or_a_key_it_is_as_in_run(deep: Any) -> None:
     for arguments in ((), MODEL, ("--model", "foo"), ("--backend", "locl", *MODEL)):
         env = {"OPENAI_API_KEY": "x"} if "--backend" in arguments else {}
@@ -123,6 +132,7 @@ def test_what_cannot_be_resumed_is_a_usage_error(deep: Any, arguments: tuple[str
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_chat_of_another_folder_says_where_it_belongs(deep: Any) -> None:
     with OpenAIStub(Script("one")) as stub:
         first = piped(deep, "go\n", *MODEL, env=stub.env).ok()
@@ -133,6 +143,7 @@ def test_a_chat_of_another_folder_says_where_it_belongs(deep: Any) -> None:
     assert f"cd there, then deep chat --resume {id}" in done.err
 
 
+@pytest.mark.slow
 def test_the_todos_of_a_session_come_back(make_deep: Any) -> None:
     deep = make_deep("backends", "filesystem", "todo")
     todo = {"todos": [{"content": "buy milk", "status": "pending", "active_form": "Buying milk"}]}
@@ -143,6 +154,7 @@ def test_the_todos_of_a_session_come_back(make_deep: Any) -> None:
     assert "buy milk" in told[-1]
 
 
+@pytest.mark.slow
 def test_a_new_chat_has_the_workspace_of_the_one_before_which_stays_stored(deep: Any) -> None:
     write, read = Call("write_file", {"path": "n.txt", "content": "kept"}), Call("read_file", {"path": "n.txt"})
     with OpenAIStub(Script(write, "written", read, "there")) as stub:
@@ -152,6 +164,7 @@ def test_a_new_chat_has_the_workspace_of_the_one_before_which_stays_stored(deep:
     assert len(deep("sessions", "list").ok().out.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_an_interrupted_turn_is_continued_before_the_next_message_with_its_model_and_backend(deep: Any) -> None:
     (deep.work / "crash.py").write_text(CRASH, encoding="utf-8")
     with OpenAIStub(Script(Call("burn", {}), "I see.", "good")) as stub:

@@ -58,6 +58,7 @@ def test_a_resumed_chat_has_the_plugin_files_of_its_runs_again(deep: Any, weathe
             assert "Oslo: sunny" in str(stub.requests[-1]["messages"][-1])
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_not_loaded_but_named_with_what_to_type(deep: Any, weather: Path) -> None:
     with OpenAIStub(Script(FORECAST, "Sunny.", "I cannot.", "Nor now.", FORECAST, "Rain.", FORECAST, "Rain.")) as stub:
         said(deep, stub, "-p", "weather.py")
@@ -77,6 +78,7 @@ def test_a_changed_file_is_not_loaded_but_named_with_what_to_type(deep: Any, wea
         assert mark.exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_gone_or_fails_is_named(deep: Any, weather: Path) -> None:
     weather.write_text(WEATHER + "open('needed.txt').close()\n")
     (deep.work / "needed.txt").write_text("")
@@ -90,6 +92,7 @@ def test_a_file_that_is_gone_or_fails_is_named(deep: Any, weather: Path) -> None
         assert "forecast" not in tools(stub)
 
 
+@pytest.mark.slow
 def test_the_same_plugin_from_another_place_takes_its_place(deep: Any, weather: Path) -> None:
     other = deep.work / "new" / "weather.py"
     other.parent.mkdir()
@@ -102,6 +105,7 @@ def test_the_same_plugin_from_another_place_takes_its_place(deep: Any, weather: 
         assert "Oslo: snow" in str(stub.requests[-1]["messages"][-1])
 
 
+@pytest.mark.slow
 def test_a_folder_with_the_users_data_loads_nothing_by_itself(deep: Any, weather: Path) -> None:
     home = deep.environment.home
     with OpenAIStub(Script("Hello.", "Hello.")) as stub:
@@ -111,6 +115,7 @@ def test_a_folder_with_the_users_data_loads_nothing_by_itself(deep: Any, weather
     assert "forecast" not in tools(stub)
 
 
+@pytest.mark.slow
 def test_another_chat_that_needs_a_file_names_it(deep: Any, weather: Path) -> None:
     with OpenAIStub(Script("Hello.", "Again.")) as stub:
         said(deep, stub, "-p", "weather.py", message="about weather\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+import pytest
 from deep_cli.collector import resume
 
 from tests.environments import Distribution
@@ -28,6 +29,7 @@ def command():
 """
 
 
+@pytest.mark.slow
 def test_it_is_off_until_the_agent_is_assembled_and_on_while_it_runs(make_deep: Any) -> None:
     deep = make_deep("backends", "demo")
     (deep.work / "watching.py").write_text(WATCHING, encoding="utf-8")

@@ -34,6 +34,7 @@ def shown(deep: Any, **env: str) -> dict[str, Any]:
     return json.loads(deep("config", "show", "--json", env=env).ok().out)
 
 
+@pytest.mark.slow
 def test_every_value_has_its_source(make_deep: Any) -> None:
     deep = make_deep(others=(VAULT,))
     deep.config('[agent]\nmodel = "openai:from-file"\n[plugins.vault]\nprefix = "v"\noptions = { unit = "kelvin" }\n')
@@ -56,6 +57,7 @@ def test_the_text_form_names_values_and_sources(make_deep: Any) -> None:
     assert "disable = vault (environment)" in out
 
 
+@pytest.mark.slow
 def test_secrets_in_commands_and_addresses_are_masked_in_both_forms(make_deep: Any) -> None:
     deep = make_deep(others=(VAULT,))
     url = "https://canary@host and PGPASSWORD=canary psql and redis://:canary@host"
@@ -66,6 +68,7 @@ def test_secrets_in_commands_and_addresses_are_masked_in_both_forms(make_deep: A
         assert "https://***@host and PGPASSWORD=*** psql and redis://***@host" in out
 
 
+@pytest.mark.slow
 def test_a_folders_name_moves_no_text(make_deep: Any) -> None:
     deep = make_deep()
     folder = deep.work / "a\x1b[2K\nb\u202e"
@@ -85,6 +88,7 @@ def test_a_folders_name_moves_no_text(make_deep: Any) -> None:
     assert f"Trusted {folder.resolve().parent}/{shown}" in deep.piped("", "config", "trust", cwd=folder).out
 
 
+@pytest.mark.slow
 def test_what_an_untrusted_project_may_not_say_is_not_in_effect(make_deep: Any) -> None:
     deep = make_deep("backends")
     (deep.work / "deep.toml").write_text(
@@ -136,6 +140,7 @@ def test_there_must_be_something_to_trust(make_deep: Any) -> None:
     assert "deep.toml" in done.err
 
 
+@pytest.mark.slow
 def test_init_writes_a_file_that_changes_nothing_and_never_overwrites(make_deep: Any) -> None:
     deep = make_deep("backends", "filesystem")
     before = shown(deep)
@@ -151,6 +156,7 @@ def test_init_writes_a_file_that_changes_nothing_and_never_overwrites(make_deep:
     assert (deep.work / "deep.toml").read_text() == text
 
 
+@pytest.mark.slow
 def test_every_line_that_init_suggests_is_accepted(make_deep: Any) -> None:
     deep = make_deep("backends", "filesystem", "todo")
     deep("config", "init", "--user").ok()
@@ -164,6 +170,7 @@ def test_every_line_that_init_suggests_is_accepted(make_deep: Any) -> None:
     deep("explain").ok()
 
 
+@pytest.mark.slow
 def test_the_schema_has_the_agent_and_every_active_plugins_options(make_deep: Any) -> None:
     deep = make_deep("backends", others=(VAULT,))
     schema = json.loads(deep("config", "schema").ok().out)
@@ -187,6 +194,7 @@ def test_the_schema_has_the_agent_and_every_active_plugins_options(make_deep: An
 CANARY = "sk-canary-4711-do-not-show"
 
 
+@pytest.mark.slow
 def test_no_command_shows_a_secret(make_deep: Any) -> None:
     deep = make_deep("backends", "filesystem", others=(VAULT,))
     deep.config(

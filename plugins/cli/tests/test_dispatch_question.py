@@ -12,6 +12,7 @@ CALL = {"type": "tool_use", "id": "t", "name": "execute", "input": {"command": "
 ANSWER = {"type": "message", "role": "assistant", "content": [CALL], "stop_reason": "tool_use"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "code", "made"), [("y\n", 0, True), ("use ls\n", 3, False), ("\x03", 130, False)])
 def test_the_user_decides_about_each_call_that_asks(
     make_deep: Callable[..., Any], typed: str, code: int, made: bool

@@ -60,6 +60,7 @@ def test_all_is_well_with_a_model_and_its_key(deep: Any) -> None:
 FAILING = "#!/bin/sh\necho no namespaces >&2\nexit 1\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("profile", "options", "bwrap", "ok"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.environments import Distribution
 
 SECTION = """
@@ -33,6 +35,7 @@ def test_the_json_is_in_the_documented_form(deep: Any) -> None:
     assert set(found["totals"]) == {"chars", "tokens"}
 
 
+@pytest.mark.slow
 def test_the_table_names_every_part_and_its_plugin(deep: Any) -> None:
     out = deep("explain").ok().out
     for said in (
@@ -47,6 +50,7 @@ def test_the_table_names_every_part_and_its_plugin(deep: Any) -> None:
         assert said in out
 
 
+@pytest.mark.slow
 def test_the_numbers_of_the_table_add_up(deep: Any) -> None:
     (deep.work / "motto.py").write_text(SECTION)
     found = json.loads(deep("explain", "--json", "-p", "motto.py").ok().out)
@@ -59,6 +63,7 @@ def test_the_numbers_of_the_table_add_up(deep: Any) -> None:
     assert sum(int(text.split()[1].replace(",", "")) for text in by_plugin.split(", ")) == total
 
 
+@pytest.mark.slow
 def test_a_plugin_that_fails_for_the_agent_is_listed_with_the_reason(make_deep: Any) -> None:
     code = SECTION.replace("return", "return 1 / 0,")
     deep = make_deep(others=(Distribution("acme-broken", {"broken": "acme_broken"}, {"acme_broken.py": code}),))

@@ -91,6 +91,7 @@ def test_a_name_is_installed_told_recorded_and_uninstalled_again(started_shop: S
     assert shop.recorded == []
 
 
+@pytest.mark.slow
 def test_uninstalling_names_what_still_needs_it(shop: Shop) -> None:
     shop.offer(SUN)
     shop("install", "acme-sun").ok()
@@ -105,6 +106,7 @@ def test_uninstalling_names_what_still_needs_it(shop: Shop) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_uninstalling_names_the_data_that_stays_and_how_to_delete_it(shop: Shop) -> None:
     code = "context.data_dir.joinpath('seen.txt').write_text('1'); return []"
     text = f"from deep_core import hookimpl\n@hookimpl\ndef deep_toolsets(context):\n    {code}\n"
@@ -146,6 +148,7 @@ def test_a_folder_can_be_installed_as_a_link(shop: Shop) -> None:
     assert shop.recorded[0]["editable"] is True
 
 
+@pytest.mark.slow
 def test_an_address_is_installed_and_named_by_what_it_was(shop: Shop) -> None:
     (wheel,) = shop.offer(SUN)
     assert "Installed acme-sun 1.0" in shop("install", wheel.as_uri(), env=OFF).ok().out
@@ -196,6 +199,7 @@ def test_plugins_that_do_not_load_are_installed_and_told_with_why(shop: Shop) ->
     assert [entry["name"] for entry in shop.recorded] == names
 
 
+@pytest.mark.slow
 def test_a_plugin_that_the_user_has_disabled_is_told_to_be(shop: Shop) -> None:
     shop.offer(SUN)
     assert "is disabled: " in shop("install", "acme-sun", env={"DEEP_PLUGINS_DISABLE": "sun"}).ok().out
@@ -213,6 +217,7 @@ def test_nothing_that_was_installed_is_imported_by_the_installing_process(starte
     assert all("deep_cli.probe" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_what_brings_no_plugin_is_told_with_the_way_back_and_not_recorded(shop: Shop) -> None:
     shop.offer(Distribution("acme-nothing", files={"acme_nothing.py": ""}))
     done = shop("install", "acme-nothing")
@@ -243,6 +248,7 @@ def test_a_distribution_of_distributions_brings_their_plugins(shop: Shop) -> Non
 # -- deep-core stays ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("requires", "needs"),
     sample(
@@ -266,6 +272,7 @@ def test_a_plugin_that_needs_another_kernel_is_a_conflict_that_says_which(
     assert not (shop.deep.environment.site / "deep_core-2.0.dist-info").exists()
 
 
+@pytest.mark.slow
 def test_of_several_the_conflict_names_the_one_that_is_in_the_way(shop: Shop) -> None:
     shop.offer(SUN, MOON, plugin("old", requires=("deep-core>=2,<3",)))
     done = shop("install", "acme-moon", "acme-sun", "acme-old")
@@ -274,6 +281,7 @@ def test_of_several_the_conflict_names_the_one_that_is_in_the_way(shop: Shop) ->
     assert shop.statuses == OURS
 
 
+@pytest.mark.slow
 def test_a_newer_kernel_that_is_offered_is_not_taken(shop: Shop) -> None:
     shop.offer(plugin("sun", requires=("deep-core",)), Distribution("deep-core", version="0.9"))
     shop("install", "--upgrade", "acme-sun", env=OFF).ok()
@@ -433,6 +441,7 @@ def test_a_record_that_cannot_be_written_does_not_undo_an_installation(shop: Sho
     assert shop.statuses == OURS
 
 
+@pytest.mark.slow
 def test_a_record_that_cannot_be_read_is_told_and_not_written_over(shop: Shop) -> None:
     shop.record.parent.mkdir(parents=True)
     shop.record.write_text("{")
@@ -461,6 +470,7 @@ def test_a_wrong_configuration_hinders_neither_installing_nor_uninstalling(shop:
     assert done.ok().out == "Uninstalled acme-sun.\n"
 
 
+@pytest.mark.slow
 def test_a_broken_distribution_among_the_others_hinders_nothing(shop: Shop) -> None:
     site = shop.deep.environment.site
     (site / "gone-1.0.dist-info").mkdir()

@@ -21,6 +21,7 @@ from tests.stubs import OpenAIStub, Script
 SECRET = "sk-canary-0123456789"
 
 
+@pytest.mark.slow
 def test_a_stored_key_is_the_users_alone_is_used_and_is_shown_nowhere(deep: Any) -> None:
     with OpenAIStub(Script("fine")) as stub:
         env = {name: value for name, value in stub.env.items() if name != "OPENAI_API_KEY"}
@@ -83,6 +84,7 @@ def test_local_servers_are_asked_for_their_models_and_others_are_left_out() -> N
     assert (one.name, one.models) == ("ollama", ("llama\x1b[2J", "qwen"))
 
 
+@pytest.mark.slow
 def test_without_a_model_a_person_chooses_one(make_deep: Any) -> None:
     deep = make_deep("backends", "filesystem", "demo")
     with Terminal(deep, "chat", env={}) as terminal:

@@ -42,6 +42,7 @@ def test_light_commands_load_few_modules(deep: Any, arguments: tuple[str, ...], 
     assert len(found) <= most, found
 
 
+@pytest.mark.slow
 def test_the_version_scans_nothing(deep: Any) -> None:
     assert not {"importlib_metadata", "pluggy", "platformdirs"} & set(imported(deep, "--version"))
 

@@ -58,6 +58,7 @@ def test_a_name_is_enough_and_the_plugin_is_seen_by_an_agent(deep: Any) -> None:
     assert [(tool["name"], tool["plugin"]) for tool in explain_error["tools"]] == [("weather_lookup", "weather")]
 
 
+@pytest.mark.slow
 def test_everything_can_be_said_in_flags(deep: Any) -> None:
     deep(
         *(
@@ -95,6 +96,7 @@ def test_everything_can_be_said_in_flags(deep: Any) -> None:
     assert modules(folder) == {"backend", "sections", "command"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "distribution", "plugin", "module"),
     [
@@ -113,11 +115,13 @@ def test_a_distributions_name_tells_the_plugins(
     assert (found["name"], found["entry-points"]) == (distribution, {"deep": {plugin: module}})
 
 
+@pytest.mark.slow
 def test_a_distribution_that_was_named_wins_over_one_that_was_meant(deep: Any) -> None:
     deep("new", "acme-weather", "--distribution", "weather-of-acme").ok()
     assert project(deep.work / "weather-of-acme")["entry-points"] == {"deep": {"acme_weather": "weather_of_acme"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "made"),
     [
@@ -181,6 +185,7 @@ def test_a_suggested_name_is_a_good_one(name: str) -> None:
         assert suggest_name(name, ()).isascii()
 
 
+@pytest.mark.slow
 def test_what_exists_is_left_as_it_is(deep: Any) -> None:
     mine = deep.work / "deep-weather" / "mine.txt"
     mine.parent.mkdir()
@@ -194,6 +199,7 @@ def test_what_exists_is_left_as_it_is(deep: Any) -> None:
     assert deep("new", "sky").code == 2
 
 
+@pytest.mark.slow
 def test_nothing_half_made_is_left_when_writing_fails(deep: Any) -> None:
     done = deep("new", "weather", "--distribution", "w" * 300)
     assert done.code == 1
@@ -205,11 +211,13 @@ def test_nothing_half_made_is_left_when_writing_fails(deep: Any) -> None:
     assert [path.name for path in deep.work.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 def test_a_plugin_of_that_name_that_is_there_already_is_told(deep: Any) -> None:
     deep.environment.install(Distribution("acme-weather", {"weather": "acme_weather"}, {"acme_weather.py": ""}))
     assert "note: acme-weather already has a plugin weather;" in deep("new", "weather").ok().err
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git")
 def test_the_author_is_the_one_that_git_knows(deep: Any) -> None:
     (deep.environment.home / ".gitconfig").write_text("[user]\nname = Ann Lee\n", encoding="utf-8")
@@ -217,6 +225,7 @@ def test_the_author_is_the_one_that_git_knows(deep: Any) -> None:
     assert project(deep.work / "deep-weather")["authors"] == [{"name": "Ann Lee"}]
 
 
+@pytest.mark.slow
 def test_on_a_terminal_what_was_not_said_is_asked_and_a_bad_answer_again(deep: Any) -> None:
     done = deep.typed(
         *("new", "weather", "--author", "Ann Lee"),
@@ -240,6 +249,7 @@ def test_on_a_terminal_what_was_not_said_is_asked_and_a_bad_answer_again(deep: A
     assert modules(folder) == {"capability"}
 
 
+@pytest.mark.slow
 def test_with_no_input_a_terminal_asks_nothing(deep: Any) -> None:
     done = deep.typed("new", "weather", "--no-input", answers=[], env={})
     assert done.code == 0, done.out

@@ -23,6 +23,7 @@ def tools(stub: OpenAIStub, number: int) -> set[str]:
     return {tool["function"]["name"] for tool in stub.requests[number]["tools"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("session", [(), ("--session", "s")])
 def test_a_run_reads_and_plans_and_only_then_writes(deep: Any, session: tuple[str, ...]) -> None:
     with OpenAIStub(Script([TODOS, WRITE], "My plan: write it.", WRITE, "Written.")) as stub:
@@ -38,6 +39,7 @@ def test_a_run_reads_and_plans_and_only_then_writes(deep: Any, session: tuple[st
     assert "approved: plan" in done.err
 
 
+@pytest.mark.slow
 def test_without_a_terminal_the_plan_is_the_answer_and_nothing_is_done(deep: Any) -> None:
     with OpenAIStub(Script([TODOS], "My plan: write it.")) as stub:
         done = deep("run", "go", "--plan", *MODEL, env=stub.env)
@@ -45,6 +47,7 @@ def test_without_a_terminal_the_plan_is_the_answer_and_nothing_is_done(deep: Any
     assert "denied: plan" in done.err
 
 
+@pytest.mark.slow
 def test_a_chat_stays_in_plan_mode_over_a_kill_until_the_plan_is_approved(deep: Any) -> None:
     with OpenAIStub(Script(TODOS, "My plan.", "A better plan.", "Still a plan.", WRITE, "Written.")) as stub:
         with Terminal(deep, "chat", "--plan", *MODEL, env=stub.env) as chat:

@@ -61,6 +61,7 @@ def test_the_list_is_json_in_the_documented_form_and_a_broken_plugin_is_in_it(ma
     assert (broken["status"], broken["hooks"], cli["status"], sun["status"]) == ("active", None, "active", "active")
 
 
+@pytest.mark.slow
 def test_the_list_shows_what_became_of_a_plugin_when_it_was_last_loaded(make_deep: Any) -> None:
     deep = make_deep(others=(SUN, BROKEN))
     deep("explain", "--json").ok()
@@ -161,6 +162,7 @@ def test_what_concerns_a_plugin_is_one_warning_line(make_deep: Any) -> None:
 # -- commands of plugins -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_distribution_with_commands_only_can_be_allowed_and_disabled(make_deep: Any) -> None:
     deep = make_deep("backends", "demo", others=(WEATHER,))
     own = "deep-backends,deep-cli,deep-sessions,deep-demo"
@@ -173,12 +175,14 @@ def test_a_distribution_with_commands_only_can_be_allowed_and_disabled(make_deep
     assert "warning" not in deep("run", "hi", "-m", "demo:echo", env=disabled).ok().err
 
 
+@pytest.mark.slow
 def test_a_plugins_command_is_listed_and_runs(make_deep: Any) -> None:
     deep = make_deep(others=(WEATHER,))
     assert "weather   From acme-weather 2.0." in deep("--help").ok().out
     assert deep("weather", "Oslo").ok().out == "Sunny in Oslo\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "value", "said"),
     [
@@ -248,6 +252,7 @@ def group_of(name: str, *, code: str = "") -> Distribution:
     return Distribution(f"acme-{name}", {}, {f"acme_{name}.py": code}, commands={"sky": f"acme_{name}:group"})
 
 
+@pytest.mark.slow
 def test_groups_of_one_name_are_joined(make_deep: Any) -> None:
     deep = make_deep(others=(group_of("moon"), group_of("star")))
     assert "moon ran" in deep("sky", "moon").ok().out
@@ -303,6 +308,7 @@ def test_lists_hold_for_commands_before_they_are_imported(make_deep: Any, env: d
     deep("sunny", "Oslo").ok()
 
 
+@pytest.mark.slow
 def test_a_file_in_the_current_folder_cannot_become_a_command(make_deep: Any, tmp_path: Any) -> None:
     mark = tmp_path / "mark"
     deep = make_deep(others=(WEATHER,))
@@ -330,6 +336,7 @@ def test_a_misspelt_command_has_a_suggestion(make_deep: Any) -> None:
     assert "Did you mean 'doctor'?" in done.err
 
 
+@pytest.mark.slow
 def test_what_to_type_is_for_this_environment_and_not_for_any_pip(make_deep: Any) -> None:
     old = Distribution("acme-old", {"old": "acme_old"}, {"acme_old.py": HOOK}, requires=("deep-core<0.1",))
     deep = make_deep("backends", "demo", others=(old,))
@@ -354,6 +361,7 @@ def test_what_only_pip_can_do_is_left_to_pip() -> None:
 TALKING = Distribution("acme-talking", {"talking": "acme_talking"}, {"acme_talking.py": "print('Hi!')\n" + HOOK})
 
 
+@pytest.mark.slow
 def test_stdout_has_what_a_command_says_and_not_what_a_plugin_prints(make_deep: Any) -> None:
     deep = make_deep("backends", "demo", others=(TALKING,))
     for arguments in (

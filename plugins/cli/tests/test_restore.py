@@ -67,6 +67,7 @@ def test_one_that_fails_stops_no_other_and_is_told(run: Any) -> None:
     assert active(run) == {"moon", "star", "sun"}
 
 
+@pytest.mark.slow
 def test_a_path_that_is_gone_is_told(run: Any) -> None:
     run("install", str(run.shop / "acme_sun-1.0-py3-none-any.whl")).ok()
     run.deep.environment.uninstall(SUN)

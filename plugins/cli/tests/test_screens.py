@@ -149,6 +149,7 @@ def test_an_interrupted_turn_whose_queue_goes_on(deep: Any, size: tuple[int, int
     assert [m["content"] for m in stub.requests[-1]["messages"] if m["role"] == "user"] == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_what_is_steered_reaches_the_run_under_way_and_never_the_answer(deep: Any) -> None:
     asked, go = threading.Event(), threading.Event()
 
@@ -169,6 +170,7 @@ def test_what_is_steered_reaches_the_run_under_way_and_never_the_answer(deep: An
     assert len(stub.requests) == 2
 
 
+@pytest.mark.slow
 def test_deep_alone_chats(make_deep: Any) -> None:
     deep = make_deep("backends", "filesystem", "demo")
     (deep.work / "a.txt").write_text("hello")

@@ -55,12 +55,14 @@ def test_the_version_is_told_without_click(deep: Any) -> None:
     assert not {"click", "dataclasses", "inspect", "pathlib", "deep_cli.main"} & set(new)
 
 
+@pytest.mark.slow
 def test_a_version_among_other_words_is_left_to_the_parser(deep: Any) -> None:
     assert deep("--verbose", "--version").ok().out == deep("--version").ok().out
     for arguments in (("--version", "--nonsense"), ("--versions",)):
         assert deep(*arguments).code == 2
 
 
+@pytest.mark.slow
 def test_a_list_looks_once_at_a_distribution_and_reads_no_metadata_again(make_deep: Any) -> None:
     deep = make_deep(others=(Distribution("acme-sun", {"sun": "acme_sun"}), Distribution("acme-none")))
     bare = deep.environment.site / "acme_bare-1.0.dist-info"
@@ -78,6 +80,7 @@ def test_a_list_looks_once_at_a_distribution_and_reads_no_metadata_again(make_de
     assert "os.scandir" not in {event for event, _ in found}
 
 
+@pytest.mark.slow
 def test_a_list_imports_what_tells_a_status_and_nothing_of_what_loads(deep: Any) -> None:
     deep("plugins", "list").ok()  # the first one reads the plugins' metadata, with libraries
     new = set(

@@ -46,6 +46,7 @@ def shown(deep: Any, name: str) -> Any:
     return json.loads(deep("sessions", "show", name, "--json").ok().out)
 
 
+@pytest.mark.slow
 def test_a_second_run_continues_the_session(deep: Any) -> None:
     with OpenAIStub(Script("Noted.", "Seven.")) as stub:
         deep("run", "Remember 7", *MODEL, "--session", "numbers", env=stub.env).ok()
@@ -60,6 +61,7 @@ def test_a_second_run_continues_the_session(deep: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_conversation_is_kept_under_an_id_that_deep_chat_resumes(deep: Any) -> None:
     with OpenAIStub(Script("Noted.", "You said hello.")) as stub:
         done = deep("run", "Hello", *MODEL, env=stub.env).ok()
@@ -69,6 +71,7 @@ def test_a_conversation_is_kept_under_an_id_that_deep_chat_resumes(deep: Any) ->
     assert [m["content"] for m in stub.requests[-1]["messages"] if m["role"] == "user"] == ["Hello", "what did I say?"]
 
 
+@pytest.mark.slow
 def test_a_store_that_nobody_asked_for_may_fail_and_the_task_is_done(deep: Any) -> None:
     place = deep.environment.home / ".local" / "share"
     place.mkdir(parents=True)
@@ -80,6 +83,7 @@ def test_a_store_that_nobody_asked_for_may_fail_and_the_task_is_done(deep: Any) 
     assert "--resume" not in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("on_unknown", "effects"), [("fail", "x"), ("retry", "xx")])
 def test_a_killed_run_continues_and_an_effect_runs_again_only_if_its_author_allows_it(
     deep: Any, on_unknown: str, effects: str
@@ -96,6 +100,7 @@ def test_a_killed_run_continues_and_an_effect_runs_again_only_if_its_author_allo
     assert "idle" in deep("sessions", "list").ok().out
 
 
+@pytest.mark.slow
 def test_a_call_that_waits_when_the_terminal_is_gone_is_asked_again_and_runs_once(deep: Any) -> None:
     with OpenAIStub(Script(EXECUTE, "done")) as stub:
         with Terminal(deep, "run", "Write", *MODEL, "--session", "s", env=stub.env) as terminal:
@@ -106,6 +111,7 @@ def test_a_call_that_waits_when_the_terminal_is_gone_is_asked_again_and_runs_onc
     assert (deep.work / "effects.txt").read_text() == "x"
 
 
+@pytest.mark.slow
 def test_a_session_is_forked_rewound_exported_and_deleted(deep: Any) -> None:
     with OpenAIStub(Script("one", "two", "three")) as stub:
         for text in ("1", "2"):
@@ -175,6 +181,7 @@ def test_a_run_is_watched_steered_and_canceled_by_another_process(deep: Any, act
         assert "Be brief." in texts(stub)
 
 
+@pytest.mark.slow
 def test_a_run_also_does_what_others_left_in_its_session(deep: Any) -> None:
     url = f"sqlite:///{deep.work / 's.db'}"
     options = (*MODEL, "--session", "s", "--store", url)
@@ -194,6 +201,7 @@ def test_a_run_also_does_what_others_left_in_its_session(deep: Any) -> None:
         assert deep("run", *options, env=stub.env).ok().out == "five\n"
 
 
+@pytest.mark.slow
 def test_wrong_use_is_one_line_that_says_what_to_type(deep: Any) -> None:
     for words, code, said in (
         (["run"], 2, "TASK is empty"),

@@ -50,6 +50,7 @@ def test_a_failed_command_has_a_red_mark_its_code_and_its_last_lines(
         assert "not found" in lines[lines.index(head) + 2]
 
 
+@pytest.mark.slow
 def test_a_command_shows_its_last_lines_and_verbose_more(tmp_path: Path) -> None:
     script = Script(Call("execute", {"command": "seq 20"}), "I see.")
     lines = run(script, tmp_path)

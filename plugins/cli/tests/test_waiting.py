@@ -131,6 +131,7 @@ def test_a_signal_in_the_wait_ends_it(terminal: Terminal, monkeypatch: pytest.Mo
     thread.join()
 
 
+@pytest.mark.slow
 def test_a_signal_at_any_step_of_a_question_ends_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     steps, at = 0, 0
 

@@ -39,6 +39,7 @@ async def test_in_any_folder_it_leaves_notes_and_touches_nothing_else(make_agent
     assert "execute" not in {call.tool_name for call in calls}, "what a file says is not an order"
 
 
+@pytest.mark.slow
 async def test_notes_of_someone_else_are_not_overwritten(make_agent: Maker, tmp_path: Path) -> None:
     (tmp_path / "NOTES.md").write_text("mine")
     await make_agent(tmp_path, interrupt_on=False).run("go", deps=create_default_deps())
@@ -54,6 +55,7 @@ async def test_in_an_empty_folder_it_says_that_it_found_nothing(make_agent: Make
     assert result.output.startswith("I could not do anything here.")
 
 
+@pytest.mark.slow
 async def test_tests_that_fail_for_another_reason_are_reported(make_agent: Maker, tmp_path: Path) -> None:
     body = "import unittest\n\nclass T(unittest.TestCase):\n    def test_it(self):\n        self.assertEqual(1, 2)\n"
     (tmp_path / "test_other.py").write_text(body)

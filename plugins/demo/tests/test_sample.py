@@ -65,6 +65,7 @@ def test_a_checkout_reads_the_original() -> None:
     assert str(sample_project()) == str(ORIGINAL)
 
 
+@pytest.mark.slow
 def test_a_wheel_brings_it_along(tmp_path: Path) -> None:
     wheel = build("wheel", DEMO, tmp_path / "dist")
     check_wheel(wheel, tmp_path)

@@ -131,6 +131,7 @@ async def resume(
     return result.output, asked, deps
 
 
+@pytest.mark.slow
 async def test_with_every_command_approved_it_goes_on_where_it_waited(
     make_agent: Maker, project: Path, tests_pass: Passes
 ) -> None:
@@ -141,6 +142,7 @@ async def test_with_every_command_approved_it_goes_on_where_it_waited(
     assert tests_pass(project)
 
 
+@pytest.mark.slow
 async def test_with_every_command_denied_it_mends_and_says_what_it_could_not_check(
     make_agent: Maker, project: Path, tests_pass: Passes
 ) -> None:
@@ -165,6 +167,7 @@ async def test_with_every_edit_denied_nothing_changes(make_agent: Maker, project
     assert not (project / "docs").exists()
 
 
+@pytest.mark.slow
 async def test_without_the_filesystem_plugin_it_ends_and_says_what_is_missing(make_agent: Maker, project: Path) -> None:
     agent = make_agent(project, without=["filesystem"], interrupt_on=False)
     deps = create_default_deps()

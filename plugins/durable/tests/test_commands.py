@@ -98,6 +98,7 @@ def test_what_cannot_be_queued_is_one_error(words: list[str], told: str) -> None
     assert told in done.stderr or told in str(done.exception)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -116,6 +117,7 @@ def test_errors_are_one_line(words: list[str], told: str, tmp_path: Path) -> Non
     assert shown.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_importing_the_package_loads_no_queue() -> None:
     program = "import sys, deep_durable, deep_durable.commands, deep_durable.worker; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()

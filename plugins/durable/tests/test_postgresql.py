@@ -109,6 +109,7 @@ def test_workers_survive_a_restart_of_the_database(own_cluster: Cluster, tmp_pat
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_job_that_the_end_of_the_program_cancels_is_handed_back(postgresql_store: str) -> None:
     async def main() -> None:
         queue = open_queue(postgresql_store)

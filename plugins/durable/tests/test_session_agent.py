@@ -81,6 +81,7 @@ def test_a_worker_ends_the_run_of_a_process_that_was_killed(store: str) -> None:
     assert messages.count("the tide is high") == 2  # the prompt and its echo
 
 
+@pytest.mark.slow
 @pytest.mark.needs("SQLite 3.42")
 def test_a_worker_uses_a_stored_key(sqlite_store: str, tmp_path: Path) -> None:
     with OpenAIStub(Script("answered with a key")) as stub:
@@ -105,6 +106,7 @@ def test_a_worker_without_a_model_says_what_to_type(sqlite_store: str) -> None:
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.needs("SQLite 3.42")
 def test_a_second_worker_of_a_file_ends_with_one_line(sqlite_store: str) -> None:
     with deep_worker(sqlite_store, "--model", "demo:echo") as first:

@@ -12,6 +12,7 @@ from deep_durable import QueueError, QueueLocked, open_queue
 from plugins.durable.tests.crew import Crew, effects, until
 
 
+@pytest.mark.slow
 @pytest.mark.needs("SQLite 3.42")
 def test_a_second_worker_of_a_file_is_refused_and_the_next_starts_after_a_kill(
     sqlite_store: str, tmp_path: Path

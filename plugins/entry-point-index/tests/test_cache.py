@@ -222,6 +222,7 @@ print(*(point.name for point in found), *({{"importlib_metadata", "packaging", "
 """
 
 
+@pytest.mark.slow
 def test_only_a_distribution_that_is_not_in_the_cache_is_read_with_the_libraries(tmp_path: Path) -> None:
     cold = Site(tmp_path / "site", tmp_path / "cache")
     (Distribution("acme-library").write(cold.path) / "entry_points.txt").write_text("[console_scripts]\na = b:c\n")

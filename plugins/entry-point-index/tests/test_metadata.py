@@ -77,6 +77,7 @@ def requirements(texts: list[str]) -> list[Requirement]:
 # -- requirements ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(texts=TEXTS, kind=st.sampled_from(["dist-info", "egg-info"]))
 def test_requirements_are_those_of_the_libraries(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], kind: str

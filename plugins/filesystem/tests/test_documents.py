@@ -87,6 +87,7 @@ async def test_documents_and_pictures_reach_the_model(root: Path) -> None:
         assert "[photo.jpg: JPEG picture, 30 x 20 pixels]" in sent
 
 
+@pytest.mark.slow
 async def test_a_model_without_pictures_gets_the_size_and_a_hint(root: Path) -> None:
     (root / "photo.png").write_bytes(written.picture())
     with OpenAIStub(Script(Call("read_file", {"path": "photo.png"}), "done")) as stub:
@@ -240,6 +241,7 @@ async def test_what_only_begins_like_one_is_what_it_was(session: Session) -> Non
     assert "old.doc is an encrypted or old Office document" in await session.failed("read_file", "old.doc")
 
 
+@pytest.mark.slow
 async def test_no_text_replaces_a_document(root: Path, new_session: type[Session]) -> None:
     data = KNOWN["memo.docx"][0]()
     (root / "memo.docx").write_bytes(data)

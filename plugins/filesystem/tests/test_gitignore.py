@@ -312,6 +312,7 @@ def _by_git(repository: Path, text: str, paths: list[str]) -> set[str]:
 FILES = [path for path in PATHS if not any(other.startswith(f"{path}/") for other in PATHS)]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git")
 @pytest.mark.hypothesis
 @given(st.lists(RULE, min_size=1, max_size=4))

@@ -185,6 +185,7 @@ def test_a_search_that_takes_too_long_leaves_large_files_to_ripgrep(
     assert asked[:2] == [False, True]
 
 
+@pytest.mark.slow
 @needs_ripgrep
 def test_ripgrep_is_what_answers(tree: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(*args: object) -> None:

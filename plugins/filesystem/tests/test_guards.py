@@ -243,6 +243,7 @@ async def _large(root: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 async def test_a_large_file_is_read_by_page_and_edited(root: Path, new_session: Any) -> None:
     file = await _large(root)
     session = new_session(Workspace(local_backend(root)))

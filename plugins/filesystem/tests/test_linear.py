@@ -31,6 +31,7 @@ def run_within_20_seconds_of_the_processor(script: str) -> None:
     another_process.run(limit + imports + script).check_returncode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "old", "new"),
     sample(
@@ -54,6 +55,7 @@ def test_half_a_million_replacements(text: str, old: str, new: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "old"),
     [
@@ -185,6 +187,7 @@ def test_the_eight_bit_encoding_is_chosen_by_counting(parts: list[bytes]) -> Non
     assert detect(data).name == expected
 
 
+@pytest.mark.slow
 def test_a_missing_file_among_many_long_names_is_told_at_once() -> None:
     # Comparing the name with each of them takes minutes and holds the event loop.
     run_within_20_seconds_of_the_processor("""

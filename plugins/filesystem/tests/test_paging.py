@@ -176,6 +176,7 @@ def test_the_millionth_line_of_a_huge_file_takes_a_few_chunks_of_memory() -> Non
     assert sum(source.reads) <= 178 * 1_000_000 + 3 * paging.CHUNK
 
 
+@pytest.mark.slow
 def test_one_line_of_50_mb_is_cut_without_reading_it_all() -> None:
     source = Huge(b"x" * 50_000_000, 1)
     page = anyio.run(lambda: read_lines(source, Codec("utf-8"), 0, limit=20, max_chars=40_000, line_chars=4000))

@@ -131,6 +131,7 @@ def test_a_folder_that_is_none_says_so(deep: Deep, tmp_path: Path) -> None:
     assert listed(deep) == {}
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(st.sampled_from(["a", "b", "c/d", "c/e"]), st.binary(max_size=3)),
     st.dictionaries(st.sampled_from(["a", "b", "c/d", "c/e"]), st.binary(max_size=3)),

@@ -175,6 +175,7 @@ def test_commands_of_folders_are_commands_of_chats(add: Callable[..., Store], ke
 # -- hooks -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_hooks_deny_and_ask_and_hear_of_calls(
     add: Callable[..., Store], store: Store, kernel: Callable[..., Kernel], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,6 +35,7 @@ async def test_a_servers_tools_are_called_under_its_name(make_kernel: Make, serv
     assert servers.calls("harbor") == ["echo"]
 
 
+@pytest.mark.slow
 async def test_the_prefix_can_be_left_out(make_kernel: Make, servers: Servers, play: Play) -> None:
     kernel = make_kernel({"a": servers("a"), "b": servers("b", prefix=True)}, settings=FREE, prefix=False)
     caller, results = await play(kernel, ("echo", {"text": "1"}), ("b_echo", {"text": "2"}))
@@ -95,6 +96,7 @@ async def test_a_person_approves_a_call_of_a_server(make_kernel: Make, servers: 
     assert servers.calls("harbor") == ["burn"]
 
 
+@pytest.mark.slow
 async def test_the_tools_of_a_large_server_are_found_by_tool_search(
     make_kernel: Make, servers: Servers, play: Play
 ) -> None:
@@ -107,6 +109,7 @@ async def test_the_tools_of_a_large_server_are_found_by_tool_search(
     assert not any(name.startswith("few_") for name in deferred)
 
 
+@pytest.mark.slow
 async def test_300_tools_cost_at_most_300_tokens_a_request(make_kernel: Make, servers: Servers) -> None:
     from pydantic_ai.models.test import TestModel
 
@@ -195,6 +198,7 @@ async def test_bad_servers_cost_themselves_and_say_why(
     assert "MCP server remote does not start" in caplog.text
 
 
+@pytest.mark.slow
 async def test_a_slow_server_is_not_waited_for_longer_than_wait(
     make_kernel: Make, servers: Servers, play: Play
 ) -> None:

@@ -48,6 +48,7 @@ def listed(deep: Deep) -> dict[str, Any]:
     return {row["name"]: row for row in json.loads(deep("list", "--output", "json").stdout)["servers"]}
 
 
+@pytest.mark.slow
 def test_a_server_is_added_tested_listed_and_removed(deep: Deep, servers: Servers) -> None:
     added(deep, servers, "harbor")
     assert (listed(deep)["harbor"]["status"], listed(deep)["harbor"]["tools"]) == ("ready", None)
@@ -62,6 +63,7 @@ def test_a_server_is_added_tested_listed_and_removed(deep: Deep, servers: Server
     assert listed(deep) == {}
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_is_shown_with_its_reason_and_the_others_too(deep: Deep, servers: Servers) -> None:
     added(deep, servers, "broken", "--broken")
     added(deep, servers, "good")
@@ -88,6 +90,7 @@ def test_what_is_added_to_a_projects_file_is_trusted_and_nothing_else(
     assert json.loads(file.read_text())["other"] == [1]
 
 
+@pytest.mark.slow
 def test_changed_descriptions_are_shown_and_accepted(deep: Deep, servers: Servers) -> None:
     added(deep, servers, "harbor")
     deep("test")

@@ -186,6 +186,7 @@ def test_a_login_is_used_refreshed_and_asked_for_again(
     assert secret not in deep("list").stdout + deep("test").stdout
 
 
+@pytest.mark.slow
 def test_a_refused_login_and_a_server_without_one_are_said(
     deep: Deep, harbor: Harbor, opened: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:

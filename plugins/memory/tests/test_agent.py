@@ -135,6 +135,7 @@ def test_the_index_keeps_its_limit_and_one_line_a_topic(topics: list[Topic], lim
     assert len(text.splitlines()) <= len(topics) + 2
 
 
+@pytest.mark.slow
 def test_a_thousand_topics_cost_at_most_300_tokens(make_session: Make, data: Path) -> None:
     session = make_session()
     session.run(remember("first", "x"))

@@ -158,6 +158,7 @@ def test_what_is_no_file_is_left_out(store: Store, tmp_path: Path) -> None:
         store.remember("folder", "x")
 
 
+@pytest.mark.slow
 def test_a_huge_file_is_read_in_part_and_not_rewritten(store: Store) -> None:
     store.folder.mkdir()
     path = store.folder / "log.md"
@@ -193,6 +194,7 @@ for n in range(int(count)):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.more
 def test_processes_that_write_at_once_lose_nothing(store: Store) -> None:
     count = many(60, 15)

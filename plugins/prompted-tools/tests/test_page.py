@@ -29,6 +29,7 @@ def command(variable: str) -> list[str]:
     return words[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stub_type", "variable"), [(OllamaStub, "OLLAMA_BASE_URL"), (VllmStub, "VLLM_BASE_URL")], ids=["ollama", "vllm"]
 )

@@ -260,6 +260,7 @@ def loaded_by(code: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
+@pytest.mark.slow
 def test_loading_the_plugin_of_pytest_loads_neither_pydantic_nor_pydantic_ai() -> None:
     assert not loaded_by("import pytest_deep.plugin") & {"pydantic", "pydantic_ai", "pydantic_core", "anyio", "asyncio"}
 

@@ -71,6 +71,7 @@ def test_beside_its_installed_owner_every_check_runs(environment: Environment) -
     assert "no name" in done.out
 
 
+@pytest.mark.slow
 def test_without_its_owner_one_check_says_what_it_needs_and_the_others_are_skipped(environment: Environment) -> None:
     done = check(environment, TYPES.replace("OWNER", "subagents"))
     assert done.code == 1
@@ -80,6 +81,7 @@ def test_without_its_owner_one_check_says_what_it_needs_and_the_others_are_skipp
     assert "it implements only hooks of subagents, which is not installed (see test_hooks_are_valid)" in done.out
 
 
+@pytest.mark.slow
 def test_a_misspelt_owner_is_told_with_a_suggestion(environment: Environment) -> None:
     environment.install(Distribution.of_project(REPOSITORY / "plugins" / "subagents"))
     done = check(environment, TYPES.replace("OWNER", "subagnets"))

@@ -54,6 +54,7 @@ async def test_limits_run_tokens_and_usd(budget: dict[str, Any], made: int) -> N
     assert (result.error.code, result.usage.requests) == ("limit_exceeded", made)
 
 
+@pytest.mark.slow
 async def test_limits_session_counts_all_its_runs_in_any_process(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     config = {"limits": {"session": {"requests": 3}}}

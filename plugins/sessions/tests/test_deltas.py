@@ -45,6 +45,7 @@ async def test_O3_persist_delta_off_stores_the_message_alone() -> None:
     assert [entry.kind for entry in await store.entries("s")] == ["run_started", "messages", "run_ended"]
 
 
+@pytest.mark.slow
 async def test_O3_stored_pieces_are_never_what_a_session_is_loaded_from() -> None:
     with_pieces, without = MemoryStore(), MemoryStore()
     await run(with_pieces, persist_delta=True)
@@ -53,6 +54,7 @@ async def test_O3_stored_pieces_are_never_what_a_session_is_loaded_from() -> Non
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 async def test_O3_deleting_the_session_deletes_its_pieces() -> None:
     store = MemoryStore()
     await run(store, persist_delta=True)

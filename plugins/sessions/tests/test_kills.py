@@ -89,6 +89,7 @@ def killed(request: pytest.FixtureRequest, zygote: Zygote, tmp_path: Path) -> Ki
     return Killed(zygote, request.getfixturevalue("postgresql").create_database(), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.more
 def test_a_process_killed_at_a_write_loses_at_most_the_step(killed: Killed) -> None:
     for after in (False, True):

@@ -165,6 +165,7 @@ async def test_tools_policy_max_calls_per_run_does_not_count_a_structured_answer
     assert result.output == Answer(n=1)
 
 
+@pytest.mark.slow
 async def test_loop_max_run_duration_ms_ends_a_run_that_loops() -> None:
     async def put() -> str:
         await asyncio.sleep(0.01)

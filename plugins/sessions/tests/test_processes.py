@@ -98,6 +98,7 @@ async def test_the_session_of_a_killed_agent_is_taken_over(
     assert lines(tmp_path / "effects") == [f"{holder} 1", f"{os.getpid()} 2"], "what is not known to have run runs once"
 
 
+@pytest.mark.slow
 async def test_the_session_of_a_stopped_agent_is_taken_over_and_it_writes_no_more(
     zygote: Zygote, url: str, store: SessionStore, agent: DeepAgent, tmp_path: Path
 ) -> None:

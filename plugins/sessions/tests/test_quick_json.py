@@ -71,6 +71,7 @@ def with_counts_of_0(usage: dict[str, Any], names: Sequence[str]) -> dict[str, A
     return {**dict.fromkeys(names, 0), "details": {}, **usage}
 
 
+@pytest.mark.slow
 @given(st.lists(REQUESTS | RESPONSES, max_size=3))
 def test_both_writers_write_the_same_but_for_counts_of_0(messages: list[ModelMessage]) -> None:
     assert all(write_quickly(message) for message in messages)

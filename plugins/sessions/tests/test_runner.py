@@ -590,6 +590,7 @@ async def test_a_forged_approval_asks_again() -> None:
     assert "put 9" not in ran
 
 
+@pytest.mark.slow
 async def test_an_approval_three_subagents_deep_survives_a_process_for_each_step() -> None:
     store, ran = MemoryStore(), list[str]()
 

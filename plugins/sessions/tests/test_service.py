@@ -245,6 +245,7 @@ async def test_steps_of_a_tool_are_told_with_its_plugin_and_files() -> None:
     assert [e.file for e in events if e.kind == "files_changed"] == ["a.txt"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 async def test_usage_of_each_request_is_told_also_of_subagents() -> None:
     def answer(messages: list[ModelMessage]) -> Any:
         if last_prompt(messages) == "Count it.":
@@ -447,6 +448,7 @@ async def worker(store: Path) -> AsyncIterator[Started]:
         process.communicate()
 
 
+@pytest.mark.slow
 async def test_a_run_of_another_process_is_watched_steered_and_its_queue_waits(tmp_path: Path) -> None:
     async with worker(tmp_path / "s.db"), service(lambda m: "?", SqliteStore(tmp_path / "s.db")) as here:
         with pytest.raises(SessionBusy):
@@ -463,12 +465,14 @@ async def test_a_run_of_another_process_is_watched_steered_and_its_queue_waits(t
     assert read(events) == ["rather two", "heard rather two", "heard three"]
 
 
+@pytest.mark.slow
 async def test_a_run_of_another_process_is_cancelled(tmp_path: Path) -> None:
     async with worker(tmp_path / "s.db"), service(lambda m: "?", SqliteStore(tmp_path / "s.db")) as here:
         await here.cancel("s")
         assert (await until(here, "s", "run_ended"))[-1].status == "aborted"  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 async def test_a_watcher_sees_a_run_that_another_process_takes_over_from_a_killed_one(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     async with service(lambda messages: "after all", SqliteStore(store), [Gate().pause]) as here:
@@ -638,6 +642,7 @@ async def test_state_that_is_changed_in_a_run_reaches_its_tools_and_the_store(tm
         assert (await sessions.agent.store.info("s")).status == "idle"
 
 
+@pytest.mark.slow
 async def test_state_is_not_changed_where_another_process_runs_the_session(tmp_path: Path) -> None:
     async with (
         worker(tmp_path / "s.db"),
@@ -704,6 +709,7 @@ async def test_a_run_has_its_workspace_as_long_as_it_lasts_and_fails_to_begin_wi
 # -- right after an event ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_who_sees_the_end_of_a_run_can_send_the_next_message_at_once() -> None:
     async with service(lambda messages: f"heard {last_prompt(messages)}") as sessions:
         last = 0
@@ -848,6 +854,7 @@ async def test_messages_that_a_later_entry_rewrites_are_told_once() -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_a_call_whose_process_died_in_it_has_an_unknown_outcome(tmp_path: Path) -> None:
     async with worker(tmp_path / "s.db") as process:
         process.kill()

@@ -224,6 +224,7 @@ async def test_a_truncated_file_gives_what_is_whole(path: Path) -> None:
         assert [entry.seq for entry in entries] == sorted(entry.seq for entry in entries)
 
 
+@pytest.mark.slow
 async def test_a_flipped_bit_is_never_read_as_data(path: Path) -> None:
     whole = await fill(path)
     data, draw, noticed = path.read_bytes(), random.Random(3), 0
@@ -382,6 +383,7 @@ async def check_damaged(path: Path, tmp_path: Path, whole: dict[str, list[dict[s
     return refused
 
 
+@pytest.mark.slow
 @pytest.mark.more
 async def test_a_run_in_a_damaged_file_works_or_says_what_to_do(path: Path, tmp_path: Path) -> None:
     whole = await run_some(path, tmp_path)
@@ -395,6 +397,7 @@ async def test_a_run_in_a_damaged_file_works_or_says_what_to_do(path: Path, tmp_
     assert refused > 0
 
 
+@pytest.mark.slow
 async def test_a_run_in_a_truncated_file_says_what_to_do(path: Path, tmp_path: Path) -> None:
     whole = await run_some(path, tmp_path)
     data = path.read_bytes()
@@ -449,6 +452,7 @@ async def test_a_locked_file_is_named(path: Path) -> None:
     await store.aclose()
 
 
+@pytest.mark.slow
 async def test_many_processes_create_one_file(tmp_path: Path) -> None:
     program = """
 import asyncio, sys
@@ -475,6 +479,7 @@ for line in sys.stdin:
         await store.aclose()
 
 
+@pytest.mark.slow
 def test_a_forked_process_opens_the_file_again(path: Path) -> None:
     program = """
 import asyncio, os, sys

@@ -115,6 +115,7 @@ async def test_of_two_processes_one_holds_a_session(url: str, store: SessionStor
         assert [mail.id for mail in await store.mail("s")] == [number]
 
 
+@pytest.mark.slow
 async def test_a_stopped_process_is_taken_over_and_then_refused(url: str, store: SessionStore) -> None:
     with committer(url, ttl=0.5, waits="yes") as process:
         read(process)

@@ -156,6 +156,7 @@ async def test_two_sessions_on_one_agent_never_see_each_others_skills(
     assert again.state[SKILLS] == one.state[SKILLS]
 
 
+@pytest.mark.slow
 def test_four_threads_with_a_loop_each_share_an_agent_and_nothing_else(
     project: Path, skill: Write, make_agent: Maker
 ) -> None:

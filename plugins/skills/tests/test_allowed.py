@@ -72,6 +72,7 @@ def test_what_an_entry_covers(entry: str, tool: str, args: dict[str, Any], cover
     assert covers(entry, call(tool, EXECUTE, **args)) is covered
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=20), st.sets(st.sampled_from(sorted(EXECUTE))))
 def test_a_skill_can_only_add_a_question(entries: list[str], command: str, tags: set[str]) -> None:
     answer = narrow(call("execute", frozenset(tags), command=command), [active(*entries)])

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import deep_skills
+import pytest
 
 
 def run(code: str) -> str:
@@ -25,6 +26,7 @@ def test_every_public_name_is_there() -> None:
     assert all(getattr(deep_skills, name) is not None for name in deep_skills.__all__)
 
 
+@pytest.mark.slow
 def test_an_indexed_catalogue_does_not_load_the_yaml_parser(project: Path) -> None:
     folder = project / ".deep/skills/one"
     folder.mkdir(parents=True)

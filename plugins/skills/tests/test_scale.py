@@ -90,6 +90,7 @@ def test_a_file_without_frontmatter_is_given_up_after_a_block(tmp_path: Path, di
     assert disk.read == 4_096
 
 
+@pytest.mark.slow
 def test_an_index_spares_every_read_until_a_file_changes(tmp_path: Path, disk: Disk) -> None:
     root, cache = tmp_path / "s", tmp_path / "cache"
     cache.mkdir()
@@ -150,6 +151,7 @@ def test_a_cache_that_cannot_be_written_is_ignored(tmp_path: Path, how: str) -> 
         assert len(scan.skills) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("count", [400, 1_000])
 async def test_a_request_stays_within_its_budget(

@@ -24,6 +24,7 @@ from tests.stubs import (
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stub", "model"), [(OpenAIStub, openai_model), (AnthropicStub, anthropic_model)])
 async def test_every_request_continues_the_one_before(
     project: Path, skill: Callable[..., Path], make_agent: Callable[..., Agent[Any, Any]], stub: Any, model: Any

@@ -86,6 +86,7 @@ def test_nothing_comes_apart_when_what_was_summarised_grows_and_is_summarised_ag
         history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(history))
 
 
+@pytest.mark.slow
 @MANY
 @given(histories())
 def test_a_cut_is_safe_exactly_where_no_call_is_open(history: list[ModelMessage]) -> None:

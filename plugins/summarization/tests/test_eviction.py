@@ -120,6 +120,7 @@ async def test_structured_results_are_stored_as_json(make_agent: MakeAgent, resu
     assert json.loads(data) == (as_json or result)
 
 
+@pytest.mark.slow
 async def test_small_results_and_files_are_left_alone(make_agent: MakeAgent) -> None:
     image = BinaryContent(b"\x89PNG" * 50_000, media_type="image/png")
     for result in ("x" * 20_000, {"a": [1, 2]}, 7, None, image, [image, "a caption"], b"bytes"):
@@ -242,6 +243,7 @@ def test_options_that_contradict_each_other_are_an_error_of_the_configuration() 
         kernel.create_agent("test")
 
 
+@pytest.mark.slow
 def test_a_deeply_nested_result_with_a_file_takes_linear_time() -> None:
     # Of the processor, not of the clock. Looking for the file at every depth again takes minutes.
     script = """

@@ -163,6 +163,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert not any(name.startswith("killed/") for name in tree(tmp_path))
 
 
+@pytest.mark.slow
 async def test_two_processes_of_one_session_lose_and_overwrite_nothing(tmp_path: Path) -> None:
     code = """
 import asyncio, sys

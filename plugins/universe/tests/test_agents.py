@@ -203,6 +203,7 @@ async def test_a_tool_offered_on_demand_is_found_first(make_agent: Make) -> None
         assert (await tools.session().call("send", {"path": "a"})).text == "send a"
 
 
+@pytest.mark.slow
 async def test_calls_at_the_same_time_in_one_session_all_run(make_agent: Make, things: Tools) -> None:
     async with agent_tools(make_agent()) as tools:
         session = tools.session()

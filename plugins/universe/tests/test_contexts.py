@@ -85,6 +85,7 @@ def test_X11_a_container_that_holds_itself_or_stands_twice_does_so_in_the_copy()
     assert copied["pair"][0] is copied
 
 
+@pytest.mark.slow
 def test_X11_a_context_deeper_than_the_stack_is_copied() -> None:
     deep: list[Any] = []
     for _ in range(20_000):

@@ -736,6 +736,7 @@ class Box(dict[str, Any]):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
+@pytest.mark.slow
 async def test_X19_792_calls_with_cap_8_run_8_at_once_in_order_with_flat_memory() -> None:
     """pydantic-ai#6884: one turn started 792 calls at once."""
     seen: dict[int, Running] = {}

@@ -171,6 +171,7 @@ def test_over_stdio_every_line_of_stdout_is_a_message(folder: Path, environ: dic
         assert printed in err
 
 
+@pytest.mark.slow
 async def test_over_http_tools_are_listed_and_called(folder: Path, environ: dict[str, str]) -> None:
     async with http_server(folder, environ) as url:
         for mode in ("legacy", "auto"):

@@ -62,6 +62,7 @@ def test_the_loop_of_chat_completions(page: dict[str, Any]) -> None:
     assert stub.requests[1]["messages"][-1]["content"] == '{"balance":1200}'
 
 
+@pytest.mark.slow
 def test_the_loop_of_responses(page: dict[str, Any]) -> None:
     call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "get_balance", "status": "completed"}
     text = {"type": "output_text", "text": "1,200 euros.", "annotations": []}

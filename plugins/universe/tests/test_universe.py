@@ -226,6 +226,7 @@ def test_an_untagged_tool_counts_as_one_that_writes() -> None:
     assert not universe["read"]
 
 
+@pytest.mark.slow
 def test_every_selection_equals_the_expressions_own_judgment() -> None:
     universe = Universe()
     for number in range(200):

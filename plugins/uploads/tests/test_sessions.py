@@ -122,6 +122,7 @@ async def test_the_agents_file_tools_read_an_upload_at_its_path(root: Path) -> N
         assert "line one" in str(read[0].content)
 
 
+@pytest.mark.slow
 async def test_the_agent_reads_an_uploaded_document_by_the_path_of_older_prompts() -> None:
     document, out = docx.Document(), io.BytesIO()
     document.add_paragraph("Tide at noon")
@@ -230,6 +231,7 @@ async def test_a_projects_own_file_does_not_raise_the_limits(tmp_path: Path, mon
 # -- sessions ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_two_sessions_never_see_each_others_uploads(make_agent: Maker) -> None:
     agent = make_agent(TestModel(call_tools=[]))
 
@@ -361,6 +363,7 @@ async def test_what_an_application_puts_in_is_shown_on_one_line_too() -> None:
     assert "\x1b" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stub", "model"), [(OpenAIStub, openai_model), (AnthropicStub, anthropic_model)])
 async def test_uploads_never_rewrite_what_was_sent(make_agent: Maker, stub: Any, model: Any) -> None:
     """Uploads before, between and during runs: each request continues the one before."""

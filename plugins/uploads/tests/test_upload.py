@@ -403,6 +403,7 @@ async def test_a_thread_of_the_backend_does_not_write_behind_a_cancellation(
     assert deps.uploads == {}
 
 
+@pytest.mark.slow
 async def test_a_cancellation_at_any_moment_leaves_both_or_neither(kernel: Kernel, root: Path) -> None:
     """Cancel after n turns of the event loop, for every n until the upload ends."""
     for backend in (local_backend(root), memory_backend(), Plain()):

@@ -86,6 +86,7 @@ def test_agents_load_neither_the_client_nor_the_converter_before_a_call() -> Non
 # -- calls -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_fetch_asks_and_reads_after_the_approval(site: Site) -> None:
     url = site.page("/", "<h1>Tides</h1><p>High at six.")
     agent = kernel().create_agent(

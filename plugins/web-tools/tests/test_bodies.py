@@ -132,6 +132,7 @@ async def test_a_bomb_stays_small(site: Site, make_fetcher: Make) -> None:
     assert len(shown) < 1_500
 
 
+@pytest.mark.slow
 def test_a_bomb_is_decompressed_no_further_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     real = zlib.decompressobj

@@ -34,6 +34,7 @@ a <a href="javascript:alert(1)">trap</a>.</p><ul><li>one</li><li>two</li></ul>
 # -- conversion --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_page_is_markdown(site: Site, make_fetcher: Make) -> None:
     shown = await make_fetcher().fetch(site.page("/docs/page.html", PAGE))
     assert 'title="The page"' in shown
@@ -68,6 +69,7 @@ async def test_a_page_that_is_nested_too_deeply_is_plain_text(site: Site, make_f
     assert 'title="Deep"' in shown
 
 
+@pytest.mark.slow
 async def test_a_conversion_that_does_not_end_is_ended(site: Site, make_fetcher: Make, tmp_path: Path) -> None:
     program = tmp_path / "endless.py"
     program.write_text("import sys\nsys.stdin.read()\nwhile True: pass\n")
@@ -86,6 +88,7 @@ async def test_a_conversion_that_fails_is_told(tmp_path: Path) -> None:
         await convert("<p>x", BASE, most=100, program=program)
 
 
+@pytest.mark.slow
 async def test_the_process_gets_no_secret_and_no_code_of_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +167,7 @@ async def test_an_offset_behind_the_end_is_told(site: Site, make_fetcher: Make, 
         await make_fetcher().fetch(site.page("/", "12345", Content_Type="text/plain"), offset)
 
 
+@pytest.mark.slow
 async def test_an_empty_page_says_so(site: Site, make_fetcher: Make) -> None:
     assert "(no text)" in await make_fetcher().fetch(site.page("/", b""))
 

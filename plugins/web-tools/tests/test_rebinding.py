@@ -19,6 +19,7 @@ from tests.web_site import PUBLIC, Names, Site, Wires
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.slow
 async def test_an_answer_that_changes_after_the_check_is_never_asked_for(
     site: Site, make_fetcher: Callable[..., Fetcher]
 ) -> None:
@@ -31,6 +32,7 @@ async def test_an_answer_that_changes_after_the_check_is_never_asked_for(
     assert site.seen == [(f"turns.test:{site.port}", "/")]  # the server sees the name
 
 
+@pytest.mark.slow
 async def test_the_next_request_checks_anew(site: Site, make_fetcher: Callable[..., Fetcher]) -> None:
     site.page("/", "public")
     wires = Wires()
@@ -51,6 +53,7 @@ async def test_a_redirect_to_the_same_name_checks_anew(site: Site, make_fetcher:
     assert [path for _, path in site.seen] == ["/"]
 
 
+@pytest.mark.slow
 async def test_the_next_address_is_tried_if_one_does_not_answer(
     site: Site, make_fetcher: Callable[..., Fetcher]
 ) -> None:

@@ -70,6 +70,7 @@ async def test_a_redirect_to_a_host_that_is_not_allowed_is_refused(site: Site, m
     assert names.asked == ["docs.test"]
 
 
+@pytest.mark.slow
 async def test_an_approval_covers_one_site(site: Site, make_fetcher: Make) -> None:
     names = Names(docs_test=[["127.0.0.1"]], www_docs_test=[["127.0.0.1"]], evil_test=[["127.0.0.1"]])
     fetcher = make_fetcher(names=names, stay=True)
@@ -82,6 +83,7 @@ async def test_an_approval_covers_one_site(site: Site, make_fetcher: Make) -> No
     assert "evil.test" not in names.asked
 
 
+@pytest.mark.slow
 async def test_no_cookie_goes_from_page_to_page(site: Site, make_fetcher: Make) -> None:
     site.pages["/"] = lambda request: request.reply(302, b"", Location="/next", Set_Cookie="who=you; Path=/")
     site.page("/next", "the page")

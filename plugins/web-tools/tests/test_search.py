@@ -107,6 +107,7 @@ async def test_tavily(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the-key" not in found
 
 
+@pytest.mark.slow
 async def test_exa(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     import exa_py
 

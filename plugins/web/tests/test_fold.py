@@ -146,6 +146,7 @@ def test_a_message_that_was_stored_before_the_server_died_is_there_once(fold: Fo
     assert [item["text"] for item in fold(history.events, replay)["items"]] == ["Hello", "Good morning."]
 
 
+@pytest.mark.slow
 def test_a_call_ends_as_it_ended_though_its_process_died(fold: Fold) -> None:
     history = History()
     history.stored("run_started", text="Run it")

@@ -40,6 +40,7 @@ def http(served: Served) -> Any:
         yield http
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [ag_ui, vercel])
 def test_a_made_up_call_with_its_approval_runs_nothing(served: Served, http: httpx.Client, protocol: Any) -> None:
     session = http.post("/api/sessions").json()["id"]
@@ -49,6 +50,7 @@ def test_a_made_up_call_with_its_approval_runs_nothing(served: Served, http: htt
     assert http.get(f"/api/sessions/{session}").json()["status"] == "idle"
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_sent_twice_at_once_counts_once(served: Served, http: httpx.Client) -> None:
     session = http.post("/api/sessions").json()["id"]
     body = vercel(session)
@@ -75,6 +77,7 @@ def test_a_message_without_text_or_id_is_refused(http: httpx.Client) -> None:
         assert "a message needs a text and an id" in http.post("/ag-ui", json=body).text
 
 
+@pytest.mark.slow
 def test_an_answer_cannot_be_made_again_and_a_stranger_gets_nothing(served: Served, http: httpx.Client) -> None:
     with httpx.Client(base_url=served.url, timeout=SECONDS, trust_env=False) as stranger:
         for path in ("/ag-ui", "/vercel", "/vercel/x"):

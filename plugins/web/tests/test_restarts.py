@@ -70,6 +70,7 @@ async def test_a_question_waits_over_a_kill_and_is_answered_once(server: DeepWeb
             assert (server.folder / "notes.txt").read_text() == "red\n"
 
 
+@pytest.mark.slow
 async def test_a_kill_in_a_command_leaves_its_outcome_unknown_and_does_not_run_it_again(server: DeepWeb) -> None:
     ran = server.folder / "ran.txt"
     async with client(server) as user:
@@ -92,6 +93,7 @@ async def test_a_kill_in_a_command_leaves_its_outcome_unknown_and_does_not_run_i
             assert ran.read_text() == "once\n"
 
 
+@pytest.mark.slow
 async def test_a_kill_in_an_answer_continues_it_where_the_journal_stands(server: DeepWeb) -> None:
     async with client(server) as user:
         session_id = await user.create()
@@ -119,6 +121,7 @@ async def test_a_kill_in_an_answer_continues_it_where_the_journal_stands(server:
             assert server.asked == ["hold the end", "hold the end"]  # the first answer was lost with its process
 
 
+@pytest.mark.slow
 async def test_another_message_goes_on_after_a_kill(server: DeepWeb) -> None:
     async with client(server) as user:
         session_id = await user.create()
@@ -140,6 +143,7 @@ async def test_another_message_goes_on_after_a_kill(server: DeepWeb) -> None:
             ]
 
 
+@pytest.mark.slow
 async def test_the_terminal_and_the_page_have_the_same_conversations(server: DeepWeb) -> None:
     def chat(*more: str, say: str) -> str:
         words = ["deep_cli", "chat", *server.options, *more]

@@ -26,6 +26,7 @@ async def closing_code(user: User, session_id: str) -> int:
     return closed.value.rcvd.code
 
 
+@pytest.mark.slow
 async def test_a_token_in_the_address_becomes_a_cookie(tmp_path: Path) -> None:
     async with working(tmp_path) as running:
         async with httpx.AsyncClient(base_url=running.base, trust_env=False, timeout=SECONDS) as client:
@@ -42,6 +43,7 @@ async def test_a_token_in_the_address_becomes_a_cookie(tmp_path: Path) -> None:
                 assert (await client.get("/api/info", headers={"Authorization": given})).status_code == 401, given
 
 
+@pytest.mark.slow
 async def test_who_has_no_token_gets_nothing_and_changes_nothing(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         stranger = User(running.base)
@@ -86,6 +88,7 @@ class Login:
         return connection.headers.get("x-user")
 
 
+@pytest.mark.slow
 async def test_a_plugin_says_who_a_request_is_from_and_then_the_token_counts_for_nothing(tmp_path: Path) -> None:
     async with working(tmp_path, plugins=[Login()]) as running:
         assert (await (await running.user()).http.get("/api/sessions")).status_code == 401
@@ -105,6 +108,7 @@ async def test_a_plugin_says_who_a_request_is_from_and_then_the_token_counts_for
 USERS = (("x-user", "ann"), ("x-user", "ben"), ("x-broken", "yes"))
 
 
+@pytest.mark.slow
 async def test_pages_of_other_sites_and_other_names_of_this_host_are_refused(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         user = await running.user()

@@ -39,6 +39,7 @@ def test_the_page_and_its_interface_need_the_token(served: Served, anyio_backend
 # -- a conversation ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_text_is_streamed_and_stays_in_the_history(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         state = await page.ask("say one two three")
@@ -55,6 +56,7 @@ async def test_text_is_streamed_and_stays_in_the_history(tmp_path: Path) -> None
         assert (listed["id"], listed["title"], listed["status"]) == (page.id, "say one two three", "idle")
 
 
+@pytest.mark.slow
 async def test_todos_and_tool_calls_are_shown(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         state = await page.ask("plan buy milk, bake bread")
@@ -94,6 +96,7 @@ async def test_a_subagents_call_is_there_whole(tmp_path: Path) -> None:
         assert "the end" in (await user.http.get(address, params={"path": started["path"]})).json()["result"]
 
 
+@pytest.mark.slow
 async def test_a_write_asks_with_its_diff_and_a_denial_with_its_reason_reaches_the_model(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         written = running.folder / "notes.txt"
@@ -193,6 +196,7 @@ async def test_an_approval_of_other_arguments_has_another_id(tmp_path: Path) -> 
     assert len(ids) == 2
 
 
+@pytest.mark.slow
 async def test_a_subagents_call_asks_too_and_can_be_decided_on_its_own(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         written = running.folder / "notes.txt"
@@ -215,6 +219,7 @@ async def test_a_subagents_call_asks_too_and_can_be_decided_on_its_own(tmp_path:
         ]
 
 
+@pytest.mark.slow
 async def test_a_question_is_a_choice_that_is_answered_once_also_from_a_subagent(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         for who in ("", "helper: "):
@@ -234,6 +239,7 @@ async def test_a_question_is_a_choice_that_is_answered_once_also_from_a_subagent
         assert {outcome for _, outcome in page.tools()} == {"success"}
 
 
+@pytest.mark.slow
 async def test_a_command_asks_and_its_files_are_listed(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         await page.ask("run echo hello > made.txt")
@@ -246,6 +252,7 @@ async def test_a_command_asks_and_its_files_are_listed(tmp_path: Path) -> None:
         assert {"type": "files"} in page.messages
 
 
+@pytest.mark.slow
 async def test_an_open_approval_is_there_for_every_page_and_is_answered_once(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         await page.ask("write notes.txt: red")
@@ -269,6 +276,7 @@ async def test_an_open_approval_is_there_for_every_page_and_is_answered_once(tmp
 # -- while it works ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_second_message_is_refused_and_all_pages_see_the_same(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as first:
@@ -287,6 +295,7 @@ async def test_a_second_message_is_refused_and_all_pages_see_the_same(tmp_path: 
             assert first.events == second.events == third.events
 
 
+@pytest.mark.slow
 async def test_a_queued_message_follows_and_waits_where_all_see_it(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as page:
@@ -305,6 +314,7 @@ async def test_a_queued_message_follows_and_waits_where_all_see_it(tmp_path: Pat
         ]
 
 
+@pytest.mark.slow
 async def test_a_steered_message_joins_the_run(tmp_path: Path) -> None:
     gate = Gate()
 
@@ -351,6 +361,7 @@ async def test_a_message_that_is_sent_again_is_taken_once_also_after_a_restart(t
             ]
 
 
+@pytest.mark.slow
 async def test_a_run_goes_on_when_the_last_page_is_gone(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running:
@@ -366,6 +377,7 @@ async def test_a_run_goes_on_when_the_last_page_is_gone(tmp_path: Path) -> None:
         assert gate.requests == 1
 
 
+@pytest.mark.slow
 async def test_a_page_goes_on_at_the_number_where_it_stopped(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as page:
@@ -383,6 +395,7 @@ async def test_a_page_goes_on_at_the_number_where_it_stopped(tmp_path: Path) -> 
             assert [*seen, *resumed.events] == page.events
 
 
+@pytest.mark.slow
 async def test_a_run_can_be_stopped_and_the_conversation_goes_on(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as page:
@@ -397,6 +410,7 @@ async def test_a_run_can_be_stopped_and_the_conversation_goes_on(tmp_path: Path)
         assert page.last == "still here"
 
 
+@pytest.mark.slow
 async def test_stopping_ends_the_calls_that_wait(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         await page.ask("write notes.txt: red")
@@ -407,6 +421,7 @@ async def test_stopping_ends_the_calls_that_wait(tmp_path: Path) -> None:
         assert not (running.folder / "notes.txt").exists()
 
 
+@pytest.mark.slow
 async def test_a_failing_provider_is_told_and_the_conversation_goes_on(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as page:
@@ -417,6 +432,7 @@ async def test_a_failing_provider_is_told_and_the_conversation_goes_on(tmp_path:
         assert page.last == "still here"
 
 
+@pytest.mark.slow
 async def test_pages_follow_a_session_to_another_model(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         await page.ask("say one")
@@ -451,6 +467,7 @@ MALFORMED = [
 ]
 
 
+@pytest.mark.slow
 async def test_what_is_no_message_is_refused_and_the_page_stays(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         user = await running.user()
@@ -484,6 +501,7 @@ async def test_whatever_goes_wrong_is_told_in_one_form(tmp_path: Path) -> None:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_uploads_are_streamed_bounded_and_told_to_the_agent(tmp_path: Path) -> None:
     config = "[plugins.web.options]\nmax_upload_bytes = 3145728\n"
     async with working(tmp_path, config=config) as running, running.page() as page:
@@ -527,6 +545,7 @@ async def test_files_are_read_as_bytes_and_never_beyond_the_folder(tmp_path: Pat
             assert (response.status_code, response.json()) == (404, {"error": "There is no such file."}), way
 
 
+@pytest.mark.slow
 async def test_the_file_list_leaves_out_what_nobody_wrote_by_hand(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         user, folder = await running.user(), running.folder
@@ -540,6 +559,7 @@ async def test_the_file_list_leaves_out_what_nobody_wrote_by_hand(tmp_path: Path
         assert await user.files(page.id) == ["src/a.py"]
 
 
+@pytest.mark.slow
 async def test_the_file_list_survives_whatever_a_command_leaves_behind(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         user, folder = await running.user(), running.folder

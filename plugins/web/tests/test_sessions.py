@@ -15,6 +15,7 @@ from plugins.web.tests.pages import working
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 
+@pytest.mark.slow
 async def test_a_session_is_renamed_also_while_it_runs_and_every_interface_shows_it(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as page:
@@ -39,6 +40,7 @@ async def test_a_session_is_renamed_also_while_it_runs_and_every_interface_shows
         assert (await user.listed())[0]["title"] == "say hello"
 
 
+@pytest.mark.slow
 async def test_a_fork_continues_on_its_own(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         user = await running.user()
@@ -61,6 +63,7 @@ async def test_a_fork_continues_on_its_own(tmp_path: Path) -> None:
         assert [text for role, text in page.texts if role == "assistant"] == ["one", "two"]
 
 
+@pytest.mark.slow
 async def test_a_session_is_deleted_while_it_runs(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as page:
@@ -77,6 +80,7 @@ async def test_a_session_is_deleted_while_it_runs(tmp_path: Path) -> None:
         assert running.folder.exists()  # the folder is not the session's
 
 
+@pytest.mark.slow
 async def test_sessions_are_found_by_their_titles(tmp_path: Path) -> None:
     async with working(tmp_path) as running:
         user = await running.user()
@@ -93,6 +97,7 @@ async def test_sessions_are_found_by_their_titles(tmp_path: Path) -> None:
         assert await titles("plums") == []
 
 
+@pytest.mark.slow
 async def test_a_page_hears_of_other_sessions_and_of_other_processes(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as page:
