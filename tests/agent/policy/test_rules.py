@@ -16,7 +16,7 @@ from pydantic_ai import (
     ToolApproved,
     ToolDenied,
 )
-from pydantic_ai.exceptions import UserError
+from pydantic_ai.exceptions import ApprovalRequired, UserError
 
 from deep_core import (
     Allow,
@@ -421,6 +421,19 @@ def test_when_nobody_can_be_asked_a_plugins_ask_is_a_refusal() -> None:
     )
     result = run(agent)
     assert (tools.ran, outcomes(result)) == ([], [("write_file", "failed")])
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"), [("5 is a lot", "Denied: 5 is a lot"), (None, "Denied: a rule asks for approval")]
+)
+def test_when_nobody_can_be_asked_a_tool_that_asks_in_its_call_is_refused(reason: str | None, told: str) -> None:
+    def buy() -> str:
+        raise ApprovalRequired(metadata=None if reason is None else {"reason": reason})
+
+    shop = plugin("shop", toolsets=[FunctionToolset([buy], id="shop")])
+    result = run(agent_of(shop, model=calling("buy"), interrupt_on=False))
+    assert (result.output, outcomes(result)) == ("done", [("buy", "failed")])
+    assert told in returns(result.all_messages())[0].model_response_str()
 
 
 def test_a_check_sees_the_final_name_the_original_and_the_tags() -> None:
