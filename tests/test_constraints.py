@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, metadata
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
@@ -13,7 +12,6 @@ from tests.environments import REPOSITORY
 OLDEST = "3.11.0"
 
 
-@pytest.mark.slow
 def test_pinned_versions_accept_the_oldest_python() -> None:
     """Debian 12 has Python 3.11.2. A pin that needs 3.11.5 makes `make test` fail there, and only there."""
     refused: dict[str, str] = {}

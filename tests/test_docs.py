@@ -74,7 +74,7 @@ def with_blocks(language: str) -> list[Path]:
     ]
 
 
-FIRST_READ = ("approvals", "embedding", "first-plugin", "getting-started", "how-plugins-work", "index", "sessions")
+FIRST_READ = ("first-plugin", "getting-started", "how-plugins-work", "index")
 PYTHON = sample(with_blocks("python"), ROOT / "README.md", *(DOCS / f"{name}.md" for name in FIRST_READ))
 CONSOLE = with_blocks("console")
 TYPED = sample(CONSOLE, *(page for page in CONSOLE if page.name != "testing-plugins.md"))  # starts pytest in pytest
@@ -159,7 +159,6 @@ def test_check_tells_of_a_page_that_was_edited_by_hand_and_of_one_without_a_hook
     assert not (tmp_path / "docs" / "hooks" / "deep_gone.md").exists()
 
 
-@pytest.mark.slow
 def test_the_committed_schema_is_the_models() -> None:
     committed = json.loads((DOCS / "reference" / "config-schema.json").read_text(encoding="utf-8"))
     assert committed == AgentConfig.model_json_schema()
@@ -168,7 +167,6 @@ def test_the_committed_schema_is_the_models() -> None:
 # -- blocks ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PYTHON, ids=name_of)
 def test_every_python_block_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
     script = Script.from_json(json.dumps(turns(page)))
@@ -288,7 +286,6 @@ def leaves(command: click.Command, name: str, context: click.Context) -> Iterato
         yield name, command
 
 
-@pytest.mark.slow
 def test_the_command_line_page_has_every_command_with_every_option() -> None:
     group = command_line()
     commands = dict(leaves(group, "deep", click.Context(group)))
@@ -418,7 +415,6 @@ def test_the_architecture_page_has_every_file_of_the_kernel() -> None:
     assert named <= files  # the walks name files that are there
 
 
-@pytest.mark.slow
 def test_the_architecture_pages_walk_goes_forward_only() -> None:
     """A step of the plugin layer never imports the agent layer, which the walk reaches later."""
     page = (DOCS / "architecture.md").read_text(encoding="utf-8")

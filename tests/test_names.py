@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -11,7 +10,6 @@ from deep_core.names import folder_name
 TEXTS = st.text(alphabet=st.characters(), max_size=200)
 
 
-@pytest.mark.slow
 @given(TEXTS, TEXTS)
 @example("ann", "Ann")
 @example("CON", "con")

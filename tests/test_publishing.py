@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-import pytest
-
 from tests.console_pages import matches, typed
 from tests.docs_pages import blocks
 from tests.environments import REPOSITORY, Distribution, Environment, plugin
 
 
-@pytest.mark.slow
 def test_the_list_of_the_page_is_what_users_see(environment: Environment) -> None:
     environment.install(
         *(Distribution.of_project(REPOSITORY / "plugins" / name) for name in ("cli", "sessions")),

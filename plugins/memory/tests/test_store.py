@@ -194,7 +194,6 @@ for n in range(int(count)):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.more
 def test_processes_that_write_at_once_lose_nothing(store: Store) -> None:
     count = many(60, 15)

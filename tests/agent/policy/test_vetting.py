@@ -9,8 +9,8 @@ from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 
 from deep_core import PluginError
 from deep_core.agent.explain import explain
-from deep_core.agent.policy.gates import PolicyCapability
 from deep_core.agent.run.capability import AttemptCapability, DeepCapability
+from tests.agent.policy.test_gates import WrapsEverything, WrapsThePolicy
 from tests.plugins_by_hand import agent_of, kernel_of, plugin, run
 
 
@@ -38,17 +38,7 @@ class BehindAttempts(AbstractCapability[Any]):
         return CapabilityOrdering(wrapped_by=[AttemptCapability])
 
 
-class OutsideThePolicy(AbstractCapability[Any]):
-    def get_ordering(self) -> CapabilityOrdering:
-        return CapabilityOrdering(wraps=[PolicyCapability])
-
-
-class OutsideAll(AbstractCapability[Any]):
-    def get_ordering(self) -> CapabilityOrdering:
-        return CapabilityOrdering(position="outermost", wraps=[AbstractCapability])
-
-
-@pytest.mark.parametrize("kind", [OutsideThePolicy, OutsideAll])
+@pytest.mark.parametrize("kind", [WrapsThePolicy, WrapsEverything])
 def test_a_place_outside_the_policy_is_given_to_nobody(kind: type[AbstractCapability[Any]]) -> None:
     for named in ([], ["eager"]):
         with pytest.raises(PluginError, match=f"eager.*{kind.__name__} asks for a place outside the policy"):
