@@ -12,7 +12,15 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from deep_sessions import AgentError, ChatCommand, DecisionsPending, SessionBusy, SessionStore, chat_commands
+from deep_sessions import (
+    AgentError,
+    ChatCommand,
+    DecisionsPending,
+    SessionBusy,
+    SessionNotFound,
+    SessionStore,
+    chat_commands,
+)
 from pydantic_ai import CancellationToken
 from pydantic_ai.usage import RunUsage, UsageLimits
 
@@ -177,6 +185,8 @@ class Chat:
                     waiting = await questions(outcome.requests, self._workspace(chat.id))
                     results = await self._decide(outcome.requests, waiting)
                     outcome = await self._run(partial(runs.answer, chat, results))
+                if self._posts:  # what was typed as the run ended is the next message
+                    await asyncio.wait(self._posts)
                 message = await runs.next_message(chat) if outcome.status == "completed" else None
                 if message is None:
                     break
@@ -239,14 +249,21 @@ class Chat:
 
     def steer(self, message: str) -> None:
         """Add a message to the next request of the run under way; it is the next message if the run ends before."""
-
-        async def post() -> None:
-            await self._attempt(self._runs.steer(self.stored, message))
-
-        self._own.append(message)
-        self._screen.note(f"  steering: {one_line(message, 200)}")
-        self._posts.add(task := asyncio.ensure_future(post()))
+        self._posts.add(task := asyncio.ensure_future(self._post(message)))
         task.add_done_callback(self._posts.discard)
+
+    async def _post(self, message: str) -> None:
+        self._own.append(message)
+        try:
+            await self._runs.steer(self.stored, message)
+        except AgentError as error:
+            self._own.remove(message)
+            if not isinstance(error, SessionNotFound):  # the first run has not begun
+                self._screen.problem(self._explain(error), "The message is sent next.")
+            if self._prompt is not None:
+                self._prompt.add(message)
+        else:
+            self._screen.note(f"  steering: {one_line(message, 200)}")
 
     def _tell_message(self, message: str) -> None:
         self._screen.answered()

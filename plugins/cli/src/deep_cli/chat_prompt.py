@@ -48,7 +48,7 @@ class ChatPrompt:
         """Whether the agent works."""
         self.stop: Callable[[], None] = _nothing
         """Is called at Ctrl-C and Esc while the agent works."""
-        self.steer: Callable[[str], None] = self.queue.append
+        self.steer: Callable[[str], None] = self.add
         """Is called with a message for the agent at work (Alt-Enter)."""
         self.switch: Callable[[], None] = _nothing
         """Is called at Shift-Tab."""
@@ -108,6 +108,12 @@ class ChatPrompt:
         text = self.queue.pop(0)
         self._redraw()
         return text
+
+    def add(self, text: str) -> None:
+        """Add a message to those that wait."""
+        self.queue.append(text)
+        self._typed.set()
+        self._redraw()
 
     async def reply(self, question: Sequence[tuple[str, str]]) -> str | None:
         """Ask a question in place of the prompt; what was being typed comes back afterwards.
@@ -178,11 +184,6 @@ class ChatPrompt:
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
-    def _send(self, text: str) -> None:
-        self.queue.append(text)
-        self._typed.set()
-        self._redraw()
-
     def _keys(self) -> Any:
         from prompt_toolkit.filters import Condition
         from prompt_toolkit.key_binding import KeyBindings
@@ -201,7 +202,7 @@ class ChatPrompt:
                 buffer.insert_text("\n")
             elif buffer.text.strip():
                 buffer.append_to_history()
-                self._send(buffer.text.rstrip())
+                self.add(buffer.text.rstrip())
                 buffer.reset()
 
         @keys.add("escape", "enter")

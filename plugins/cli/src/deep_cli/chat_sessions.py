@@ -279,8 +279,7 @@ class ChatRuns:
 
     async def steer(self, chat: StoredChat, message: str) -> None:
         """Add a message to the run under way. Errors as for `Runner.post`."""
-        with suppress(SessionNotFound):  # the first run has not begun: nothing to steer
-            await self._runner.post(chat.id, "steer", message)
+        await self._runner.post(chat.id, "steer", message)
 
     async def next_message(self, chat: StoredChat) -> str | None:
         """Return a message that another process left in the chat. A store that fails is left in the next turn."""
