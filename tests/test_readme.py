@@ -103,6 +103,7 @@ def test_everything_that_is_typed_in_a_fresh_clone_does_what_it_says(tmp_path: P
     of_the_tests = Path(sys.prefix).resolve()
     path = [entry for entry in os.environ["PATH"].split(os.pathsep) if Path(entry).resolve().parent != of_the_tests]
     own["PYTEST_DEBUG_TEMPROOT"] = str(tmp_path)  # as in tests.environments
+    own["COMPILE"] = ""  # byte code of all modules: CI's own environment has it
     variables = {**os.environ, **own, "PATH": os.pathsep.join(path), "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
     for name in ("VIRTUAL_ENV", "PYTHONPATH", "MAKEFLAGS", "MAKELEVEL", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"):
         variables.pop(name, None)

@@ -60,7 +60,7 @@ def stock(folder: Path, ours: Mapping[str, Path]) -> None:
     for name in names:
         shutil.copy(ours[name], folder)
     required = {canonicalize_name(Requirement(text).name) for project in projects for text in dependencies(project)}
-    repack([*(required - names), "hatchling", "editables"], folder)
+    repack([*(required - names), "hatchling", "editables", "pip"], folder)
     write_wheel(plugin("future", requires=("deep-core>=2,<3",)), folder)
     write_wheel(plugin("past", requires=("deep-core<0.1",)), folder)
     write_wheel(Distribution("acme-nothing", files={"acme_nothing.py": ""}), folder)
@@ -130,10 +130,11 @@ class Place:
 
 
 def venv(root: Path, shop: Path, *, pip: bool, path: str = SYSTEM) -> Place:
-    """A virtual environment with deep-cli, installed by a uv from outside: pip takes ten times as long."""
+    """A virtual environment with deep-cli. uv installs it and pip: pip and ensurepip take ten times as long."""
     place = Place(root, shop, path=path)
-    place.run(sys.executable, "-m", "venv", *([] if pip else ["--without-pip"]), "env").ok()
-    place.run(tool("uv"), "pip", "install", "--python", root / "env" / "bin" / "python", "deep-cli").ok()
+    place.run(sys.executable, "-m", "venv", "--without-pip", "env").ok()
+    wanted = ["deep-cli", *(["pip"] if pip else [])]
+    place.run(tool("uv"), "pip", "install", "--python", root / "env" / "bin" / "python", *wanted).ok()
     place.deep = root / "env" / "bin" / "deep"
     return place
 

@@ -498,7 +498,7 @@ async def test_a_watcher_sees_a_run_that_another_process_takes_over_from_a_kille
 @pytest.mark.more
 async def test_many_sessions_of_one_process_stay_apart_and_all_watchers_read_the_same(tmp_path: Path) -> None:
     """Watchers lose their connection after every seventh event, and come back with its number."""
-    count, watched = many(250, 60, nightly=1000), many(20, 6, nightly=50)
+    count, watched = many(120, 60, nightly=1000), many(10, 6, nightly=50)
 
     def answer(messages: list[ModelMessage]) -> str:
         return f"<{last_prompt(messages)}>" * 5
