@@ -454,7 +454,11 @@ def pipx(request: pytest.FixtureRequest, tmp_path: Path, shop: Path) -> Place:
 
 
 def test_a_pipx_environment(pipx: Place) -> None:
+    (kernel,) = (pipx.root / "pipx" / "venvs" / "deep-cli").rglob("deep_core-*.dist-info")
+    before = kernel.stat()
     comes_and_goes(pipx, "the pipx environment deep-cli")
+    after = kernel.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)  # it was not installed again
     metadata = (pipx.root / "pipx" / "venvs" / "deep-cli" / "pipx_metadata.json").read_text("utf-8")
     assert set(json.loads(metadata)["injected_packages"]) == {"acme-cities", "acme-nothing"}
     assert "constraint" not in metadata

@@ -197,8 +197,9 @@ def _inject(target: Target, one: InstallSpec, constraints: Path, upgrade: bool) 
         more += [f"--pip-args={' '.join(_uv_again([one]))}"]
     elif upgrade:
         env["PIP_UPGRADE"] = "1"
-    # --force: without it pipx skips a plugin that was injected before, and reports success.
-    return Step((target.program, "inject", "--force", *more, target.prefix.name, one.text), env | _pipx_home(target))
+    # Without it pipx skips what is installed, and reports success. With it pipx installs all dependencies again too.
+    force = ["--force"] if not one.name or version_of(one.name) else []
+    return Step((target.program, "inject", *force, *more, target.prefix.name, one.text), env | _pipx_home(target))
 
 
 def _pipx_home(target: Target) -> dict[str, str]:
