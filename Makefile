@@ -30,7 +30,7 @@ test: $(VENV)/.dev
 test-all: $(VENV)/.dev
 	DEEP_TEST_PROFILE=ci $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels"
 
-# Draws 10,000 sequences and all examples, where CI draws 100 new ones, and kills the processes of 3,000 sessions: an hour
+# Draws 10,000 sequences and all examples, where CI draws 50 new ones, and kills the processes of 3,000 sessions: an hour
 # of one processor.
 test-nightly: $(VENV)/.dev
 	DEEP_TEST_PROFILE=nightly $(BIN)/python -m pytest -q -n auto --dist worksteal $$(grep -rlE 'sequences\(|examples\(|nightly=' --include='test_*.py' tests plugins)

@@ -1,7 +1,7 @@
 """How hypothesis draws: one profile for every test, which DEEP_TEST_PROFILE chooses.
 
 - `same` (the default, so `make test`): each test draws the same few examples every time.
-- `ci` (`make test-all` and `.ci/run`): new examples each time, at most 100.
+- `ci` (`make test-all` and `.ci/run`): new examples each time, at most 50.
 - `nightly` (`make test-nightly`): as many as the test asks for, and 10,000 of each test that draws sequences.
 - `few` (the matrix of versions in `.ci/run`): the first five of `same`, and of each test's parameters the first and
   the last ones.
@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 __all__ = ["examples", "first_and_last", "load_profile", "many", "sample", "sequences"]
 
 PROFILE = os.environ.get("DEEP_TEST_PROFILE", "same")
-MOST = {"same": 15, "ci": 100, "nightly": None, "few": 5}
+MOST = {"same": 15, "ci": 50, "nightly": None, "few": 5}
 """Profile -> the most examples that a test draws."""
 NO_FAULT = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 """These say that a draw was slow or thrown away: on a busy machine, or by chance, of any strategy."""

@@ -370,7 +370,10 @@ def test_a_hostile_reply_takes_linear_time(driver: TextDriver, size: int) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "driver",
-    sample(DRIVERS, *(driver for driver in DRIVERS if driver.name == "hermes")),
+    sample(
+        [driver for driver in DRIVERS if driver.name == "hermes" or driver in DRIVERS[::3]],
+        *(driver for driver in DRIVERS if driver.name == "hermes"),
+    ),
     ids=lambda driver: driver.name,
 )
 def test_a_reply_of_ten_megabytes_takes_linear_time(driver: TextDriver) -> None:
