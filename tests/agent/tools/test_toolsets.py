@@ -6,10 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from pydantic_ai import DeferredToolRequests, ModelRetry, ToolFailed
+from pydantic_ai import DeferredToolRequests, ModelRetry, RunContext, ToolFailed
 from pydantic_ai.exceptions import ApprovalRequired
-from pydantic_ai.toolsets import WrapperToolset
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 
+from deep_core.agent.tools.toolsets import RunToolsets, Toolbox
 from tests.plugins.test_dispatch import moody
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, outcomes, plugin, returns, run, scripted
 from tests.stubs import Call
@@ -130,3 +132,20 @@ def test_a_tool_that_is_changed_after_its_first_listing_asks_as_it_now_says(chan
             setattr(tool, name, value)
     assert isinstance(run(agent).output, DeferredToolRequests)
     assert tools.names == ["wipe"]
+
+
+def test_the_toolsets_of_a_run_are_listed_as_one_and_in_another_form_left_alone() -> None:
+    tools = FunctionToolset[Any](id="own")
+    combined = CombinedToolset([CombinedToolset([tools])])
+
+    async def prepare(context: RunContext[Any], offered: list[ToolDefinition]) -> list[ToolDefinition]:
+        return offered
+
+    toolbox = Toolbox(())
+    found = RunToolsets.of(PreparedToolset(combined, prepare), toolbox)
+    assert isinstance(found, PreparedToolset)
+    assert isinstance(found.wrapped, RunToolsets)
+    assert [*found.wrapped.toolsets] == [tools]
+    assert RunToolsets.of(combined, toolbox) is combined
+    other = PreparedToolset(tools, prepare)
+    assert RunToolsets.of(other, toolbox) is other
