@@ -9,18 +9,20 @@ import re
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, get_args
 
 import click
 import pytest
 import pytest_deep
 from pydantic.fields import FieldInfo
+from pydantic_ai.models.test import TestModel
 
 import deep_core
-from deep_core import AgentConfig
+from deep_core import AgentConfig, Kernel, create_default_deps
 from deep_core.agent.config import Narrows
 from deep_core.plugins import hookspecs
 from deep_core.plugins.config import LISTS
@@ -30,7 +32,8 @@ from tests import another_process
 from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages, readers_environment, turns, undefined
 from tests.drawn import sample
 from tests.import_graph import edges, read
-from tests.stubs import AnthropicStub, Script
+from tests.plugins_by_hand import Tools, agent_of, pending, plugin, run, scripted
+from tests.stubs import AnthropicStub, Call, Script
 
 DOCS = ROOT / "docs"
 REFERENCE = sorted((DOCS / "reference").glob("*.md"))
@@ -417,13 +420,78 @@ def test_the_architecture_page_has_every_file_of_the_kernel() -> None:
 
 def test_the_architecture_pages_walk_goes_forward_only() -> None:
     """A step of the plugin layer never imports the agent layer, which the walk reaches later."""
-    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
     graph = edges(read(ROOT / "deep_core"))
-    walk = page.partition("## Follow one tool")[2].partition("## Follow one approved call")[0]
-    steps = [re.findall(r"`((?:plugins|agent)/[\w/]+)\.py`", line) for line in re.split(r"^\d+\. ", walk, flags=re.M)]
+    steps = [re.findall(r"`((?:plugins|agent)/[\w/]+)\.py`", step) for step in steps_of(*WALKS)]
     modules = [f"deep_core.{name.replace('/', '.')}" for step in steps for name in step[:1]]
     assert len(modules) == 8
     layers = [module.split(".")[1] for module in modules]
     assert layers == sorted(layers, reverse=True)  # first the steps in plugins/, then those in agent/
     below = [module for module in modules if module.startswith("deep_core.plugins")]
     assert all(not target.startswith("deep_core.agent") for module in below for target in graph[module])
+
+
+WALKS = ("Follow one tool", "Follow one approved call")
+TOOL_WALK = [
+    ("plugins/index.py", "scan"),
+    ("plugins/status.py", "decide_statuses"),
+    ("plugins/load.py", "_import"),
+    ("plugins/registry.py", "register"),
+    ("agent/kernel.py", "create_agent"),
+    ("agent/assemble.py", "_collect"),
+    ("agent/tools/assembly.py", "toolbox"),
+    ("agent/run/capability.py", "get_toolset"),
+]
+"""Of each step, the file that it names first, and the function there that does what the step says."""
+CALL_WALK = [
+    ("agent/policy/gates.py", "wrap_tool_execute"),
+    ("agent/policy/approvals.py", "remember_question"),
+    ("agent/policy/gates.py", "before_node_run"),
+    ("agent/policy/approvals.py", "take_question"),
+    ("agent/tools/toolsets.py", "call_tool"),
+]
+
+
+def steps_of(section: str, following: str) -> list[str]:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    return re.split(r"^\d+\. ", page.partition(f"## {section}")[2].partition(f"## {following}")[0], flags=re.M)[1:]
+
+
+@contextmanager
+def calls_into_the_kernel() -> Generator[list[tuple[str, str]]]:
+    """Record the functions of deep_core that run: file and name, in order."""
+    root, called = f"{ROOT / 'deep_core'}/", list[tuple[str, str]]()
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(root):
+            called.append((frame.f_code.co_filename.removeprefix(root), frame.f_code.co_name))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield called
+    finally:
+        sys.setprofile(before)
+
+
+def test_the_walk_of_a_tool_is_the_order_in_which_the_kernel_runs() -> None:
+    with calls_into_the_kernel() as called:
+        Kernel(read_config=False, allow=["todo"]).create_agent(TestModel())
+    assert [step for step in dict.fromkeys(called) if step in TOOL_WALK] == TOOL_WALK
+    named = [re.findall(r"`((?:plugins|agent)/[\w/]+\.py)`", step)[0] for step in steps_of(*WALKS)]
+    assert named == [file for file, _ in TOOL_WALK]
+
+
+def test_the_walk_of_an_approved_call_is_the_order_in_which_the_kernel_runs() -> None:
+    shell, deps = Tools("execute", tags=["execute"]), create_default_deps()
+    agent = agent_of(plugin("shell", toolsets=[shell.toolset]), model=scripted(Call("execute", {})))
+    with calls_into_the_kernel() as asked:
+        waits = run(agent, deps=deps)
+    answer = pending(waits).build_results(approve_all=True)
+    with calls_into_the_kernel() as answered:
+        run(agent, None, deps, message_history=waits.all_messages(), deferred_tool_results=answer)
+    assert shell.names == ["execute"]
+    both = [dict.fromkeys(part) for part in (asked, answered)]
+    assert [step for step in both[0] if step in CALL_WALK[:2]] == CALL_WALK[:2]
+    assert [step for step in both[1] if step in CALL_WALK[2:]] == CALL_WALK[2:]
+    text = "".join(steps_of(WALKS[1], "The files"))
+    assert {file for file, _ in CALL_WALK} <= set(re.findall(r"`(agent/[\w/]+\.py)`", text))
