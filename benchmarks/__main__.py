@@ -32,6 +32,7 @@ ROWS = [
     "workers",
     "universe",
     "prompted",
+    "everything",
     "page",
 ]
 

@@ -18,6 +18,8 @@ from tests.environments import REPOSITORY
 
 GATES: dict[str, dict[str, Any]] = json.loads((REPOSITORY / "benchmarks/gates.json").read_text("utf-8"))["gates"]
 COUNTS = "import runpy; runpy.run_module('benchmarks.counts', run_name='__main__')"
+OURS = "ours:ALL"
+"""With every plugin of this repository."""
 AT_THE_WIRE = ("requests", "static_chars", "summaries")
 """Counts of what is sent: for those it is the same who imported the framework."""
 FEATURES = (
@@ -95,37 +97,37 @@ def test_plugins_are_listed_without_importing_one(count: Callable[..., Any]) -> 
 @pytest.mark.slow
 def test_a_first_request_imports_little_more_than_the_floor(count: Callable[..., Any]) -> None:
     floor = set(count("modules_of_a_request", "floor"))
-    hold("modules: first request, beyond the floor", len(set(count("modules_of_a_request", "ours")) - floor))
+    hold("modules: first request, beyond the floor", len(set(count("modules_of_a_request", OURS)) - floor))
 
 
 # -- the turn ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_turn_is_one_request(count: Callable[..., Any]) -> None:
-    assert count("requests", "ours", "5") == count("requests", "floor", "5") == 6
+    assert count("requests", OURS, "5") == count("requests", "floor", "5") == 6
 
 
 @pytest.mark.exhaustive
 def test_a_turn_makes_few_more_calls_than_the_floor(count: Callable[..., Any]) -> None:
-    ours, floor = count("calls_per_turn", "ours", "50"), count("calls_per_turn", "floor", "50")
+    ours, floor = count("calls_per_turn", OURS, "50"), count("calls_per_turn", "floor", "50")
     hold("calls in a turn of 50, ratio to the floor", ours["all"] / floor["all"])
     hold("calls in a turn of 50, of our own functions", ours["ours"])
 
 
 @pytest.mark.exhaustive
 def test_a_request_costs_what_is_new_to_it(count: Callable[..., Any]) -> None:
-    short, long = (count("calls_per_request", "ours", messages) for messages in ("100", "400"))
+    short, long = (count("calls_per_request", OURS, messages) for messages in ("100", "400"))
     assert short["ours"] > 100
     hold("calls of our own functions after 400 messages, ratio to 100", long["ours"] / short["ours"])
 
 
 def test_a_request_carries_few_characters(count: Callable[..., Any]) -> None:
-    hold("static characters", count("static_chars", "ours"))
+    hold("static characters", count("static_chars", OURS))
 
 
 @pytest.mark.slow
 def test_a_long_task_takes_few_summaries(count: Callable[..., Any]) -> None:
-    summaries = count("summaries", "ours")
+    summaries = count("summaries", OURS)
     hold("summary calls in 120 turns", summaries)
     assert summaries >= 1, "the window of 60,000 tokens was never full: this measures nothing"
 
@@ -135,12 +137,12 @@ def test_a_long_task_takes_few_summaries(count: Callable[..., Any]) -> None:
 
 @pytest.mark.exhaustive
 def test_a_session_that_is_over_leaves_nothing_behind(count: Callable[..., Any]) -> None:
-    hold("bytes kept of a session that is over", count("kept_per_session", "ours"))
+    hold("bytes kept of a session that is over", count("kept_per_session", OURS))
 
 
 @pytest.mark.exhaustive
 def test_a_page_of_a_big_file_is_read_without_the_file(count: Callable[..., Any]) -> None:
-    hold("bytes at the peak while a page of 10 MB is read", count("peak_of_a_page", "ours"))
+    hold("bytes at the peak while a page of 10 MB is read", count("peak_of_a_page", OURS))
     assert count("peak_of_a_page", "floor") > 10_000_000, "the floor reads it whole: the count is of the right thing"
 
 

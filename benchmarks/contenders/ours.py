@@ -1,10 +1,11 @@
-"""Ours: everything that is installed, seven features, on the confined local backend.
+"""Ours, on the confined local backend: with the seven features that the peers have too, and with everything.
 
 The backend writes atomically and flushes to the disk (fsync); the floor does not. That costs wall time.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,25 @@ from pydantic_ai import Agent
 from pydantic_ai.models import Model
 
 from benchmarks.contenders.pydantic_ai_contender import PydanticAIContender
-from deep_core import create_deep_agent, create_default_deps
+from deep_core import Kernel, create_deep_agent, create_default_deps
 
-__all__ = ["CONTENDER"]
+__all__ = ["ALL", "CONTENDER", "FEATURES", "kernel", "session"]
+
+FEATURES = ("backends", "filesystem", "skills", "subagents", "summarization", "todo", "uploads")
+"""The plugins that are measured: workspaces, file tools and commands, and five more features."""
 
 
-def build(model: Model) -> Agent[Any, Any]:
-    """Make an agent."""
+@cache
+def kernel(*further: str) -> Kernel:
+    """Make a kernel with the seven features and further plugins."""
+    return Kernel(allow=[*FEATURES, *further])
+
+
+def _build(model: Model) -> Agent[Any, Any]:
+    return kernel().create_agent(model)
+
+
+def _build_all(model: Model) -> Agent[Any, Any]:
     return create_deep_agent(model)
 
 
@@ -28,4 +41,6 @@ def session(root: Path) -> Any:
     return create_default_deps(backend=local_backend(root))
 
 
-CONTENDER = PydanticAIContender(build, session)
+CONTENDER = PydanticAIContender(_build, session)
+ALL = PydanticAIContender(_build_all, session)
+"""With every installed plugin."""

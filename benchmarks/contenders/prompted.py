@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
+from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
-from benchmarks.contenders.ours import build, session
+from benchmarks.contenders.ours import kernel, session
 from benchmarks.contenders.pydantic_ai_contender import PROMPT, UNLIMITED, PydanticAIContender
 from benchmarks.scripted import ours_and_floors
 from benchmarks.work import WINDOW, step
@@ -60,9 +63,13 @@ def _text_model(turns: int, pause: Callable[[int], None]) -> FunctionModel:
     return FunctionModel(respond, stream_function=stream, model_name="text-only", profile=profile)  # pyright: ignore[reportArgumentType]
 
 
+def _build(model: Model) -> Agent[Any, Any]:
+    return kernel("universe", "prompted_tools").create_agent(model)
+
+
 async def _ignore(context: object, events: object) -> None:
     async for _ in events:  # type: ignore[attr-defined]
         pass
 
 
-CONTENDER = PromptedContender(build, session)
+CONTENDER = PromptedContender(_build, session)

@@ -15,9 +15,9 @@ from deep_sessions.stores.sqlite import SqliteStore
 from pydantic_ai import Agent
 from pydantic_ai.models import Model
 
+from benchmarks.contenders.ours import kernel
 from benchmarks.contenders.pydantic_ai_contender import PROMPT, UNLIMITED, PydanticAIContender
 from benchmarks.scripted import work_model
-from deep_core import create_deep_agent, default_kernel
 
 __all__ = ["CONTENDER", "make_runner"]
 
@@ -28,12 +28,12 @@ NUMBERS = itertools.count()
 
 def build(model: Model) -> Agent[Any, Any]:
     """Make an agent."""
-    return create_deep_agent(model, capabilities=session_capabilities())
+    return kernel("sessions").create_agent(model, capabilities=session_capabilities())
 
 
 def make_runner(agent: Agent[Any, Any], root: Path, store: Any = STORE) -> Runner:
     """Make a runner whose sessions work in a directory."""
-    return Runner(agent, store, kernel=default_kernel(), backend=local_backend(root))
+    return Runner(agent, store, kernel=kernel("sessions"), backend=local_backend(root))
 
 
 class StoredContender(PydanticAIContender):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.measure import NOISE, Bench, Contender, Figure, Goal, only, ordered, scratch, variables
 
-__all__ = ["measure"]
+__all__ = ["measure", "start"]
 
 ROUNDS = 25
 """Starts of the same code differ by a half: the median of fifteen was 1.04 one time and 1.13 another."""
@@ -58,14 +58,15 @@ def measure(bench: Bench) -> list[Figure]:
 
 def _round(bench: Bench, home: Path, number: int) -> dict[str, dict[str, float]]:
     """Time each start once, one after the other; the commands in the first rounds only."""
-    sides = {who.name: partial(_start, who, home) for who in bench.contenders}
+    sides = {who.name: partial(start, who, home) for who in bench.contenders}
     if number <= bench.rounds(COMMANDS):
         for name, (start, _) in STARTED.items():
             sides |= {f"{name}, {who.name}": partial(start, who, home) for who in bench.ours}
     return {side: sides[side]() for side in ordered(list(sides), number)}
 
 
-def _start(contender: Contender, home: Path) -> dict[str, float]:
+def start(contender: Contender, home: Path) -> dict[str, float]:
+    """Start an interpreter and an agent; return the milliseconds to its first request, of the clock and of CPU."""
     began = time.monotonic()
     command = [contender.python, "-c", CODE.format(module=contender.module)]
     came, cpu = json.loads(_output(command, contender, home).splitlines()[-1])
