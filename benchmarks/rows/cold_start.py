@@ -60,8 +60,8 @@ def _round(bench: Bench, home: Path, number: int) -> dict[str, dict[str, float]]
     """Time each start once, one after the other; the commands in the first rounds only."""
     sides = {who.name: partial(start, who, home) for who in bench.contenders}
     if number <= bench.rounds(COMMANDS):
-        for name, (start, _) in STARTED.items():
-            sides |= {f"{name}, {who.name}": partial(start, who, home) for who in bench.ours}
+        for name, (command, _) in STARTED.items():
+            sides |= {f"{name}, {who.name}": partial(command, who, home) for who in bench.ours}
     return {side: sides[side]() for side in ordered(list(sides), number)}
 
 
