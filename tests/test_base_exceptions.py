@@ -92,7 +92,7 @@ PLACES = [place for place in places(SystemExit) if place not in WHILE_IT_IS_MADE
 
 @pytest.mark.parametrize("error", ESCAPING)
 @pytest.mark.parametrize("place", PLACES)
-def test_the_application_goes_on_whatever_a_plugin_raises(place: str, error: type[BaseException]) -> None:
+def test_the_application_continues_whatever_a_plugin_raises(place: str, error: type[BaseException]) -> None:
     tools = Tools("look")
     kernel = kernel_of(places(error)[place], plugin("good", toolsets=[tools.toolset]))
     with warnings.catch_warnings(record=True) as caught:

@@ -310,7 +310,7 @@ def test_the_skill_tools_work_in_a_plain_agent(tmp_path: Path) -> None:
     assert "moon, june" in resource
 
 
-def test_skills_are_found_read_and_told_without_an_agent(tmp_path: Path) -> None:
+def test_skills_are_found_read_and_listed_without_an_agent(tmp_path: Path) -> None:
     (tmp_path / "poems").mkdir()
     text = "---\nname: poems\ndescription: >\n  Writes\n  poems.\nmetadata: {}\n---\nRhyme.\n"
     (tmp_path / "poems" / "SKILL.md").write_text(text)

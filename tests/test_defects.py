@@ -178,7 +178,7 @@ def test_nothing_the_model_searches_or_writes_is_run(tmp_path: Path, text: str) 
 # -- 16: the prompt holds no value of the environment ----------------------------------------------------------------
 
 
-def test_no_value_of_the_environment_is_told_to_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_value_of_the_environment_reaches_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVICE_TOKEN", "s3cr3t-value")
     config = {"plugins": {"backends": {"options": {"env": ["SERVICE_TOKEN"]}}}}
     monkeypatch.chdir(tmp_path)

@@ -336,7 +336,7 @@ def narrows(field: FieldInfo) -> bool:
     return any(isinstance(mark, Narrows) for mark in field.metadata) or any(map(narrows, below.values()))
 
 
-def test_what_a_project_may_say_is_told_of_every_setting() -> None:
+def test_what_a_project_may_say_is_reported_for_every_setting() -> None:
     text = (DOCS / "configuration.md").read_text(encoding="utf-8").split("## What a project's file may say")[1]
     rows = re.findall(r"^\| (.*) \| (.*) \|$", text.split("```")[0], re.M)
     taken = " ".join(setting for setting, effect in rows if effect != "ignored")

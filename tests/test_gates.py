@@ -81,7 +81,7 @@ def test_importing_a_plugin_brings_almost_nothing(count: Callable[..., Any], fea
     hold("modules: import of a plugin", len(count("modules_of_an_import", f"deep_{feature}")))
 
 
-def test_the_version_is_told_without_the_kernel(count: Callable[..., Any]) -> None:
+def test_the_version_is_printed_without_the_kernel(count: Callable[..., Any]) -> None:
     modules = count("modules_of_a_command", "--version")
     hold("modules: deep --version", len(modules))
     assert not {"pydantic", "pydantic_ai", "pluggy", "rich"} & set(modules)

@@ -272,7 +272,7 @@ def elsewhere(stored: str) -> None:
 
 @pytest.mark.slow
 @one_of_both
-def test_a_stored_session_goes_on_in_another_process(here: Path, provider: str) -> None:
+def test_a_stored_session_continues_in_another_process(here: Path, provider: str) -> None:
     make_stub, make_model = PROVIDERS[provider]
     with make_stub(Script(then=answer)) as stub, kernel_of(PLUGINS) as kernel:
         deps = session(kernel)

@@ -166,7 +166,7 @@ async def test_another_users_session_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_who_did_not_open_the_page_is_nobody(tmp_path: Path) -> None:
+async def test_who_did_not_open_the_page_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         ann, nobody = await running.user(), await running.client()
         session_id = await ann.create()
@@ -201,7 +201,7 @@ async def test_the_token_is_out_of_reach_of_scripts_and_of_the_database(tmp_path
 
 
 @pytest.mark.slow
-async def test_a_token_that_this_server_did_not_make_is_nobodys(tmp_path: Path) -> None:
+async def test_a_token_that_this_server_did_not_make_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
         user = await running.user()
         session_id = await user.create()
@@ -341,7 +341,7 @@ async def test_new_users_count_for_a_day_and_per_network() -> None:
 
 
 @pytest.mark.slow
-async def test_when_all_workspaces_are_taken_the_user_is_told_and_can_try_again(tmp_path: Path) -> None:
+async def test_when_all_workspaces_are_taken_the_user_reads_why_and_can_try_again(tmp_path: Path) -> None:
     async with serving(tmp_path, max_workspaces=1) as running:
         ann, ben = await running.user(), await running.user()
         first, second = await ann.create(), await ben.create()

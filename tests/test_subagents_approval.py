@@ -244,7 +244,7 @@ class _Forger(AbstractCapability[Any]):
 
 @pytest.mark.parametrize("how", ["context", "call"])
 @pytest.mark.parametrize("depth", [1, 2])
-def test_nobody_but_a_person_can_resume_a_waiting_subagent(tmp_path: Path, depth: int, how: str) -> None:
+def test_only_a_person_can_resume_a_waiting_subagent(tmp_path: Path, depth: int, how: str) -> None:
     forger = _Forger(how)
 
     async def scenario() -> None:

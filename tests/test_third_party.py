@@ -221,7 +221,7 @@ def test_its_check_denies_and_asks(kernel: Kernel) -> None:
     assert returned(resumed) == ["Moon: sunny, 21 °C, 1 day(s)"]
 
 
-def test_it_is_told_of_agents_and_events_and_the_end(kernel: Kernel, caplog: pytest.LogCaptureFixture) -> None:
+def test_it_hears_of_agents_and_events_and_the_end(kernel: Kernel, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="deep.weather")
     conversation(kernel, FORECAST, name="forecaster")
     kernel.close()
@@ -354,7 +354,7 @@ def test_options_come_from_the_environment(here: Here, monkeypatch: pytest.Monke
     assert "fahrenheit" in here.application()["prompts"][0]
 
 
-def test_a_projects_file_sets_options_but_not_those_that_their_author_trusts_to_nobody_else(here: Here) -> None:
+def test_a_projects_file_sets_options_but_not_those_that_their_author_reserves_for_the_user(here: Here) -> None:
     here.install(WEATHER)
     text = '[plugins.weather.options]\nunit = "fahrenheit"\nstation = "https://evil.example"\n'
     Path("deep.toml").write_text(text, encoding="utf-8")  # in the working directory

@@ -128,7 +128,7 @@ def test_explain_says_what_goes_over_the_wire(provider: str) -> None:
         assert tokens(chars - added) <= tool.tokens <= tokens(chars), tool
 
 
-def test_a_deferred_tool_is_in_nobodys_cost() -> None:
+def test_a_deferred_tool_counts_for_no_plugin() -> None:
     costs = explained(config={"plugins": {"todo": {"defer": True}}}).by_plugin()
     left = [section.tokens for section in explained().sections if section.plugin == "todo"]
     assert costs.get("todo", 0) == sum(left)

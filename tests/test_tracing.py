@@ -94,7 +94,7 @@ def test_nothing_is_recorded_outside_the_block() -> None:
     assert [str(step.name) for step in one.steps] == [str(step.name) for step in other.steps] != []
 
 
-def test_what_raises_and_what_never_ran_can_be_told_apart() -> None:
+def test_what_raises_and_what_never_ran_can_be_distinguished() -> None:
     def broken(context: Any) -> list[Any]:
         raise RuntimeError("no")
 

@@ -67,7 +67,7 @@ def launching(depth: int) -> Cast:
 
 
 @DEPTHS
-def test_a_tool_tagged_execute_asks_although_nobody_wrote_a_rule(tmp_path: Path, depth: int) -> None:
+def test_a_tool_tagged_execute_asks_without_a_rule(tmp_path: Path, depth: int) -> None:
     tools = rockets()
 
     async def scenario() -> None:

@@ -227,7 +227,7 @@ def test_a_continued_history_repeats_nothing_and_says_what_changed(provider: str
 
 
 @both
-def test_a_fork_is_told_what_its_own_past_was_not(provider: str) -> None:
+def test_a_fork_reports_what_its_own_past_did_not(provider: str) -> None:
     async def scene(stub: Any) -> None:
         text: list[str | None] = ["blue"]
         agent, deps = agent_on(provider, stub, constant(text)), create_default_deps()
@@ -351,7 +351,7 @@ print(asyncio.run(agent.run("go on", deps=deps, message_history=history)).output
 
 @pytest.mark.slow
 @both
-def test_a_stored_conversation_goes_on_in_another_process_without_repeating_anything(provider: str) -> None:
+def test_a_stored_conversation_continues_in_another_process_without_repeating_anything(provider: str) -> None:
     async def scene(stub: Any) -> None:
         kernel = kernel_of(notes())
         agent, deps = kernel.create_agent(PROVIDERS[provider][1](stub)), create_default_deps(kernel=kernel)

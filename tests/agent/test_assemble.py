@@ -208,14 +208,14 @@ def test_the_applications_own_things_stand_beside_the_plugins() -> None:
     assert all(text in view.system for text in ("MINE", "CAPABLE", "TODO"))
 
 
-def test_a_capability_class_instead_of_an_instance_is_told() -> None:
+def test_a_capability_class_instead_of_an_instance_is_reported() -> None:
     from pydantic_ai.capabilities import Capability
 
     with pytest.raises(TypeError, match=r"Capability\(…\)"):
         agent_of(capabilities=[Capability])
 
 
-def test_what_is_no_capability_is_told() -> None:
+def test_what_is_no_capability_is_reported() -> None:
     with pytest.raises(TypeError, match="int is no capability"):
         agent_of(capabilities=[1])
 

@@ -69,7 +69,7 @@ def test_an_unknown_keyword_is_an_error_with_a_suggestion(keyword: str, near: st
 
 
 @pytest.mark.parametrize("keyword", ["deps_type", "deps", "app"])
-def test_what_belongs_to_the_session_is_told_where_it_goes(keyword: str) -> None:
+def test_what_belongs_to_the_session_gets_an_error_that_says_where_it_goes(keyword: str) -> None:
     with pytest.raises(TypeError, match=rf"takes no {keyword}: .*create_default_deps\(app=…\)"):
         kernel_of().create_agent(scripted(), **{keyword: dict})
 

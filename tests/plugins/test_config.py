@@ -295,7 +295,7 @@ def test_a_plugins_section_in_the_environment_is_not_a_word(project: Project, mo
 
 
 @pytest.mark.parametrize("name", ["DEEP_PLUGINS__WEATHER__PREFX", "DEEP_AGENT__MODL"])
-def test_a_mistake_in_the_environment_is_told_as_one(
+def test_a_mistake_in_the_environment_is_reported_as_one(
     project: Project, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv(name, "x")

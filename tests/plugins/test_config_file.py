@@ -66,7 +66,7 @@ def test_a_malformed_file_is_one_error_that_names_it(project: Project, name: str
         load_config()
 
 
-def test_a_file_that_nobody_can_read_is_one_error_that_names_it(project: Project) -> None:
+def test_an_unreadable_file_is_one_error_that_names_it(project: Project) -> None:
     with pytest.raises(ConfigError, match=r"absent\.toml"):
         ConfigFile.read(project.folder / "absent.toml")
 

@@ -152,7 +152,7 @@ def test_one_distribution_may_bring_several_plugins(environment: Environment) ->
 
 
 @pytest.mark.parametrize("name", ["Sun", "1sun", "sun-shine", "s" * 41, "model", "tools", "kernel"])
-def test_a_name_that_no_plugin_can_have_is_told_before_import(environment: Environment, name: str) -> None:
+def test_a_name_that_no_plugin_can_have_is_reported_before_import(environment: Environment, name: str) -> None:
     environment.install(Distribution("acme-sun", {name: "acme_sun"}, SUN.files))
     outcome = environment.loaded()
     assert outcome[name]["status"] == "failed"

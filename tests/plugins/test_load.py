@@ -169,7 +169,7 @@ def test_all_broken_plugins_together_leave_the_application_standing(environment:
 @pytest.mark.parametrize(
     "garbage", sample([b"[deep]\nnot an entry point\n", b"[deep]\nbad = \xff\xfe\n"], b"[deep]\nbad = \xff\xfe\n")
 )
-def test_metadata_that_nobody_can_read_takes_nothing_down(environment: Environment, garbage: bytes) -> None:
+def test_unreadable_metadata_takes_nothing_down(environment: Environment, garbage: bytes) -> None:
     """Pydantic reads every distribution's entry points when its first model is made; this one would end it there.
 
     An application that imports Pydantic AI before it makes a kernel is past helping: that import raises.
@@ -234,7 +234,7 @@ def test_the_traceback_of_a_failure_is_kept(here: Here) -> None:
 # -- in a run ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_raising_tool_is_a_failed_result_and_the_run_goes_on(here: Here) -> None:
+def test_a_raising_tool_is_a_failed_result_and_the_run_continues(here: Here) -> None:
     here.install(GOOD, installed("raising_tool"))
     report = here.application(("explode", {}), GREET)
     works(report)
@@ -337,7 +337,7 @@ def test_a_raising_property_is_never_touched(here: Here) -> None:
     assert report["warnings"] == []
 
 
-def test_a_slow_import_works_and_what_it_took_is_told_without_waiting_again(here: Here) -> None:
+def test_a_slow_import_works_and_what_it_took_is_printed_without_waiting_again(here: Here) -> None:
     here.install(GOOD, installed("slow_import"))
     report = here.application(GREET)
     works(report)

@@ -69,7 +69,7 @@ def test_the_order_of_registration_changes_nothing(
 
 
 @given(herd=herds(), order=orders)
-def test_nobody_is_lost_and_the_applications_order_stands_above_everything(
+def test_no_plugin_is_lost_and_the_applications_order_stands_above_everything(
     herd: dict[str, dict[str, Any]], order: dict[str, int]
 ) -> None:
     result = ordered(herd.items(), order.__getitem__)
@@ -216,7 +216,7 @@ def test_two_implementations_of_one_hook_in_one_plugin_are_both_called() -> None
         assert sorted(s.name for s in kernel.explain().sections) == ["one", "two"]
 
 
-def test_closing_runs_what_plugins_registered_the_last_first_and_goes_on_after_one_that_raises() -> None:
+def test_closing_runs_what_plugins_registered_the_last_first_and_continues_after_one_that_raises() -> None:
     closed: list[str] = []
 
     class Closer:

@@ -205,7 +205,7 @@ answer(raised)
 @pytest.mark.parametrize(
     "wanted", ["deep-core>=99", "deep-core<0.1", "deep_core == 0.0.1", "Deep.Core>=2; python_version>'3'"]
 )
-def test_incompatible_is_told_before_import(installed: Environment, wanted: str) -> None:
+def test_incompatible_is_reported_before_import(installed: Environment, wanted: str) -> None:
     installed.install(plugin("snow", requires=(wanted,)))
     outcome = installed.loaded()
     assert outcome["snow"]["status"] == "incompatible"

@@ -84,7 +84,7 @@ def acpx(program: Path, tmp_path: Path) -> Iterator[Acpx]:
     acpx("sessions", "close")  # its process in the background ends, and the agent with it
 
 
-def test_a_conversation_goes_on_in_the_terminal_and_back(acpx: Acpx) -> None:
+def test_a_conversation_continues_in_the_terminal_and_back(acpx: Acpx) -> None:
     text, _ = acpx.prompt("--approve-all", "write a.txt: red")
     assert text == "success, message 1"
     assert (acpx.folder / "a.txt").read_text() == "red"

@@ -92,7 +92,7 @@ async def test_a_question_at_any_depth_survives_kill_9_and_is_answered_once_in_a
         await agent.runner.store.aclose()
 
 
-def test_a_task_that_is_approved_as_a_whole_leaves_its_questions_unanswered_and_types_are_told_apart() -> None:
+def test_a_task_that_is_approved_as_a_whole_leaves_its_questions_unanswered_and_types_are_distinguished() -> None:
     question: dict[str, Any] = {"text": "?", "options": []}
     asked = {"id": "q", "path": "t/q", "tool": "ask_user", "args": {}, "question": question}
     runs: dict[str, Any] = {"id": "e", "path": "t/e", "tool": "execute", "args": {}}

@@ -155,7 +155,7 @@ async def test_nothing_that_a_command_started_is_left(backend: LocalBackend, com
 
 
 @pytest.mark.slow
-async def test_a_program_that_is_missing_or_not_executable_is_told_as_a_shell_does(backend: LocalBackend) -> None:
+async def test_a_program_that_is_missing_or_not_executable_is_reported_as_by_a_shell(backend: LocalBackend) -> None:
     assert (await backend.run(["no-such-program"])).exit_code == 127
     assert (await backend.run(["./inside.txt"])).exit_code == 126
     assert (await backend.run("kill -9 $$", shell=True)).exit_code == 137

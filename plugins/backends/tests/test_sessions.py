@@ -410,7 +410,7 @@ async def test_an_error_or_a_cancellation_in_the_block_still_gives_everything_ba
     assert shop.disposed == ["ann", "ben"]
 
 
-async def test_shutdown_waits_for_who_is_working_and_lets_nobody_in(shop: Shop) -> None:
+async def test_shutdown_waits_for_who_is_working_and_refuses_new_work(shop: Shop) -> None:
     manager = SessionManager(shop)
     entered, finish = anyio.Event(), anyio.Event()
     released: list[int] = []

@@ -242,7 +242,7 @@ def test_rights_that_the_user_names_are_given() -> None:
     assert warned == []
 
 
-def test_two_tools_of_one_name_are_told_with_the_way_out() -> None:
+def test_two_tools_of_one_name_are_reported_with_the_way_out() -> None:
     tools = Tools("forecast")
     with said() as warned, kernel_with({"w": WEATHER}, plugin("acme", toolsets=[tools.toolset])) as kernel:
         kernel.create_agent(scripted())
@@ -260,7 +260,9 @@ def test_an_entry_whose_tools_cannot_be_listed_leaves_the_run_alone() -> None:
         assert "no network" in kernel.incidents[-1].error
 
 
-def test_a_distribution_that_pins_another_pydantic_ai_is_told_before_import(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_distribution_that_pins_another_pydantic_ai_is_reported_before_import(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     installed = metadata.version("pydantic-ai-slim")
     pinned = distributions.Owner("acme-caps", "1.2", (distributions.Requirement("pydantic-ai-slim==1.0.0"),))
     monkeypatch.setattr("deep_capabilities.build.find_owner", lambda module: pinned if module == "acme_caps" else None)

@@ -50,7 +50,7 @@ def test_an_option_or_own_words_answer_a_question_of_the_agent_and_of_its_child(
 
 
 @pytest.mark.slow
-def test_without_a_terminal_the_tool_is_not_offered_and_a_question_that_is_configured_is_answered_by_nobody(
+def test_without_a_terminal_the_tool_is_not_offered_and_a_question_that_is_configured_is_not_answered(
     deep: Any,
 ) -> None:
     with OpenAIStub(Script("fine")) as stub:

@@ -54,7 +54,7 @@ def test_any_number_takes_the_logarithm(count: int) -> None:
         assert len(command.runs) <= most
 
 
-def test_a_command_that_fails_anyway_and_one_that_never_does_are_told_apart_in_five_runs() -> None:
+def test_a_command_that_fails_anyway_and_one_that_never_does_are_distinguished_in_five_runs() -> None:
     anyway, never = Command(always=True), Command()
     assert search(NAMES, anyway).outcome == "fails-without"
     assert search(NAMES, never).outcome == "succeeds-with-all"
@@ -132,7 +132,7 @@ def script(deep: Any, bad: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bad", sample(["p00", "p07", "p15"], "p07"))
-def test_a_script_is_bisected_and_each_step_is_told(sixteen: Any, bad: str) -> None:
+def test_a_script_is_bisected_and_each_step_is_reported(sixteen: Any, bad: str) -> None:
     done = sixteen("plugins", "bisect", "--json", "--", *script(sixteen, bad)).ok()
     report = json.loads(done.out)
     assert report["schema"] == 1

@@ -91,7 +91,7 @@ def sky(deep: Any) -> Callable[..., Any]:
 
 
 @pytest.mark.slow
-def test_the_result_is_all_of_stdout_and_the_call_is_told_on_stderr(sky: Any) -> None:
+def test_the_result_is_all_of_stdout_and_the_call_is_reported_on_stderr(sky: Any) -> None:
     done = sky("forecast", "city=Oslo", "days=3", 'tags=["a"]').ok()
     assert done.out == '{"city":"Oslo","days":3,"tags":["a"]}\n'
     assert "✓ forecast city='Oslo', days=3" in done.err

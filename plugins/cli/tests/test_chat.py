@@ -86,7 +86,7 @@ def wire(stub: OpenAIStub, request: int = -1) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.slow
-def test_the_conversation_goes_on_over_turns_and_leaving_says_how_to_resume(deep: Any, chat: Any) -> None:
+def test_the_conversation_continues_over_turns_and_leaving_says_how_to_resume(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script("I am fine.", "You said hello.")) as stub, chat(stub) as terminal:
         terminal.say("hello")
         terminal.expect("I am fine.")
@@ -219,7 +219,7 @@ def test_a_write_is_asked_about_with_its_diff_and_happens_when_approved(deep: An
 
 
 @pytest.mark.slow
-def test_a_denial_with_a_reason_reaches_the_model_and_the_chat_goes_on(deep: Any, chat: Any) -> None:
+def test_a_denial_with_a_reason_reaches_the_model_and_the_chat_continues(deep: Any, chat: Any) -> None:
     deep.config(ASKS)
     with OpenAIStub(Script(WRITE, "I see.", "still here")) as stub, chat(stub) as terminal:
         terminal.say("write")
@@ -251,7 +251,7 @@ def test_a_command_is_shown_in_full_and_always_asks_once_in_the_chat(deep: Any, 
 
 
 @pytest.mark.slow
-def test_a_refusal_is_told_once_and_as_yours(chat: Any) -> None:
+def test_a_refusal_is_reported_once_and_as_yours(chat: Any) -> None:
     with OpenAIStub(Script(EXECUTE, "then not")) as stub, chat(stub) as terminal:
         terminal.say("go")
         terminal.answer("no")
@@ -413,7 +413,7 @@ def test_a_second_ctrl_c_leaves_a_run_that_does_not_end_and_what_was_done_is_kep
     assert any(role == "tool" and "hello" in text for role, text in wire(stub))
 
 
-def test_ctrl_c_at_a_question_runs_nothing_and_the_chat_goes_on(deep: Any, chat: Any) -> None:
+def test_ctrl_c_at_a_question_runs_nothing_and_the_chat_continues(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script(EXECUTE, "good")) as stub, chat(stub) as terminal:
         terminal.say("go")
         terminal.expect("or say why not:")
@@ -468,7 +468,7 @@ def test_a_turn_that_a_kill_interrupted_is_continued(deep: Any, chat: Any) -> No
 
 
 @pytest.mark.slow
-def test_a_command_that_a_kill_interrupted_runs_once_and_the_model_is_told(deep: Any, chat: Any) -> None:
+def test_a_command_that_a_kill_interrupted_runs_once_and_the_model_reads_it(deep: Any, chat: Any) -> None:
     os.mkfifo(deep.work / "started")
     command = Call("execute", {"command": "printf x >> effects.txt; echo > started; sleep 300"})
     with OpenAIStub(Script(command, "I see.")) as stub:
@@ -507,7 +507,7 @@ def test_a_question_that_was_left_open_is_asked_again(deep: Any, chat: Any, how:
 
 
 @pytest.mark.slow
-def test_ctrl_c_at_a_question_that_is_asked_again_leaves_a_conversation_that_goes_on(deep: Any, chat: Any) -> None:
+def test_ctrl_c_at_a_question_that_is_asked_again_leaves_a_conversation_that_continues(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script(EXECUTE, "good")) as stub:
         with chat(stub) as terminal:
             terminal.say("go")
@@ -599,7 +599,7 @@ def test_the_store_is_the_users_alone(deep: Any, chat: Any) -> None:
 
 
 @pytest.mark.slow
-def test_two_that_go_on_with_one_chat_one_after_the_other_have_one_conversation(deep: Any, chat: Any) -> None:
+def test_two_that_continue_one_chat_one_after_the_other_have_one_conversation(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script("one", "left", "right", "left again")) as stub:
         with chat(stub) as terminal:
             terminal.say("hello")
@@ -685,7 +685,7 @@ def test_usage_adds_up_over_turns_and_over_a_resume(deep: Any, chat: Any) -> Non
 
 
 @pytest.mark.slow
-def test_a_providers_error_is_shown_with_what_to_type_and_the_chat_goes_on(chat: Any) -> None:
+def test_a_providers_error_is_shown_with_what_to_type_and_the_chat_continues(chat: Any) -> None:
     with OpenAIStub(Script(Failure(401, "No.", retry=False), "good")) as stub, chat(stub) as terminal:
         terminal.say("hello")
         terminal.expect("check OPENAI_API_KEY")

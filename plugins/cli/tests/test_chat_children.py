@@ -65,7 +65,7 @@ def test_each_call_of_a_child_is_asked_about_with_its_diff_and_decided_on_its_ow
 
 
 @pytest.mark.slow
-def test_nobody_to_ask_denies_each_call_of_the_child_and_the_child_is_told(deep: Any) -> None:
+def test_without_a_person_to_ask_each_call_of_the_child_is_denied_and_the_child_reads_it(deep: Any) -> None:
     with OpenAIStub(Script(then=family)) as stub:
         done = deep("run", "go", *MODEL, env=stub.env)
     assert done.code == 3

@@ -86,7 +86,7 @@ def resumed(deep: Any, stub: OpenAIStub, text: str, *arguments: str) -> Finished
 
 
 @pytest.mark.slow
-def test_a_chat_goes_on_with_its_history_its_todos_its_model_and_what_it_has_cost(deep: Any) -> None:
+def test_a_chat_continues_with_its_history_its_todos_its_model_and_what_it_has_cost(deep: Any) -> None:
     file = keep(deep, "0123abcd", *converse(Call("write_todos", TODO), "noted"))
     before, session = file.read_bytes(), f"{file.parent.name}.0123abcd"
     assert imported(deep) == [f"imported {session}"]

@@ -56,7 +56,7 @@ def test_the_messages_are_one_conversation_which_can_be_resumed(deep: Any) -> No
 
 
 @pytest.mark.slow
-def test_approvals_are_denied_the_model_is_told_and_the_exit_code_is_3(deep: Any) -> None:
+def test_approvals_are_denied_the_model_reads_it_and_the_exit_code_is_3(deep: Any) -> None:
     with OpenAIStub(Script(EXECUTE, "then not", "fine")) as stub:
         done = piped(deep, "go\nand on\n", *MODEL, env=stub.env)
     assert (done.code, done.out) == (3, "then not\nfine\n")
@@ -73,7 +73,7 @@ def test_what_is_allowed_runs(deep: Any) -> None:
 
 
 @pytest.mark.slow
-def test_an_error_is_told_the_next_line_is_sent_and_the_exit_code_is_1(deep: Any) -> None:
+def test_an_error_is_reported_the_next_line_is_sent_and_the_exit_code_is_1(deep: Any) -> None:
     with OpenAIStub(Script(Failure(401, retry=False), "good")) as stub:
         done = piped(deep, "first\nsecond\n", *MODEL, env=stub.env)
     assert (done.code, done.out) == (1, "good\n")
@@ -82,7 +82,7 @@ def test_an_error_is_told_the_next_line_is_sent_and_the_exit_code_is_1(deep: Any
 
 
 @pytest.mark.slow
-def test_a_line_that_is_not_utf_8_is_told_and_not_sent_and_the_next_one_is(deep: Any) -> None:
+def test_a_line_that_is_not_utf_8_is_reported_and_not_sent_and_the_next_one_is(deep: Any) -> None:
     with OpenAIStub(Script("one", "two", "three")) as stub:
         done = piped(deep, "first\ngr\udcfc\udcdfe\nsecond\n", *MODEL, env=stub.env)
         piped(deep, "third\n", "--resume", env=stub.env).ok()  # the chat was stored

@@ -165,7 +165,7 @@ def kernel(ran: list[int]) -> Iterator[Kernel]:
 @pytest.mark.slow
 @pytest.mark.parametrize("reads", [True, False])
 @pytest.mark.parametrize("commits", [*range(7), 99])
-def test_whenever_the_store_fails_the_chat_goes_on_and_nothing_is_done_twice(
+def test_whenever_the_store_fails_the_chat_continues_and_nothing_is_done_twice(
     kernel: Kernel, ran: list[int], commits: int, reads: bool
 ) -> None:
     script = Script("one", Call("burn", {}), "two", "three", then="again")

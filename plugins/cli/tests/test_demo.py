@@ -25,7 +25,7 @@ def demo(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_the_demo_mends_a_copy_of_the_sample_project_with_real_tools(tmp_path: Path) -> None:
+def test_the_demo_fixes_a_copy_of_the_sample_project_with_real_tools(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     done = demo("--dir", str(folder))
     assert done.returncode == 0, done.stderr

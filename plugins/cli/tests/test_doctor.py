@@ -169,7 +169,7 @@ def test_every_plugin_that_breaks_is_named_and_the_others_are_looked_at(crowd: A
     assert [found[f"plugin:{name}"]["ok"] for name in ("cli", "good")] == [True, True]
 
 
-def test_a_misspelt_owner_of_a_hook_is_told_with_what_to_correct(crowd: Any) -> None:
+def test_a_misspelt_owner_of_a_hook_is_reported_with_what_to_correct(crowd: Any) -> None:
     check = crowd[2]["plugin:owned"]
     assert check["ok"] is False
     assert "acme-owned) implements deep_cities of='goood', but no plugin is called 'goood'." in check["message"]
@@ -183,7 +183,7 @@ def test_a_hook_of_a_plugin_that_is_not_installed_is_no_failure(crowd: Any) -> N
     assert "deep_cities has no effect without plugin calendar" in check["message"]
 
 
-def test_a_missing_model_or_key_is_told_with_what_to_set(crowd: Any) -> None:
+def test_a_missing_model_or_key_is_reported_with_what_to_set(crowd: Any) -> None:
     deep, code, found = crowd
     assert (code, found["model"]["ok"]) == (1, False)
     assert "DEEP_MODEL" in found["model"]["fix"]
@@ -215,14 +215,14 @@ def test_a_plugin_is_probed_with_what_it_requires(crowd: Any) -> None:
     assert (found["plugin:old"]["ok"], found["plugin:orphan"]["ok"]) == (False, False)
 
 
-def test_an_optional_dependency_that_is_missing_is_told_with_what_brings_it(crowd: Any) -> None:
+def test_an_optional_dependency_that_is_missing_is_reported_with_what_brings_it(crowd: Any) -> None:
     check = crowd[2]["plugin:maps"]
     assert "needs-extra" in check["message"]
     assert "maps[pdf]" in check["fix"]
     assert check["fix"].startswith("deep plugins install ")
 
 
-def test_what_somebody_disabled_is_no_failure(crowd: Any) -> None:
+def test_a_disabled_plugin_is_no_failure(crowd: Any) -> None:
     check = crowd[2]["plugin:off"]
     assert check["ok"] is True
     assert "disabled" in check["message"]
@@ -254,14 +254,14 @@ def assert_stopped(found: dict[str, Any], started: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_plugin_that_hangs_is_told_and_stopped_with_all_it_started(make_deep: Any, tmp_path: Path) -> None:
+def test_a_plugin_that_hangs_is_reported_and_stopped_with_all_it_started(make_deep: Any, tmp_path: Path) -> None:
     exit_code, found = checks(make_deep(others=(stuck(tmp_path / "started"),)), "--timeout", "4")
     assert exit_code == 1
     assert_stopped(found, tmp_path / "started")
 
 
 @pytest.mark.exhaustive
-def test_what_does_not_let_the_process_end_is_told_beside_what_hangs(make_deep: Any, tmp_path: Path) -> None:
+def test_what_does_not_let_the_process_end_is_reported_beside_what_hangs(make_deep: Any, tmp_path: Path) -> None:
     stays = "import threading\nthreading.Thread(target=threading.Event().wait).start()\n"
     ends = "import atexit, os\natexit.register(os._exit, 5)\n"
     others = (acme("ends", ends + section("ends")), acme("stays", stays + section("stays")))
@@ -295,7 +295,7 @@ def named(distribution: Distribution, what: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", sample(GARBAGE, "entry_points.txt"))
-def test_a_broken_dist_info_is_named_and_what_mends_it_does(make_deep: Any, tmp_path: Any, what: str) -> None:
+def test_a_broken_dist_info_is_named_and_the_fix_that_is_named_works(make_deep: Any, tmp_path: Any, what: str) -> None:
     bad = [acme(f"bad{number}", section(f"bad{number}")) for number in range(len(GARBAGE[what]))]
     deep = started(make_deep(others=(*bad, acme("good", section("good")))))
     for distribution, content in zip(bad, GARBAGE[what], strict=True):
@@ -344,7 +344,7 @@ def test_without_a_folder_for_temporary_files_the_rest_is_looked_at(make_deep: A
 
 
 @pytest.mark.exhaustive
-def test_plugins_that_take_two_seconds_to_import_are_told_with_how_to_find_out_why(make_deep: Any) -> None:
+def test_plugins_that_take_two_seconds_to_import_are_reported_with_how_to_find_out_why(make_deep: Any) -> None:
     # The clock goes on by two seconds, for the first that imports the library they share.
     library = "import time\nclock = time.perf_counter\ntime.perf_counter = lambda: clock() + 2\n"
     slow = [acme(name, "import acme_library\n" + section(name)) for name in ("slow", "slow2")]
@@ -376,7 +376,7 @@ def test_a_wrong_configuration_is_a_failed_check_not_the_end(deep: Any) -> None:
     assert "python" in found
 
 
-def test_a_projects_untrusted_file_is_told_with_what_is_ignored(deep: Any) -> None:
+def test_a_projects_untrusted_file_is_reported_with_what_is_ignored(deep: Any) -> None:
     (deep.work / "deep.toml").write_text('[agent]\nmodel = "openai:x"\n')
     _, found = checks(deep)
     trust = found["config:trust"]
@@ -384,7 +384,7 @@ def test_a_projects_untrusted_file_is_told_with_what_is_ignored(deep: Any) -> No
     assert f"deep config trust {deep.work / 'deep.toml'}" in trust["fix"]
 
 
-def test_for_people_each_check_is_a_line_and_its_mending_the_next(make_deep: Any) -> None:
+def test_for_people_each_check_is_a_line_and_its_fix_the_next(make_deep: Any) -> None:
     done = make_deep(others=(acme("bad", "1 / 0"),))("doctor")
     assert done.code == 1
     lines = done.out.splitlines()
@@ -414,7 +414,7 @@ def test_a_sound_plugin_costs_no_process_of_its_own(alone: tuple[dict[str, Any],
     assert len(set(alone[1].splitlines())) == 1
 
 
-def test_a_backend_that_nobody_provides_is_told(alone: tuple[dict[str, Any], str]) -> None:
+def test_a_backend_that_no_plugin_provides_is_reported(alone: tuple[dict[str, Any], str]) -> None:
     found, _ = alone
     assert found["backend"]["ok"] is False
     assert "deep plugins install deep-backends" in found["backend"]["fix"]

@@ -73,7 +73,7 @@ def started_shop(shop: Shop) -> Shop:
 
 
 @pytest.mark.slow
-def test_a_name_is_installed_told_recorded_and_uninstalled_again(started_shop: Shop) -> None:
+def test_a_name_is_installed_listed_recorded_and_uninstalled_again(started_shop: Shop) -> None:
     shop = started_shop
     shop.offer(SUN)
     out = shop("install", "acme-sun").ok().out
@@ -180,7 +180,7 @@ def test_what_is_there_already_is_said_to_be_and_upgraded_when_asked(shop: Shop)
 
 
 @pytest.mark.exhaustive
-def test_plugins_that_do_not_load_are_installed_and_told_with_why(shop: Shop) -> None:
+def test_plugins_that_do_not_load_are_installed_and_reported_with_the_reason(shop: Shop) -> None:
     breaks = {
         "fails": ("1 / 0", "is failed: ZeroDivisionError"),
         "leaves": ("import os; os._exit(3)", "ends the process (exit code 3) while it is imported"),
@@ -200,7 +200,7 @@ def test_plugins_that_do_not_load_are_installed_and_told_with_why(shop: Shop) ->
 
 
 @pytest.mark.slow
-def test_a_plugin_that_the_user_has_disabled_is_told_to_be(shop: Shop) -> None:
+def test_a_plugin_that_the_user_has_disabled_is_reported_as_disabled(shop: Shop) -> None:
     shop.offer(SUN)
     assert "is disabled: " in shop("install", "acme-sun", env={"DEEP_PLUGINS_DISABLE": "sun"}).ok().out
 
@@ -218,7 +218,7 @@ def test_nothing_that_was_installed_is_imported_by_the_installing_process(starte
 
 
 @pytest.mark.slow
-def test_what_brings_no_plugin_is_told_with_the_way_back_and_not_recorded(shop: Shop) -> None:
+def test_what_brings_no_plugin_is_reported_with_the_way_back_and_not_recorded(shop: Shop) -> None:
     shop.offer(Distribution("acme-nothing", files={"acme_nothing.py": ""}))
     done = shop("install", "acme-nothing")
     assert done.code == 1
@@ -379,7 +379,7 @@ def test_what_went_wrong_is_read_from_what_pip_and_uv_print(output: str, said: s
         ("--index-url=x", "is not an option"),
     ],
 )
-def test_what_cannot_be_installed_is_told_before_anything_runs(typed: str, said: str) -> None:
+def test_what_cannot_be_installed_is_reported_before_anything_runs(typed: str, said: str) -> None:
     with pytest.raises(Failure, match=said) as raised:
         parse([typed])
     assert raised.value.exit_code == 2
@@ -442,7 +442,7 @@ def test_a_record_that_cannot_be_written_does_not_undo_an_installation(shop: Sho
 
 
 @pytest.mark.slow
-def test_a_record_that_cannot_be_read_is_told_and_not_written_over(shop: Shop) -> None:
+def test_a_record_that_cannot_be_read_is_reported_and_not_written_over(shop: Shop) -> None:
     shop.record.parent.mkdir(parents=True)
     shop.record.write_text("{")
     shop.offer(SUN)

@@ -212,7 +212,7 @@ def test_nothing_half_made_is_left_when_writing_fails(deep: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_plugin_of_that_name_that_is_there_already_is_told(deep: Any) -> None:
+def test_a_plugin_of_that_name_that_is_there_already_is_reported(deep: Any) -> None:
     deep.environment.install(Distribution("acme-weather", {"weather": "acme_weather"}, {"acme_weather.py": ""}))
     assert "note: acme-weather already has a plugin weather;" in deep("new", "weather").ok().err
 
@@ -256,7 +256,7 @@ def test_with_no_input_a_terminal_asks_nothing(deep: Any) -> None:
     assert modules(deep.work / "deep-weather") == {"toolset"}
 
 
-def test_an_installation_without_the_template_says_how_to_mend_it(make_deep: Callable[..., Any]) -> None:
+def test_an_installation_without_the_template_says_how_to_fix_it(make_deep: Callable[..., Any]) -> None:
     done = make_deep()("new", "weather")
     assert done.code == 1
     assert "reinstall deep-cli: pip install --force-reinstall --no-deps deep-cli" in done.err

@@ -141,7 +141,7 @@ def test_errors_of_missing_packages_say_what_to_install() -> None:
     assert "pip install 'pydantic-ai-slim[groq]'" in explain_error(error).message
 
 
-def test_a_group_of_errors_is_told_by_its_first() -> None:
+def test_a_group_of_errors_is_reported_by_its_first() -> None:
     assert explain_error(ExceptionGroup("many", [ValueError("one"), ValueError("two")])).message == "ValueError: one"
 
 

@@ -392,9 +392,7 @@ def test_stdout_has_what_a_command_says_and_not_what_a_plugin_prints(make_deep: 
         (("chat", "--resume"), "no chat"),
     ),
 )
-def test_a_distribution_that_nobody_can_read_stops_no_command(
-    make_deep: Any, arguments: tuple[str, ...], said: str
-) -> None:
+def test_an_unreadable_distribution_stops_no_command(make_deep: Any, arguments: tuple[str, ...], said: str) -> None:
     deep = started(make_deep("backends", "filesystem", "demo"))  # the import of pydantic would end there
     dist_info = Distribution("acme-garbage").write(deep.environment.site)
     (dist_info / "entry_points.txt").write_text("[deep]\nnot an entry point\n", encoding="utf-8")
@@ -404,7 +402,7 @@ def test_a_distribution_that_nobody_can_read_stops_no_command(
 
 
 @pytest.mark.exhaustive
-def test_metadata_that_end_pydantic_are_told_with_who_knows_which(make_deep: Any) -> None:
+def test_metadata_that_end_pydantic_are_reported_with_who_knows_which(make_deep: Any) -> None:
     # Without a plugin of ours it is only read when pydantic asks everybody, and then it ends every agent.
     deep = started(make_deep("backends", "demo"))
     dist_info = Distribution("some-thing").write(deep.environment.site)

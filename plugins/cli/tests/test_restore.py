@@ -51,7 +51,7 @@ def test_what_is_gone_comes_back_and_what_is_there_is_left_alone(run: Any) -> No
 
 
 @pytest.mark.exhaustive
-def test_one_that_fails_stops_no_other_and_is_told(run: Any) -> None:
+def test_one_that_fails_stops_no_other_and_is_reported(run: Any) -> None:
     run("install", "acme-moon", "acme-star", "acme-sun").ok()
     for distribution in (SUN, MOON, STAR):
         run.deep.environment.uninstall(distribution)
@@ -68,7 +68,7 @@ def test_one_that_fails_stops_no_other_and_is_told(run: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_path_that_is_gone_is_told(run: Any) -> None:
+def test_a_path_that_is_gone_is_reported(run: Any) -> None:
     run("install", str(run.shop / "acme_sun-1.0-py3-none-any.whl")).ok()
     run.deep.environment.uninstall(SUN)
     (run.shop / "acme_sun-1.0-py3-none-any.whl").unlink()
@@ -104,7 +104,7 @@ def test_the_record_of_another_environment_is_restored_when_named(run: Any, tmp_
     assert [entry["environment"] for entry in json.loads(file.read_text())["installed"]] == [old, here]
 
 
-def test_nothing_recorded_is_told(run: Any) -> None:
+def test_nothing_recorded_is_reported(run: Any) -> None:
     done = run("restore")
     assert (done.code, done.out) == (1, "")
     assert "installed.json records nothing for " in done.err

@@ -54,7 +54,7 @@ def test_progress_names_each_call_its_plugin_and_who_approved_and_ends_with_a_su
 
 @pytest.mark.slow
 @pytest.mark.parametrize("approve", [("--approve", "deny"), ()])
-def test_without_an_approval_the_call_does_not_run_the_model_is_told_and_the_exit_code_is_3(
+def test_without_an_approval_the_call_does_not_run_the_model_reads_it_and_the_exit_code_is_3(
     deep: Any, approve: tuple[str, ...]
 ) -> None:
     with OpenAIStub(WORK) as stub:
@@ -66,7 +66,7 @@ def test_without_an_approval_the_call_does_not_run_the_model_is_told_and_the_exi
     assert "denied: execute" in done.err
 
 
-def test_a_task_that_is_not_utf_8_is_told_as_that(deep: Any) -> None:
+def test_a_task_that_is_not_utf_8_is_reported_as_that(deep: Any) -> None:
     done = deep("run", "gr\udcfc\udcdfe", *MODEL, env={"OPENAI_API_KEY": "x"})
     assert done.code == 2
     assert "TASK has bytes that are not UTF-8" in done.err
@@ -369,7 +369,7 @@ def test_the_memory_backend_leaves_the_folder_alone_and_the_tools_tell_what_was_
 
 
 @pytest.mark.slow
-def test_an_empty_task_and_an_unknown_backend_are_told(deep: Any) -> None:
+def test_an_empty_task_and_an_unknown_backend_are_reported(deep: Any) -> None:
     assert deep("run", " ", *MODEL).code == 2
     done = deep("run", "Go", *MODEL, "--backend", "locl", env={"OPENAI_API_KEY": "x"})
     assert done.code == 1

@@ -115,7 +115,7 @@ def test_a_chat_with_an_edit_that_is_approved_and_one_that_is_undone(
 
 @pytest.mark.slow
 @sizes
-def test_an_interrupted_turn_whose_queue_goes_on(deep: Any, size: tuple[int, int], then: tuple[int, int]) -> None:
+def test_an_interrupted_turn_whose_queue_continues(deep: Any, size: tuple[int, int], then: tuple[int, int]) -> None:
     asked, go = threading.Event(), threading.Event()
 
     def slow(view: RequestView) -> str:

@@ -97,7 +97,7 @@ def test_without_an_index_the_list_is_all_and_one_line_says_so(index: ThreadingH
 
 
 @pytest.mark.parametrize("address", ["file:///etc", "ftp://example.com", "nonsense", "http://["])
-def test_an_address_that_is_none_is_told(address: str) -> None:
+def test_an_address_that_is_none_is_reported(address: str) -> None:
     done = search("todo", "--index", address)
     assert (done.exit_code, done.stderr.count("The index was not searched: ")) == (0, 1)
 

@@ -45,7 +45,7 @@ def test_the_version_is_the_one_that_the_parser_tells(
     assert deep("--version").ok().out == capsys.readouterr().out
 
 
-def test_the_version_is_told_without_click(deep: Any) -> None:
+def test_the_version_is_printed_without_click(deep: Any) -> None:
     new = deep.environment.ask(
         "import sys; sys.argv = ['deep', '--version']\n"
         "from deep_cli.__main__ import main\n"

@@ -72,7 +72,7 @@ def test_a_conversation_is_kept_under_an_id_that_deep_chat_resumes(deep: Any) ->
 
 
 @pytest.mark.slow
-def test_a_store_that_nobody_asked_for_may_fail_and_the_task_is_done(deep: Any) -> None:
+def test_a_store_that_was_not_asked_for_may_fail_and_the_task_is_done(deep: Any) -> None:
     place = deep.environment.home / ".local" / "share"
     place.mkdir(parents=True)
     (place / "deep").write_text("a file where the folder should be")

@@ -81,7 +81,7 @@ def test_the_plan_is_its_items() -> None:
     assert all(line.isascii() for line in plain)
 
 
-def test_subagents_that_work_side_by_side_are_told_apart_by_their_task(
+def test_subagents_that_work_side_by_side_are_distinguished_by_their_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEEP_PLUGINS_ALLOW", "backends,cli,filesystem,sessions,subagents")

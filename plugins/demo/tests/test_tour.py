@@ -43,7 +43,7 @@ def failed(messages: list[ModelMessage]) -> list[ToolReturnPart]:
 
 
 @pytest.mark.slow
-async def test_it_mends_the_project_and_its_tests_pass(make_agent: Maker, project: Path, tests_pass: Passes) -> None:
+async def test_it_fixes_the_project_and_its_tests_pass(make_agent: Maker, project: Path, tests_pass: Passes) -> None:
     assert not tests_pass(project)
     deps = create_default_deps()
     result = await make_agent(project, interrupt_on=False).run(PROMPT, deps=deps)
@@ -132,7 +132,7 @@ async def resume(
 
 
 @pytest.mark.slow
-async def test_with_every_command_approved_it_goes_on_where_it_waited(
+async def test_with_every_command_approved_it_continues_where_it_waited(
     make_agent: Maker, project: Path, tests_pass: Passes
 ) -> None:
     output, asked, _ = await resume(make_agent(project), create_default_deps(), lambda name: True, store=True)
@@ -143,7 +143,7 @@ async def test_with_every_command_approved_it_goes_on_where_it_waited(
 
 
 @pytest.mark.slow
-async def test_with_every_command_denied_it_mends_and_says_what_it_could_not_check(
+async def test_with_every_command_denied_it_fixes_and_says_what_it_could_not_check(
     make_agent: Maker, project: Path, tests_pass: Passes
 ) -> None:
     output, asked, deps = await resume(make_agent(project), create_default_deps(), lambda name: ToolDenied("not here"))
@@ -246,7 +246,7 @@ async def test_a_prefix_on_the_tools_does_not_disturb_it(make_agent: Maker, proj
     assert tests_pass(project)
 
 
-async def test_one_of_a_thing_is_told_as_one(make_agent: Maker, tmp_path: Path) -> None:
+async def test_one_of_a_thing_is_reported_as_one(make_agent: Maker, tmp_path: Path) -> None:
     (tmp_path / "only.py").write_text("x = 1\n")
     result = await make_agent(tmp_path, interrupt_on=False).run(PROMPT, deps=create_default_deps())
     assert "Looked around: 1 entry here, 1 Python file below." in result.output

@@ -23,7 +23,7 @@ def lines(folder: Path, name: str) -> list[str]:
     return (folder / name).read_text().splitlines()
 
 
-def test_a_killed_workflow_goes_on_and_its_tools_run_twice_unless_they_are_steps(tmp_path: Path) -> None:
+def test_a_killed_workflow_continues_and_its_tools_run_twice_unless_they_are_steps(tmp_path: Path) -> None:
     program(tmp_path, "one", "start", code=-9)
     assert lines(tmp_path, "requests") == ["0", "1", "2"]
     assert program(tmp_path, "one", "finish") == "finished\n"

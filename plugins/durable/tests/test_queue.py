@@ -342,7 +342,7 @@ def test_the_queue_of_a_file_is_beside_it(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.needs("SQLite 3.42")
-def test_a_stopped_worker_on_a_file_goes_on(sqlite_store: str, tmp_path: Path) -> None:
+def test_a_stopped_worker_on_a_file_continues(sqlite_store: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with opened(sqlite_store) as queue:
             await queue.enqueue("one")

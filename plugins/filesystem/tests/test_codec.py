@@ -21,7 +21,7 @@ def test_what_is_decoded_is_encoded_to_the_same_bytes(data: bytes) -> None:
 
 
 @given(st.text(max_size=50))
-def test_utf8_is_told_from_everything_else(text: str) -> None:
+def test_utf8_is_distinguished_from_everything_else(text: str) -> None:
     data = text.encode()
     if "\0" in text or text.startswith("\ufeff"):
         return
@@ -55,7 +55,7 @@ def test_binary_is_refused(data: bytes) -> None:
         detect(data).decode(data)
 
 
-def test_an_odd_byte_in_utf16_is_told_with_its_place() -> None:
+def test_an_odd_byte_in_utf16_is_reported_with_its_place() -> None:
     data = "abc".encode("utf-16") + b"x"
     with pytest.raises(NotText, match="at byte 8"):
         detect(data).decode(data)

@@ -122,7 +122,7 @@ async def test_a_foreign_writer_is_caught_up_to_the_last_check(
         assert file.read_bytes() == b"1\ntwo\n"
 
 
-async def test_a_guarded_write_of_the_backend_is_used_and_its_no_is_told(root: Path, new_session: Any) -> None:
+async def test_a_guarded_write_of_the_backend_is_used_and_its_refusal_is_reported(root: Path, new_session: Any) -> None:
     backend = local_backend(root)
     session = new_session(Workspace(backend))
     file = root / "f"

@@ -188,7 +188,7 @@ def test_the_eight_bit_encoding_is_chosen_by_counting(parts: list[bytes]) -> Non
 
 
 @pytest.mark.slow
-def test_a_missing_file_among_many_long_names_is_told_at_once() -> None:
+def test_a_missing_file_among_many_long_names_is_reported_at_once() -> None:
     # Comparing the name with each of them takes minutes and holds the event loop.
     run_within_20_seconds_of_the_processor("""
 import asyncio, random

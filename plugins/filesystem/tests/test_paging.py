@@ -185,7 +185,7 @@ def test_one_line_of_50_mb_is_cut_without_reading_it_all() -> None:
     assert sum(source.reads) <= 2 * paging.CHUNK
 
 
-def test_utf16_line_feeds_are_told_from_their_halves() -> None:
+def test_utf16_line_feeds_are_distinguished_from_their_halves() -> None:
     data = "\u0a0a\u0a00x\n\u0d0ay\n".encode("utf-16")  # the other characters have 0x0A in a byte
     codec = detect(data)
     lines, seen = anyio.run(_all_pages, data, codec, 1, 100, 100)

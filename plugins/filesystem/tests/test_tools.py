@@ -54,7 +54,7 @@ async def test_lists_are_bounded_and_count_the_rest(workspace: Workspace, new_se
     ]
 
 
-async def test_read_file_numbers_lines_and_says_where_to_go_on(workspace: Workspace, new_session: Any) -> None:
+async def test_read_file_numbers_lines_and_says_where_to_continue(workspace: Workspace, new_session: Any) -> None:
     session = new_session(workspace, read_chars=100)
     await workspace.write_bytes("f", b"".join(b"%d\n" % number for number in range(1, 8)))
     assert await session.ok("read_file", "f", offset=2, limit=2) == "3\t3\n4\t4\n[3 more lines; next offset=4]"
@@ -308,7 +308,7 @@ async def test_what_another_session_stored_is_neither_listed_nor_searched(
     assert await session.ok("glob", ".deep/**/*.txt") == (*found, "No files match .deep/**/*.txt in .deep.")[0]
 
 
-async def test_a_stored_file_that_is_gone_is_told_as_such(root: Path, new_session: Any) -> None:
+async def test_a_stored_file_that_is_gone_is_reported_as_such(root: Path, new_session: Any) -> None:
     session = new_session(Workspace(local_backend(root)))
     for folder in (".deep/sessions/", f"{root}/.deep/sessions/", "./.deep/sessions/"):
         assert "run what made it again" in await session.failed("read_file", f"{folder}x/y.txt")

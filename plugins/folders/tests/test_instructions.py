@@ -172,9 +172,7 @@ def test_folders_above_a_directory_of_this_machine_are_read_when_asked(make_sess
     assert "Top." not in make_session(above=True).run()[0], "the nearest .git is the project"
 
 
-def test_the_home_directory_is_nobodys_project(
-    make_session: Make, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_home_directory_is_no_project(make_session: Make, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project.parent / "AGENTS.md").write_text("Home.")
     (project.parent / ".git").mkdir()
     monkeypatch.setenv("HOME", str(project.parent))

@@ -61,7 +61,7 @@ def play(answers: Answers, script: list[Call], *more: object, **options: Any) ->
         return run(agent, deps=create_default_deps(kernel=kernel))
 
 
-def test_the_third_equal_result_is_told_to_the_model_and_the_fifth_ends_the_run() -> None:
+def test_the_third_equal_result_reaches_the_model_and_the_fifth_ends_the_run() -> None:
     assert told(play(Answers("rain"), calls(2)).all_messages()) == ""
     said = told(play(Answers("rain"), calls(3)).all_messages())
     assert "You called forecast 3 times" in said
@@ -163,7 +163,7 @@ def test_it_costs_nothing_until_it_speaks() -> None:
         assert kernel.explain(kernel.create_agent(scripted())).by_plugin().get("guards", 0) == 0
 
 
-def test_a_budget_is_told_once_when_four_fifths_are_used(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_budget_is_reported_once_when_four_fifths_are_used(caplog: pytest.LogCaptureFixture) -> None:
     args = [{"city": name} for name in "abcdefghij"]
     with kernel_of(Answers("rain")) as kernel, caplog.at_level(logging.WARNING, "deep.guards"):
         agent = kernel.create_agent(scripted(*calls(8, args)))

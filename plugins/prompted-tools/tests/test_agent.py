@@ -146,7 +146,7 @@ async def test_an_approval_pauses_and_resumes_in_another_process(
     assert model.requests[1].turns[1][1] == f"I write it.\n{both}"
 
 
-async def test_a_denied_call_is_told(make_agent: Maker) -> None:
+async def test_a_denied_call_is_reported(make_agent: Maker) -> None:
     model = TextModel(write(HERMES, ("write_file", {"path": "/a.txt", "content": "x"})), "Then not.")
     agent = make_agent(model, "filesystem", interrupt_on="write", output_type=[str, DeferredToolRequests])
     deps = create_default_deps()

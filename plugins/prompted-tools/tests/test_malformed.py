@@ -45,7 +45,7 @@ async def run(agent: Agent[Any, Any], streamed: bool, prompt: str | None = "go",
 @pytest.mark.parametrize(
     "wrong", [BROKEN, CUT_OFF, NAMELESS, UNKNOWN], ids=["broken", "cut off", "nameless", "unknown"]
 )
-async def test_the_model_is_told_and_writes_it_again(wrong: str, streamed: bool) -> None:
+async def test_the_model_reads_it_and_writes_it_again(wrong: str, streamed: bool) -> None:
     ran: list[int] = []
     model = TextModel(wrong, GOOD, "4")
     result = await run(agent_of(model, ran), streamed)
@@ -86,13 +86,13 @@ async def test_two_wrong_calls_of_one_marker_stand_once(streamed: bool) -> None:
     assert result.output.strip() == text
 
 
-async def test_an_unknown_name_of_any_length_is_told_in_short() -> None:
+async def test_an_unknown_name_of_any_length_is_reported_in_short() -> None:
     model = TextModel(HERMES.encode_calls([ToolCall("1", "x" * 100_000, {})]), "sorry")
     await run(agent_of(model, []), False)
     assert len(model.requests[1].last) < 500
 
 
-async def test_an_unknown_tool_is_told_with_the_known_ones() -> None:
+async def test_an_unknown_tool_is_reported_with_the_known_ones() -> None:
     model = TextModel(UNKNOWN, "sorry")
     await run(agent_of(model, []), False)
     assert "there is no tool 'triple'; the tools are: double" in model.requests[1].last
@@ -116,7 +116,7 @@ async def test_one_malformed_call_does_not_lose_the_others(streamed: bool) -> No
     assert not any(markup_in(str(part.content)) for part in texts(result.all_messages()))
 
 
-async def test_what_was_wrong_is_told_again_after_a_restart() -> None:
+async def test_what_was_wrong_is_reported_again_after_a_restart() -> None:
     model = TextModel(f"{GOOD}\n{BROKEN}", "4", "yes")
     result = await run(agent_of(model, []), False)
     stored = ModelMessagesTypeAdapter.validate_json(result.all_messages_json())

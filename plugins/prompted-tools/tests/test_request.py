@@ -205,7 +205,7 @@ async def test_text_instead_of_the_output_is_asked_for_again() -> None:
     assert len(model.requests) == 2
 
 
-async def test_a_wrong_output_is_told_to_the_model() -> None:
+async def test_a_wrong_output_reaches_the_model() -> None:
     driver = dialects()[0]
     model = TextModel(calls(driver, ("final_result", {"name": "Paris"})), calls(driver, ("final_result", PARIS)))
     assert (await agent_of(model, output_type=City).run("Paris")).output == City(**PARIS)
@@ -251,7 +251,7 @@ async def test_a_text_function_gets_the_text_without_markup() -> None:
 # -- results -----------------------------------------------------------------------------------------------------------
 
 
-async def test_failures_are_told_as_errors() -> None:
+async def test_failures_are_reported_as_errors() -> None:
     driver = dialects()[0]
     model = TextModel(calls(driver, ("broken", {})), "I see.")
     agent = agent_of(model)
@@ -266,7 +266,7 @@ async def test_failures_are_told_as_errors() -> None:
     assert '"error"' in model.requests[1].last
 
 
-async def test_arguments_that_do_not_fit_are_told_and_repeated() -> None:
+async def test_arguments_that_do_not_fit_are_reported_and_repeated() -> None:
     driver = dialects()[0]
     model = TextModel(calls(driver, ("double", {"number": "many"})), calls(driver, ("double", {"number": 2})), "4")
     result = await agent_of(model).run("go")

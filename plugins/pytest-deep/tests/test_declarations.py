@@ -56,7 +56,7 @@ def test_a_range_without_an_upper_bound(bad: str) -> None:
     assert '"deep-core>=0.1,<1"' in text
 
 
-def test_docs_that_are_missing_are_each_told() -> None:
+def test_docs_that_are_missing_are_each_reported() -> None:
     found = texts(check_docs(subject("weather"), " ", {"summary": "", "readme": "short"}))
     assert [text.partition("\n")[0] for text in found] == [
         "acme: has no docstring",

@@ -58,7 +58,7 @@ def test_a_plugin_has_its_entry_points_name_however_it_is_given(deep_kernel: Mak
         assert "todo" in deep_kernel(given).active
 
 
-def test_an_unknown_plugin_is_told_with_the_nearest_name(deep_kernel: MakeKernel) -> None:
+def test_an_unknown_plugin_is_reported_with_the_nearest_name(deep_kernel: MakeKernel) -> None:
     with pytest.raises(LookupError, match=r"'tod'\. Did you mean 'todo'\?.*pip install -e"):
         deep_kernel("tod")
 

@@ -82,7 +82,7 @@ def test_without_its_owner_one_check_says_what_it_needs_and_the_others_are_skipp
 
 
 @pytest.mark.slow
-def test_a_misspelt_owner_is_told_with_a_suggestion(environment: Environment) -> None:
+def test_a_misspelt_owner_is_reported_with_a_suggestion(environment: Environment) -> None:
     environment.install(Distribution.of_project(REPOSITORY / "plugins" / "subagents"))
     done = check(environment, TYPES.replace("OWNER", "subagnets"))
     assert done.code == 1

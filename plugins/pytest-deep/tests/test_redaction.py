@@ -94,7 +94,7 @@ class Nothing:
         return [Processor("same", lambda messages: messages, phase="annotate")]
 
 
-def test_a_first_draft_is_told_every_kind_of_part_that_it_leaves(tmp_path: Path) -> None:
+def test_a_first_draft_gets_a_warning_for_every_kind_of_part_that_it_leaves(tmp_path: Path) -> None:
     found = told(tmp_path, prompts_only)
     assert found.mistakes == []
     (gap,) = found.gaps
@@ -106,17 +106,17 @@ def test_a_first_draft_is_told_every_kind_of_part_that_it_leaves(tmp_path: Path)
     assert 'unredacted = ["system-prompt", "user-prompt", "file", "tool-call", "tool-return", ' in gap.change
 
 
-def test_a_redactor_that_hides_everywhere_is_told_nothing(tmp_path: Path) -> None:
+def test_a_redactor_that_hides_everywhere_gets_no_warning(tmp_path: Path) -> None:
     assert told(tmp_path, everywhere(lambda text: ADDRESS.sub("***", text))) == Redaction()
 
 
-def test_a_plugin_without_a_redactor_is_told_nothing(tmp_path: Path) -> None:
+def test_a_plugin_without_a_redactor_gets_no_warning(tmp_path: Path) -> None:
     assert told(tmp_path, None) == Redaction()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", sample(range(len(Conversation("x").places)), 0, 7, 13))
-def test_each_place_that_is_left_is_told(tmp_path: Path, number: int) -> None:
+def test_each_place_that_is_left_is_reported(tmp_path: Path, number: int) -> None:
     def hide(text: str) -> str:
         return text if f"[{number}]" in text else ADDRESS.sub("***", text)
 

@@ -768,7 +768,7 @@ async def test_step_8_a_failure_leaves_nothing_open(tmp_path: Any) -> None:
         assert not thread.is_alive()
 
 
-async def test_steps_1_to_10_what_is_wrong_is_told_in_this_order_and_nothing_is_left_behind(tmp_path: Any) -> None:
+async def test_steps_1_to_10_what_is_wrong_is_reported_in_this_order_and_nothing_is_left_behind(tmp_path: Any) -> None:
     """Each thing that is wrong hides those after it. Only the last `create` makes something."""
     file = tmp_path / "runs.db"
     services = Kernel(plugins=[deep_sessions], discover=False)

@@ -139,7 +139,7 @@ async def test_what_prevents_it_is_said(store: MemoryStore, history: FileHistory
     await store.release(lease)
 
 
-async def test_a_machine_without_git_is_told(
+async def test_a_machine_without_git_is_reported(
     history: FileHistory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -652,7 +652,7 @@ async def test_a_fold_skips_kinds_that_it_does_not_know() -> None:
 # -- what changed meanwhile --------------------------------------------------------------------------------------------
 
 
-async def test_a_run_whose_tool_is_gone_goes_on_without_it_and_runs_nothing() -> None:
+async def test_a_run_whose_tool_is_gone_continues_without_it_and_runs_nothing() -> None:
     store, ran = Dying(), list[int]()
 
     async def put() -> str:

@@ -224,7 +224,7 @@ async def test_a_late_watcher_gets_the_message_and_holds_nothing_up(monkeypatch:
     assert len(rest) < 20
 
 
-async def test_steps_of_a_tool_are_told_with_its_plugin_and_files() -> None:
+async def test_steps_of_a_tool_are_reported_with_its_plugin_and_files() -> None:
     async def save(path: str) -> str:
         return f"wrote {path}"
 
@@ -246,7 +246,7 @@ async def test_steps_of_a_tool_are_told_with_its_plugin_and_files() -> None:
 
 
 @pytest.mark.slow
-async def test_usage_of_each_request_is_told_also_of_subagents() -> None:
+async def test_usage_of_each_request_is_reported_also_of_subagents() -> None:
     def answer(messages: list[ModelMessage]) -> Any:
         if last_prompt(messages) == "Count it.":
             return "three" if responses(messages) else [ToolCallPart("look", {}, "c2")]
@@ -589,7 +589,7 @@ async def notes_of(sessions: Sessions, session_id: str) -> dict[str, str]:
     return (await sessions.slots(session_id))["notes"]["data"]
 
 
-async def test_state_that_is_changed_beside_a_run_is_stored_and_told(tmp_path: Path) -> None:
+async def test_state_that_is_changed_beside_a_run_is_stored_and_reported(tmp_path: Path) -> None:
     async with service(lambda messages: "done", SqliteStore(tmp_path / "s.db"), plugins=[Notes()]) as sessions:
         await sessions.send("s", "one")
         await sessions.wait("s")
@@ -800,7 +800,7 @@ async def test_a_call_ends_after_it_began_with_the_text_that_the_model_reads() -
         assert ended == {"c1": ("failed", "not today"), "c2": ("success", "burnt")}
 
 
-async def test_calls_that_ended_before_their_run_failed_are_told_to_who_comes_later(tmp_path: Path) -> None:
+async def test_calls_that_ended_before_their_run_failed_are_reported_to_later_watchers(tmp_path: Path) -> None:
     def answer(messages: list[ModelMessage]) -> Any:
         if responses(messages) == 0:
             return [ToolCallPart("burn", {}, "c1")]
@@ -817,7 +817,7 @@ async def test_calls_that_ended_before_their_run_failed_are_told_to_who_comes_la
         assert kinds(await seen(sessions, "s")).count("tool_ended") == 1
 
 
-async def test_messages_that_a_later_entry_rewrites_are_told_once() -> None:
+async def test_messages_that_a_later_entry_rewrites_are_reported_once() -> None:
     def merge(messages: list[ModelMessage]) -> list[ModelMessage]:
         """As Pydantic AI does when a run continues: two requests that follow each other become one."""
         out: list[ModelMessage] = []

@@ -28,7 +28,7 @@ def load(name: str) -> Call:
     return Call("load_skill", {"skill_name": name})
 
 
-async def test_what_is_told_of_a_skill_grows_as_it_is_needed(
+async def test_what_is_shown_of_a_skill_grows_as_it_is_needed(
     project: Path, skill: Write, make_agent: Maker, results: Results, contexts: Contexts
 ) -> None:
     folder = skill(project / ".deep/skills", "pdf", "Fill PDF forms.", body="Use the script.")
@@ -239,7 +239,7 @@ async def test_sources_can_be_switched_off(project: Path, home: Path, skill: Wri
     assert [("ours" in text, "mine" in text) for text in seen] == [(False, True), (True, False), (False, False)]
 
 
-async def test_broken_files_are_told_once_each_and_stop_nothing(
+async def test_broken_files_are_reported_once_each_and_stop_nothing(
     project: Path, skill: Write, make_agent: Maker, results: Results, caplog: pytest.LogCaptureFixture
 ) -> None:
     skill(project / ".deep/skills", "fine")

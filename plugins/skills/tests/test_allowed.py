@@ -131,7 +131,7 @@ async def test_a_hostile_list_unasks_nothing(project: Path, skill: Write, make_a
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("settings", [{"interrupt_on": False}, {"skills": {"allowed_tools": "inform"}}])
-async def test_where_nobody_is_to_be_asked_the_list_only_informs(
+async def test_where_no_person_is_asked_the_list_only_informs(
     project: Path, skill: Write, make_agent: Maker, results: Results, settings: dict[str, Any]
 ) -> None:
     skill(project / ".deep/skills", "s", extra="allowed-tools: Read\n")

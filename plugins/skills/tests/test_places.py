@@ -75,7 +75,7 @@ def test_the_lower_case_file_name_is_taken_too(tmp_path: Path, skill: Write) -> 
     assert names(tmp_path) == ["lower"]
 
 
-def test_duplicate_names_are_told(tmp_path: Path, skill: Write) -> None:
+def test_duplicate_names_are_reported(tmp_path: Path, skill: Write) -> None:
     first, second = skill(tmp_path / "a", "same"), skill(tmp_path / "b", "same")
     assert [skill["path"] for skill in discover_skills([tmp_path])] == [str(first)]
     (problem,) = check_skills([tmp_path])
@@ -126,7 +126,7 @@ def test_a_search_that_went_astray_ends(tmp_path: Path, skill: Write, monkeypatc
     ]
 
 
-def test_an_unreadable_file_is_told(tmp_path: Path, skill: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path, skill: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     bad, _ = skill(tmp_path, "bad"), skill(tmp_path, "good")
     real = os.open
 

@@ -114,7 +114,7 @@ def test_an_index_spares_every_read_until_a_file_changes(tmp_path: Path, disk: D
 @pytest.mark.parametrize(
     "content", ["", "[]", "{", '{"format": 1}', '{"format": 1, "files": {"a": 3}}', '{"format": 9}']
 )
-def test_a_cache_that_somebody_changed_is_read_over(tmp_path: Path, content: str) -> None:
+def test_a_changed_cache_is_ignored(tmp_path: Path, content: str) -> None:
     root, cache = tmp_path / "s", tmp_path / "cache"
     cache.mkdir()
     many(root, 3)

@@ -94,7 +94,7 @@ async def test_predicates_see_the_depth_of_the_call(make_agent: MakeAgent, deps:
 # -- down ------------------------------------------------------------------------------------------------------------
 
 
-async def test_an_approved_child_goes_on_where_it_stopped(make_agent: MakeAgent, deps: Any, tools: Tools) -> None:
+async def test_an_approved_child_continues_where_it_stopped(make_agent: MakeAgent, deps: Any, tools: Tools) -> None:
     todo = call("write_todos", "w", todos=[{"content": "finish", "status": "pending"}])
     cast = child(
         call("put", "c0", path="once"), todo, call("run", "c1", path="x"), call("read_todos", "r"), say_results
@@ -166,7 +166,7 @@ async def test_the_task_itself_can_ask_first(make_agent: MakeAgent, deps: Any, t
 # -- several children, several levels --------------------------------------------------------------------------------
 
 
-async def test_children_side_by_side_with_one_call_id_are_told_apart_by_path(
+async def test_children_side_by_side_with_one_call_id_are_distinguished_by_path(
     make_agent: MakeAgent, deps: Any, tools: Tools
 ) -> None:
     cast = Cast({"go": [[task("a", "t1"), task("b", "t2"), call("run", "c1", path="own")], say_results]})
@@ -258,7 +258,7 @@ async def test_a_blanket_approval_of_a_child_that_the_session_lost_approves_noth
 
 
 @pytest.mark.parametrize("way", ["two conversations", "two forks", "stored between"])
-async def test_what_one_conversation_was_shown_lets_no_other_child_go_on(
+async def test_what_one_conversation_was_shown_lets_no_other_child_continue(
     make_agent: MakeAgent, kernel: Kernel, tools: Tools, way: str
 ) -> None:
     """Two conversations of one session wait with one call id and one task: models number their calls."""
@@ -280,7 +280,7 @@ async def test_what_one_conversation_was_shown_lets_no_other_child_go_on(
     assert len(tools.ran) == (1 if way == "two forks" else 2)
 
 
-async def test_a_child_goes_on_where_the_history_was_rebuilt(make_agent: MakeAgent, deps: Any, tools: Tools) -> None:
+async def test_a_child_continues_where_the_history_was_rebuilt(make_agent: MakeAgent, deps: Any, tools: Tools) -> None:
     """Drop the run ids from messages, like an interface that stores the conversation in its own form."""
     agent = make_agent(child(call("run", "c1"), say_results).model)
     first = await agent.run("go", deps=deps)
@@ -302,7 +302,7 @@ async def test_what_is_stored_and_does_not_load_is_a_failed_result(
     assert (tools.ran, deps.state[PAUSED]) == ([], {})
 
 
-async def test_a_type_that_is_gone_when_the_child_should_go_on_is_a_failed_result(
+async def test_a_type_that_is_gone_when_the_child_should_continue_is_a_failed_result(
     make_agent: MakeAgent, deps: Any, tools: Tools
 ) -> None:
     kind = SubAgentConfig(name="helper", description="x", instructions="x")
@@ -336,7 +336,7 @@ async def test_a_new_call_with_the_id_of_a_waiting_one_is_a_new_child(
     assert tools.ran == []
 
 
-async def test_another_conversation_of_the_session_forgets_nobody(
+async def test_another_conversation_of_the_session_forgets_no_subagent(
     make_agent: MakeAgent, deps: Any, tools: Tools
 ) -> None:
     cast = child(call("run", "c1", path="x"), say_results)
@@ -360,7 +360,7 @@ async def test_a_decision_that_speaks_of_one_call_only_denies_the_other(
 
 
 @pytest.mark.parametrize("junk", [3, "yes", [], None, {"c1": "yes"}, {"c1": {"approve": "true"}}, {"c1": 1}])
-async def test_decisions_that_nobody_can_read_deny(make_agent: MakeAgent, deps: Any, tools: Tools, junk: Any) -> None:
+async def test_unreadable_decisions_deny(make_agent: MakeAgent, deps: Any, tools: Tools, junk: Any) -> None:
     agent = make_agent(child(call("run", "c1"), say_results).model)
     first = await agent.run("go", deps=deps)
     answers = asked(first).build_results(approve_all=True, metadata={"t1": {"subagent_decisions": junk}})
@@ -381,7 +381,7 @@ async def test_metadata_of_the_applications_own_is_not_taken_for_decisions(
 # -- other ways to be asked ------------------------------------------------------------------------------------------
 
 
-async def test_a_handler_of_the_application_decides_while_the_run_goes_on(
+async def test_a_handler_of_the_application_decides_while_the_run_continues(
     make_agent: MakeAgent, deps: Any, tools: Tools
 ) -> None:
     levels: list[int] = []
@@ -413,7 +413,7 @@ async def test_a_tool_that_raises_approval_required_itself_surfaces_with_its_met
     assert (await go_on(agent, first, deps)).output == "success:success:paid 9"
 
 
-async def test_nobody_is_asked_where_all_is_unasked(make_agent: MakeAgent, deps: Any, tools: Tools) -> None:
+async def test_no_person_is_asked_where_all_is_unasked(make_agent: MakeAgent, deps: Any, tools: Tools) -> None:
     agent = make_agent(child(call("run", "c1", path="x"), say_results).model, interrupt_on=False)
     assert (await agent.run("go", deps=deps)).output == "success:success:run x"
 
@@ -441,7 +441,7 @@ async def test_streaming_asks_and_resumes_alike(make_agent: MakeAgent, deps: Any
     assert done.output == "success:success:run x"
 
 
-async def test_a_child_that_asks_beside_its_callers_result_is_let_go_and_the_conversation_goes_on(
+async def test_a_child_that_asks_beside_its_callers_result_is_let_go_and_the_conversation_continues(
     make_agent: MakeAgent, deps: Any, tools: Tools
 ) -> None:
     both = [task("kid", "t1"), call("final_result", "f1", response=1)]

@@ -149,7 +149,7 @@ async def test_a_subagent_that_cancels_itself_is_a_failed_result(make_agent: Mak
     assert result.output.startswith("failed:Subagent 'general-purpose' failed: RunCancelled")
 
 
-async def test_a_call_that_is_answered_outside_fails_in_a_subagent_and_it_goes_on(
+async def test_a_call_that_is_answered_outside_fails_in_a_subagent_and_it_continues(
     make_agent: MakeAgent, deps: Any
 ) -> None:
     def outside() -> str:

@@ -360,7 +360,7 @@ async def test_the_policy_reaches_a_prepared_agent_that_a_prepared_agent_starts(
     "rules", [{"interrupt_on": {"put": True}}, {"tool_filter": "read | subagent"}, {"guard": True}]
 )
 @pytest.mark.parametrize("starts_another", [False, True])
-async def test_the_callers_rules_hold_for_a_prepared_deep_agent_that_asks_nobody(
+async def test_the_callers_rules_hold_for_a_prepared_deep_agent_that_asks_no_person(
     make_kernel: Any, tools: Tools, rules: dict[str, Any], starts_another: bool
 ) -> None:
     """Its own rules apply too, at every depth: to what it does, and to the subagents that its kernel makes."""
@@ -537,7 +537,7 @@ def test_a_types_tools_may_be_written_in_every_form(written: Any) -> None:
     assert SubagentsOptions.model_json_schema()["properties"]["types"]
 
 
-async def test_a_misspelt_tool_of_a_type_is_told_and_nothing_wider_runs(make_agent: MakeAgent, deps: Any) -> None:
+async def test_a_misspelt_tool_of_a_type_is_reported_and_nothing_wider_runs(make_agent: MakeAgent, deps: Any) -> None:
     wrong = SubAgentConfig(name="wrong", description="x", instructions="x", tools=["lokk"])
     cast = delegate("ok", subagent_type="wrong")
     result = await make_agent(cast.model, plugins=[SubagentsOptions(types=(wrong,))]).run("go", deps=deps)

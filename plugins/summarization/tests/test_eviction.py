@@ -186,7 +186,7 @@ async def test_a_hostile_call_id_cannot_name_a_path(make_agent: MakeAgent, tmp_p
     assert len(list((root / ".deep" / "sessions").glob("*/*.txt"))) == 1
 
 
-async def test_where_nothing_can_be_stored_the_model_and_the_log_are_told(
+async def test_where_nothing_can_be_stored_the_model_and_the_log_say_so(
     make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
     backend = ReadOnlyWorkspace(Workspace(memory_backend()))

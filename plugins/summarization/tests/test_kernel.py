@@ -142,7 +142,7 @@ async def test_at_the_wire_only_the_summarised_request_begins_anew(
     assert "What happened so far." in json.dumps(bodies[-1])
 
 
-async def test_a_failing_summary_is_recorded_and_the_run_goes_on(kernel: Kernel, make_agent: MakeAgent) -> None:
+async def test_a_failing_summary_is_recorded_and_the_run_continues(kernel: Kernel, make_agent: MakeAgent) -> None:
     model = Talker(400, summary=lambda _: "")
     agent = make_agent(model, summarization={"trigger": ["messages", 5], "keep": ["messages", 2]})
     history = talk(4)

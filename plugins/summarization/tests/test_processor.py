@@ -246,7 +246,7 @@ FAILURES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("how", sorted(FAILURES))
-async def test_a_summary_that_fails_changes_nothing_and_is_told(how: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_summary_that_fails_changes_nothing_and_is_reported(how: str, caplog: pytest.LogCaptureFixture) -> None:
     answer, reason = FAILURES[how]
     writer, history = Writer(answer), talk(20)
     before, items = ModelMessagesTypeAdapter.dump_json(history), [*history]

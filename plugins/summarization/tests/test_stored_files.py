@@ -57,7 +57,7 @@ async def test_a_file_that_is_too_large_by_itself_removes_nothing(make_agent: Ma
     assert "the middle is lost" in str(result.all_messages())
 
 
-async def test_the_model_is_told_that_a_stored_file_is_gone(make_agent: MakeAgent, tmp_path: Path) -> None:
+async def test_the_model_reads_that_a_stored_file_is_gone(make_agent: MakeAgent, tmp_path: Path) -> None:
     def first(view: RequestView) -> Any:
         found = re.search(r"\.deep/sessions/\S+\.txt", str(view.messages))
         assert found
@@ -93,7 +93,7 @@ async def test_a_subagent_stores_in_its_session(make_agent: MakeAgent, tmp_path:
     assert {path.partition("/")[0] for path in tree(tmp_path)} == {deps.session_id}
 
 
-async def test_a_resumed_session_finds_its_files_and_goes_on_counting(make_agent: MakeAgent, tmp_path: Path) -> None:
+async def test_a_resumed_session_finds_its_files_and_continues_counting(make_agent: MakeAgent, tmp_path: Path) -> None:
     deps = create_default_deps(local_backend(tmp_path))
     await storing(make_agent, 30_000, 31_000).run("go", deps=deps)
     resumed = DeepAgentDeps[None].load(deps.dump(), backend=local_backend(tmp_path))

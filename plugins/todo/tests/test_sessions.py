@@ -64,7 +64,7 @@ async def test_a_session_survives_dump_and_load(kernel: Kernel, make_agent: Make
     assert kernel.load_deps(loaded.dump()).dump() == loaded.dump()
 
 
-def test_data_that_is_no_list_of_todos_is_kept_and_told(kernel: Kernel) -> None:
+def test_data_that_is_no_list_of_todos_is_kept_and_reported(kernel: Kernel) -> None:
     text = '{"format": 1, "session_id": "s", "slots": {"todos": {"version": 1, "data": [{"content": 1}]}}}'
     deps = kernel.load_deps(text)
     assert deps.state[TODOS] == []

@@ -92,7 +92,7 @@ def test_the_list_of_alternatives_is_bounded():
     assert len(complaint([f"q{i}" for i in range(500)])) < 1000
 
 
-def test_unmatched_atoms_are_told_with_their_sign_so_that_callers_can_warn():
+def test_unmatched_atoms_are_reported_with_their_sign_so_that_callers_can_warn():
     found = unmatched_atoms(parse('read | delte | delte | ~(netwrok | ~plugin:x) | name:""'), INSTALLED)
     assert [(part.atom, part.negated) for part in found] == [
         (Tag("delte"), False),

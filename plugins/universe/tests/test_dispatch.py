@@ -682,7 +682,7 @@ async def test_X20_a_tool_that_raises_as_its_time_ends_is_a_timeout() -> None:
     assert codes(await dispatch(Source(wait), plain("wait"), timeout=0.01)) == ["TIMEOUT"]
 
 
-async def test_X20_the_time_of_a_thread_ends_while_it_goes_on() -> None:
+async def test_X20_the_time_of_a_thread_ends_while_it_continues() -> None:
     release, ended = threading.Event(), threading.Event()
 
     def wait() -> None:

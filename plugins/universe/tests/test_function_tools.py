@@ -246,7 +246,7 @@ async def test_a_tool_return_gives_its_value() -> None:
 # -- threads -----------------------------------------------------------------------------------------------------------
 
 
-async def test_X17_a_sync_function_runs_in_a_thread_while_the_loop_goes_on() -> None:
+async def test_X17_a_sync_function_runs_in_a_thread_while_the_loop_continues() -> None:
     release = threading.Event()
 
     def wait() -> int:

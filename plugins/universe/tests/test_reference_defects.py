@@ -79,7 +79,7 @@ async def test_defect_4_a_plain_text_reply_is_no_error(u: Universe) -> None:
 
 
 @pytest.mark.parametrize("response", [{"unheard": "of"}, {"tool": "act"}, 42, None, object(), ["act"], b"act"])
-async def test_defect_5_a_response_that_nobody_knows_is_said_to_be_so(u: Universe, response: object) -> None:
+async def test_defect_5_an_unknown_response_is_reported(u: Universe, response: object) -> None:
     assert codes(await u.dispatch(response)) == [ErrorCode.PROTOCOL_DETECTION_FAILED]
 
 

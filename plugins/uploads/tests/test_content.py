@@ -164,7 +164,7 @@ EXE = b"MZ\x90\0\x03\0\0\0"
         ("empty", b"", "application/octet-stream", None),
     ],
 )
-def test_the_type_comes_from_the_content_and_a_lie_is_told(
+def test_the_type_comes_from_the_content_and_a_lie_is_reported(
     name: str, data: bytes, mime: str, mismatch: str | None
 ) -> None:
     found = measure(data)

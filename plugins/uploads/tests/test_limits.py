@@ -136,6 +136,6 @@ async def test_a_composite_streams_where_the_backend_behind_the_path_does(limite
     assert (root / "in/a").read_bytes() == data
 
 
-async def test_a_wrong_option_in_the_configuration_is_told(limited: Limited, local: LocalBackend) -> None:
+async def test_a_wrong_option_in_the_configuration_is_reported(limited: Limited, local: LocalBackend) -> None:
     with pytest.raises(ConfigError, match=r"plugins\.uploads\.options\.max_files: "):
         await upload_file(limited(local, max_files="many"), "a", b"x")

@@ -90,7 +90,7 @@ async def test_uploads_without_a_session_are_one_clear_error(make_agent: Maker, 
         await upload_file(deps, "a.csv", b"x")
 
 
-async def test_files_are_there_and_told_before_the_first_run(make_agent: Maker, tmp_path: Path) -> None:
+async def test_files_are_there_and_announced_before_the_first_run(make_agent: Maker, tmp_path: Path) -> None:
     (tmp_path / "b.md").write_text("# b\n")
 
     async def streamed() -> AsyncIterator[bytes]:
@@ -389,7 +389,7 @@ async def test_uploads_never_rewrite_what_was_sent(make_agent: Maker, stub: Any,
     assert all(f"uploads/{name}.txt" in told(history or []) for name in ("between", *range(5)))
 
 
-async def test_a_session_of_a_closed_kernel_is_told_that_it_is_closed() -> None:
+async def test_a_session_of_a_closed_kernel_says_that_it_is_closed() -> None:
     with Kernel(plugins=[deep_uploads], discover=False) as kernel:
         deps = create_default_deps(memory_backend(), kernel=kernel)
         await upload_file(deps, "a.csv", b"x")

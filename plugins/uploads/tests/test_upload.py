@@ -303,7 +303,7 @@ async def test_a_backend_that_fails_half_way_leaves_nothing(kernel: Kernel) -> N
     assert deps.uploads == {}
 
 
-async def test_what_cannot_be_removed_is_told(kernel: Kernel) -> None:
+async def test_what_cannot_be_removed_is_reported(kernel: Kernel) -> None:
     class Gone(Plain):
         async def remove(self, path: str) -> None:
             raise ConnectionError("the environment is gone")
@@ -336,7 +336,7 @@ async def test_a_full_disk_in_the_middle_of_a_stream_leaves_nothing(
     assert deps.uploads == {}
 
 
-async def test_a_read_only_workspace_is_told(kernel: Kernel, root: Path) -> None:
+async def test_a_read_only_workspace_is_reported(kernel: Kernel, root: Path) -> None:
     deps = create_default_deps(ReadOnlyWorkspace(Workspace(LocalWorkspaceBackend(root))), kernel=kernel)
     with pytest.raises(UploadError, match="read-only"):
         await upload_file(deps, "a.txt", b"x")

@@ -102,7 +102,7 @@ async def test_a_clouds_metadata_is_refused_even_if_private_addresses_are_allowe
         await checked_addresses("a.test", 80, resolver=Names(a_test=[[address]]), allow_private=True)
 
 
-async def test_a_name_that_does_not_resolve_is_told() -> None:
+async def test_a_name_that_does_not_resolve_is_reported() -> None:
     with pytest.raises(WebError, match=r"the host none\.test is not known"):
         await checked_addresses("none.test", 80, resolver=Names())
     with pytest.raises(WebError, match="has no address"):

@@ -118,7 +118,7 @@ async def test_a_private_address_is_a_failed_call_that_the_model_reads(site: Sit
 @pytest.mark.parametrize(
     "arguments", [{}, {"url": 3}, {"url": "http://a.test", "page": 2}, {"url": "x", "offset": "b"}]
 )
-async def test_wrong_arguments_are_told_and_cost_no_request(arguments: dict[str, Any]) -> None:
+async def test_wrong_arguments_are_reported_and_cost_no_request(arguments: dict[str, Any]) -> None:
     done = await run(ScriptedModel(call("fetch", **arguments), "I see."), web_tools={"require_fetch_approval": False})
     assert done.output == "I see."
 

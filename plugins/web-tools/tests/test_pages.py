@@ -81,7 +81,7 @@ async def test_a_conversion_that_does_not_end_is_ended(site: Site, make_fetcher:
         await make_fetcher(seconds=0.5, convert=endless).fetch(site.page("/", "<p>x"))
 
 
-async def test_a_conversion_that_fails_is_told(tmp_path: Path) -> None:
+async def test_a_conversion_that_fails_is_reported(tmp_path: Path) -> None:
     program = tmp_path / "fails.py"
     program.write_text("raise MemoryError")
     with pytest.raises(WebError, match="too large or too complex"):
@@ -162,7 +162,7 @@ async def test_only_the_last_pages_are_kept(site: Site, make_fetcher: Make) -> N
 
 
 @pytest.mark.parametrize("offset", [-1, 5, 10**30])
-async def test_an_offset_behind_the_end_is_told(site: Site, make_fetcher: Make, offset: int) -> None:
+async def test_an_offset_behind_the_end_is_reported(site: Site, make_fetcher: Make, offset: int) -> None:
     with pytest.raises(WebError, match="outside the page, which has 5 characters"):
         await make_fetcher().fetch(site.page("/", "12345", Content_Type="text/plain"), offset)
 

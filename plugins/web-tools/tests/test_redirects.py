@@ -110,7 +110,7 @@ async def test_no_cookie_goes_from_page_to_page(site: Site, make_fetcher: Make) 
         ("http://10.0.0.1/", "not public"),
     ],
 )
-async def test_what_is_no_address_is_told(make_fetcher: Make, url: str, said: str) -> None:
+async def test_what_is_no_address_is_reported(make_fetcher: Make, url: str, said: str) -> None:
     with pytest.raises(WebError, match=said) as caught:
         await make_fetcher(allow_private=False).fetch(url)
     assert "secret" not in str(caught.value)

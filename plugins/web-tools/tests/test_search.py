@@ -73,7 +73,7 @@ async def test_searxng_without_json_says_what_to_set(site: Site) -> None:
 
 
 @pytest.mark.parametrize("answer", ["[]", "{}", "<html>", '{"results": 3}', '{"results": ["x"]}', "[" * 9_999, ""])
-async def test_an_answer_that_is_none_is_told(site: Site, answer: str) -> None:
+async def test_an_answer_that_is_none_is_reported(site: Site, answer: str) -> None:
     site.page("/search", answer, Content_Type="application/json")
     with pytest.raises(WebError, match="no JSON of SearXNG"):
         await searcher(options(search="searxng", searxng_url=site.url())).search("x")

@@ -155,7 +155,9 @@ def test_what_was_answered_elsewhere_cannot_be_answered_again(client: Client) ->
     assert "does not ask about" in late["error"]
 
 
-def test_a_run_goes_on_without_its_client_which_sees_all_of_it_later(programs: Path, tmp_path: Path, name: str) -> None:
+def test_a_run_continues_without_its_client_which_sees_all_of_it_later(
+    programs: Path, tmp_path: Path, name: str
+) -> None:
     release = tmp_path / "go"
 
     async def hold(messages: Any, info: Any) -> AsyncIterator[str]:

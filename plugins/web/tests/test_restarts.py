@@ -122,7 +122,7 @@ async def test_a_kill_in_an_answer_continues_it_where_the_journal_stands(server:
 
 
 @pytest.mark.slow
-async def test_another_message_goes_on_after_a_kill(server: DeepWeb) -> None:
+async def test_another_message_continues_after_a_kill(server: DeepWeb) -> None:
     async with client(server) as user:
         session_id = await user.create()
         async with user.page(session_id) as page:

@@ -71,7 +71,7 @@ async def test_who_has_no_token_gets_nothing_and_changes_nothing(tmp_path: Path)
         assert await closing_code(await running.user(), "unknown") == 4404
 
 
-async def test_an_application_without_a_token_and_a_hook_lets_nobody_in(tmp_path: Path) -> None:
+async def test_an_application_without_a_token_and_a_hook_refuses_everyone(tmp_path: Path) -> None:
     async with working(tmp_path, token=None) as running:
         user = await running.user()
         assert (await user.http.get("/api/info")).status_code == 401

@@ -362,7 +362,7 @@ async def test_a_message_that_is_sent_again_is_taken_once_also_after_a_restart(t
 
 
 @pytest.mark.slow
-async def test_a_run_goes_on_when_the_last_page_is_gone(tmp_path: Path) -> None:
+async def test_a_run_continues_when_the_last_page_is_gone(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running:
         user = await running.user()
@@ -378,7 +378,7 @@ async def test_a_run_goes_on_when_the_last_page_is_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_page_goes_on_at_the_number_where_it_stopped(tmp_path: Path) -> None:
+async def test_a_page_continues_at_the_number_where_it_stopped(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as page:
         user = await running.user()
@@ -396,7 +396,7 @@ async def test_a_page_goes_on_at_the_number_where_it_stopped(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-async def test_a_run_can_be_stopped_and_the_conversation_goes_on(tmp_path: Path) -> None:
+async def test_a_run_can_be_stopped_and_the_conversation_continues(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as page:
         await page.send("hold for ever")
@@ -422,7 +422,7 @@ async def test_stopping_ends_the_calls_that_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_failing_provider_is_told_and_the_conversation_goes_on(tmp_path: Path) -> None:
+async def test_a_failing_provider_is_reported_and_the_conversation_continues(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as page:
         state = await page.ask("fail")
@@ -483,7 +483,7 @@ async def test_what_is_no_message_is_refused_and_the_page_stays(tmp_path: Path) 
         assert page.last == "fine"
 
 
-async def test_whatever_goes_wrong_is_told_in_one_form(tmp_path: Path) -> None:
+async def test_whatever_goes_wrong_is_reported_in_one_form(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         user = await running.user()
         for method, path, status, text in [
@@ -502,7 +502,7 @@ async def test_whatever_goes_wrong_is_told_in_one_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_uploads_are_streamed_bounded_and_told_to_the_agent(tmp_path: Path) -> None:
+async def test_uploads_are_streamed_bounded_and_announced_to_the_agent(tmp_path: Path) -> None:
     config = "[plugins.web.options]\nmax_upload_bytes = 3145728\n"
     async with working(tmp_path, config=config) as running, running.page() as page:
         user = await running.user()
@@ -546,7 +546,7 @@ async def test_files_are_read_as_bytes_and_never_beyond_the_folder(tmp_path: Pat
 
 
 @pytest.mark.slow
-async def test_the_file_list_leaves_out_what_nobody_wrote_by_hand(tmp_path: Path) -> None:
+async def test_the_file_list_leaves_out_what_no_person_wrote(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         user, folder = await running.user(), running.folder
         for name in ("src/a.py", "src/__pycache__/a.pyc", ".git/config", "node_modules/x.js", "build/out.o", "n.log"):

@@ -254,7 +254,7 @@ class Slotted:
 
 @pytest.mark.parametrize("kind", [Open, Slotted])
 @pytest.mark.parametrize("swapped", [False, True])
-def test_arguments_of_every_kind_are_told_apart(kind: Any, swapped: bool) -> None:
+def test_arguments_of_every_kind_are_distinguished(kind: Any, swapped: bool) -> None:
     class Swap(AbstractCapability[Any]):
         async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
             return {"target": kind(path="/")} if swapped else args

@@ -215,7 +215,7 @@ def test_when_the_kernel_is_closed_its_guards_deny() -> None:
     assert tools.ran == []
 
 
-def test_a_child_has_no_native_tool_that_nobody_named_for_its_parent() -> None:
+def test_a_child_has_no_native_tool_that_was_not_named_for_its_parent() -> None:
     seen: list[Any] = []
 
     class Context:

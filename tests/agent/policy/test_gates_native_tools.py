@@ -29,7 +29,7 @@ class Tells(FunctionModel):
         super().__init__(answer, profile=ModelProfile(supported_native_tools=frozenset({WebSearchTool})))
 
 
-def test_a_native_tool_that_nobody_named_is_refused_and_one_that_was_named_is_sent() -> None:
+def test_a_native_tool_that_was_not_named_is_refused_and_one_that_was_named_is_sent() -> None:
     def search() -> list[Any]:
         return [NativeTool(WebSearchTool())]
 

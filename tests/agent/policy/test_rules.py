@@ -75,7 +75,7 @@ def test_a_tool_that_marks_itself_asks_and_runs_once_when_approved() -> None:
     assert tools.ran == [("execute", {"path": "x", "text": ""})]
 
 
-def test_a_tool_that_nobody_speaks_of_does_not_ask() -> None:
+def test_a_tool_without_a_rule_does_not_ask() -> None:
     tools = files()
     agent = agent_of(plugin("files", toolsets=[tools.toolset]), model=calling("write_file", path="x"))
     assert run(agent).output == "done"
@@ -239,7 +239,7 @@ def test_tools_of_the_applications_capability_are_gated_too() -> None:
 
 @pytest.mark.parametrize("strategy", ["early", "graceful", "exhaustive"])
 @pytest.mark.parametrize("first", ["execute", "final_result"])
-def test_a_call_that_asks_beside_the_final_result_is_not_run_and_the_conversation_goes_on(
+def test_a_call_that_asks_beside_the_final_result_is_not_run_and_the_conversation_continues(
     strategy: str, first: str
 ) -> None:
     both = [Call("execute", {}, id="c1"), Call("final_result", {"x": 1}, id="f1")]
@@ -411,7 +411,7 @@ def test_a_denial_outlives_an_approval() -> None:
     assert (tools.ran, outcomes(done)) == ([], [("execute", "failed")])
 
 
-def test_when_nobody_can_be_asked_a_plugins_ask_is_a_refusal() -> None:
+def test_when_no_person_can_be_asked_a_plugins_ask_is_a_refusal() -> None:
     tools = files()
     agent = agent_of(
         plugin("files", toolsets=[tools.toolset]),
@@ -426,7 +426,7 @@ def test_when_nobody_can_be_asked_a_plugins_ask_is_a_refusal() -> None:
 @pytest.mark.parametrize(
     ("reason", "told"), [("5 is a lot", "Denied: 5 is a lot"), (None, "Denied: a rule asks for approval")]
 )
-def test_when_nobody_can_be_asked_a_tool_that_asks_in_its_call_is_refused(reason: str | None, told: str) -> None:
+def test_when_no_person_can_be_asked_a_tool_that_asks_in_its_call_is_refused(reason: str | None, told: str) -> None:
     def buy() -> str:
         raise ApprovalRequired(metadata=None if reason is None else {"reason": reason})
 
@@ -543,7 +543,7 @@ def test_a_rule_may_be_about_a_tool_that_one_of_several_toolsets_does_not_offer(
     ("slip", "meant"),
     [("~name:exceute", "'execute'"), ("~execut", "'execute'"), ("read | ~write_file", "name:write_file")],
 )
-def test_an_exclusion_that_looks_like_a_tool_and_is_none_is_told(slip: str, meant: str) -> None:
+def test_an_exclusion_that_looks_like_a_tool_and_is_none_is_reported(slip: str, meant: str) -> None:
     files_ = plugin("files", toolsets=[files().toolset])
     with pytest.warns(PluginWarning, match=f"tool_filter: .* excludes nothing by .*; did you mean {meant}"):
         agent_of(files_, tool_filter=slip)
@@ -584,7 +584,7 @@ def test_several_filters_all_hold() -> None:
     assert list(model.player.views[0].tools) == ["read_file"]
 
 
-def test_interrupt_on_false_leaves_nobody_to_ask_and_all_runs() -> None:
+def test_interrupt_on_false_asks_no_person_and_all_runs() -> None:
     tools = files()
     agent = agent_of(plugin("files", toolsets=[tools.toolset]), model=calling("execute"), interrupt_on=False)
     assert run(agent).output == "done"

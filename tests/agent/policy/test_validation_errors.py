@@ -36,7 +36,7 @@ def save(path: str, content: str, number: Annotated[int, AfterValidator(_even)] 
         ({"path": "a"}, ["missing", "'path': 'a'"]),
     ],
 )
-def test_what_the_model_is_told_is_bounded(arguments: dict[str, Any], told: list[str]) -> None:
+def test_what_the_model_reads_is_bounded(arguments: dict[str, Any], told: list[str]) -> None:
     requests: list[list[ModelMessage]] = []
 
     def step(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

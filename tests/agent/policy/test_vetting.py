@@ -39,7 +39,7 @@ class BehindAttempts(AbstractCapability[Any]):
 
 
 @pytest.mark.parametrize("kind", [WrapsThePolicy, WrapsEverything])
-def test_a_place_outside_the_policy_is_given_to_nobody(kind: type[AbstractCapability[Any]]) -> None:
+def test_a_place_outside_the_policy_is_given_to_no_plugin(kind: type[AbstractCapability[Any]]) -> None:
     for named in ([], ["eager"]):
         with pytest.raises(PluginError, match=f"eager.*{kind.__name__} asks for a place outside the policy"):
             agent_of(plugin("eager", capabilities=[kind()]), innermost=named, approvers=named)

@@ -50,7 +50,7 @@ def disk() -> Tools:
     return Tools(id="disk").add("look", tags=["read"]).add("wipe", requires_approval=True)
 
 
-def test_a_run_is_told_from_its_start_to_its_end() -> None:
+def test_a_run_is_reported_from_its_start_to_its_end() -> None:
     ear, deps = Ear(), create_default_deps()
     model = scripted(Turn(calls=(Call("look", {"path": "a"}, id="c1"),), usage=Usage(12, 5)))
     result = run(agent_of(plugin("disk", toolsets=[disk().toolset]), ear.plugin, model=model), deps=deps)
@@ -71,7 +71,7 @@ def test_a_run_is_told_from_its_start_to_its_end() -> None:
     assert ended.error is None
 
 
-def test_approvals_are_told_as_asked_approved_and_denied() -> None:
+def test_approvals_are_reported_as_asked_approved_and_denied() -> None:
     ear, deps = Ear(), create_default_deps()
     agent = agent_of(
         plugin("disk", toolsets=[disk().toolset]), ear.plugin, model=scripted(Call("wipe", {"path": "a"}, id="c1"))
@@ -95,7 +95,7 @@ def test_approvals_are_told_as_asked_approved_and_denied() -> None:
     assert (denied.decision, denied.reason) == ("denied", "not today")
 
 
-def test_a_tool_that_fails_and_one_that_asks_for_another_try_are_told_apart() -> None:
+def test_a_tool_that_fails_and_one_that_asks_for_another_try_are_distinguished() -> None:
     from pydantic_ai import FunctionToolset, ModelRetry
 
     toolset = FunctionToolset[Any](id="moody")
@@ -129,7 +129,7 @@ def test_the_end_of_a_run_that_failed_says_why() -> None:
     assert "no line" in (end.error or "")
 
 
-def test_the_end_of_a_run_that_was_cancelled_is_told() -> None:
+def test_the_end_of_a_run_that_was_cancelled_is_reported() -> None:
     ear = Ear()
     waiting = asyncio.Event()
 
@@ -210,7 +210,7 @@ def test_a_listener_cannot_change_the_arguments_of_the_call_it_hears_of() -> Non
     assert tools.ran == [("look", {"path": "a", "text": ""})]
 
 
-def test_plugins_are_told_of_an_agent_once_and_their_errors_are_recorded() -> None:
+def test_plugins_hear_of_an_agent_once_and_their_errors_are_recorded() -> None:
     made: list[Any] = []
 
     def broken(agent: Any) -> None:

@@ -223,7 +223,7 @@ def test_a_type_may_be_given_as_a_function() -> None:
     assert (again.later, again.by_schema) == ([City(name="Oslo")], City(name="Bergen"))
 
 
-def test_what_nobody_claims_is_kept_verbatim() -> None:
+def test_unclaimed_text_is_kept_verbatim() -> None:
     owner = kernel()
     deps = deps_of(owner)
     deps.state[CITIES] = [City(name="Oslo")]

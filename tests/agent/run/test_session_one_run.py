@@ -48,7 +48,7 @@ async def assert_free(deps: DeepAgentDeps[Any]) -> None:
     assert (await quick().run("again", deps=deps)).output == "one two three"
 
 
-def test_a_second_run_on_a_session_is_refused_and_the_first_goes_on() -> None:
+def test_a_second_run_on_a_session_is_refused_and_the_first_continues() -> None:
     async def main() -> None:
         doors, deps = Doors(), create_default_deps()
         first = asyncio.create_task(doors.agent(name="clerk").run("go", deps=deps))

@@ -71,7 +71,7 @@ def test_the_sessions_backend_wins_over_the_agents_and_that_over_memory() -> Non
     assert made == ["disk", "disk"]
 
 
-def test_a_backend_that_nobody_provides_is_an_error_with_a_suggestion() -> None:
+def test_a_backend_that_no_plugin_provides_is_an_error_with_a_suggestion() -> None:
     with pytest.raises(PluginError, match=r"'memry'.*Did you mean 'memory'"):
         agent_of(plugin("disk", backends={"memory": lambda context: Memory()}), backend="memry")
     with pytest.raises(PluginError, match="pip install deep-backends"):

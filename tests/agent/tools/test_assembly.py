@@ -360,7 +360,7 @@ def test_what_replaces_a_tool_is_not_replaced_itself(replacing: dict[str, str]) 
     ],
     ids=["of one name", "of one name before the prefix", "of one name after it"],
 )
-def test_the_way_out_to_replace_is_told_where_it_is_one(
+def test_the_way_out_to_replace_is_reported_where_it_is_one(
     settings: dict[str, Any], tools: list[str] | None, way: str | None
 ) -> None:
     plugins = [
@@ -373,7 +373,7 @@ def test_the_way_out_to_replace_is_told_where_it_is_one(
     assert way is None or way in str(caught.value)
 
 
-def test_the_applications_tool_cannot_be_replaced_and_that_is_not_told() -> None:
+def test_the_applications_tool_cannot_be_replaced_without_a_suggestion_to_do_so() -> None:
     def search() -> str:
         return ""
 
@@ -408,7 +408,7 @@ def test_a_deferred_tool_is_found_through_tool_search(defer: Any) -> None:
         ({"interrupt_on": "read | write"}, ["past", "wipe_past"]),
     ],
 )
-def test_the_search_finds_what_the_filter_leaves_and_asks_nobody(rules: dict[str, Any], found: list[str]) -> None:
+def test_the_search_finds_what_the_filter_leaves_and_asks_no_person(rules: dict[str, Any], found: list[str]) -> None:
     result = run(searching(scripted(Call("search_tools", {"queries": ["past"]})), **rules))
     (answer,) = returns(result.all_messages())
     assert [tool["name"] for tool in answer.content["discovered_tools"]] == found
