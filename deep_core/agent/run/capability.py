@@ -25,6 +25,7 @@ from ..policy.approvals import copy_args, unanswered_calls
 from ..policy.gates import InnerGate, leaves_of
 from ..tools.toolsets import RunToolsets
 from .history import History
+from .hosting import PassingEvents
 from .session import session
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _TOOL = re.compile(r"\{tool:([A-Za-z0-9_.-]+)\}")
 
 
-class DeepCapability(AbstractCapability[Any]):
+class DeepCapability(PassingEvents):
     """Dispatch to the plugins' tools, sections, processors, backends and event listeners.
 
     Attributes:

@@ -7,7 +7,7 @@ is called only at those, at the same place in the chain, with the same context (
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,21 @@ def hostable(capability: AbstractCapability[Any]) -> bool:
     return changed <= PLAIN and capability.defer_loading is not True
 
 
+class PassingEvents(AbstractCapability[Any]):
+    """A capability that leaves event streams alone. Pydantic AI's default is a generator that passes each event on."""
+
+    @property
+    def has_wrap_run_event_stream(self) -> bool:
+        """False: otherwise every request would stream."""
+        return False
+
+    def wrap_run_event_stream(self, ctx: RunContext[Any], *, stream: AsyncIterable[Any]) -> AsyncIterable[Any]:
+        """Return the stream itself."""
+        return stream
+
+
 @dataclass(eq=False, repr=False)
-class HostingCapability(AbstractCapability[Any]):
+class HostingCapability(PassingEvents):
     """A capability that calls those that it hosts, each at the hooks that it implements.
 
     Attributes:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import FunctionToolset
 
-from deep_core.agent.run.hosting import hostable
+from deep_core import create_default_deps
+from deep_core.agent.policy.gates import leaves_of
+from deep_core.agent.run.hosting import PassingEvents, hostable
 from tests.plugins_by_hand import agent_of, plugin, run, scripted
 from tests.stubs import Call, Turn
 
@@ -67,3 +71,22 @@ def test_a_capability_with_another_hook_is_not_hosted() -> None:
     assert hostable(Records([]))
     assert not hostable(Prepares([]))
     assert seen_by(Prepares, Shares) == seen_by(Records, Records)
+
+
+def test_events_pass_the_kernels_capabilities_without_a_generator_for_each() -> None:
+    agent, stream = agent_of(), object()
+    own: list[Any] = [leaf for leaf in leaves_of(agent.root_capability) if isinstance(leaf, PassingEvents)]
+    assert [leaf.id for leaf in own] == ["deep.policy", "deep"]
+    assert all(leaf.wrap_run_event_stream(None, stream=stream) is stream for leaf in own)
+    assert not agent.root_capability.has_wrap_run_event_stream  # or Pydantic AI would stream every request
+
+
+def test_every_event_of_a_streamed_run_arrives_once() -> None:
+    async def events(agent: Agent[Any, Any], **how: Any) -> list[str]:
+        async with agent.run_stream_events("go", **how) as stream:
+            return [type(event).__name__ async for event in stream]
+
+    turns = (Turn(calls=(Call("add", {"a": 1, "b": 2}),)), Turn(text="end"))
+    ours = agent_of(model=scripted(*turns), tools=[add])
+    plain: Agent[Any, Any] = Agent(scripted(*turns), tools=[add])
+    assert asyncio.run(events(ours, deps=create_default_deps())) == asyncio.run(events(plain))
