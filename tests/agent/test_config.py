@@ -228,7 +228,7 @@ EFFECTS = {
     },
     "tests/agent/policy/test_vetting.py": {"a_named_plugins_capability_is_innermost_and_works": ["innermost"]},
     "tests/agent/policy/test_gates_native_tools.py": {
-        "a_native_tool_that_nobody_named_is_refused_and_one_that_was_named_is_sent": ["native_tools"],
+        "a_native_tool_that_was_not_named_is_refused_and_one_that_was_named_is_sent": ["native_tools"],
     },
     "plugins/backends/tests/test_modes.py": {
         "runtime_policy_sandbox_mode_read_only_denies_writes": [
