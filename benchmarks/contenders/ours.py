@@ -1,4 +1,4 @@
-"""Ours, on the confined local backend: with the seven features that the peers have too, and with everything.
+"""Ours, on the confined local backend: with seven features, and with everything that is installed.
 
 The backend writes atomically and flushes to the disk (fsync); the floor does not. That costs wall time.
 """
