@@ -73,7 +73,7 @@ class Acpx:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install(tmp_path_factory.mktemp("npm"), "acpx@0.19.1") / ".bin" / "acpx"
+    return install(tmp_path_factory, "acpx@0.19.1") / ".bin" / "acpx"
 
 
 @pytest.fixture

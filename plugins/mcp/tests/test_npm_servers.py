@@ -16,9 +16,9 @@ PACKAGES = [f"@modelcontextprotocol/server-{name}@{VERSION}" for name in ("every
 
 
 @pytest.fixture
-def programs(tmp_path: Path) -> Path:
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the servers' programs."""
-    return install(tmp_path / "npm", *PACKAGES) / ".bin"
+    return install(tmp_path_factory, *PACKAGES) / ".bin"
 
 
 async def test_the_reference_servers_of_npm(programs: Path, tmp_path: Path, make_kernel: Any, play: Play) -> None:

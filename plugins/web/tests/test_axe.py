@@ -34,7 +34,7 @@ axe.run(document, { resultTypes: ["violations"] }).then(({ violations, passes })
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The source of axe-core."""
-    return (install(tmp_path_factory.mktemp("axe"), "axe-core@4.14.1") / "axe-core" / "axe.min.js").read_text("utf-8")
+    return (install(tmp_path_factory, "axe-core@4.14.1") / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,8 @@ WRITE = ("say", {"text": "write a.txt: red"})
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs, beside the libraries that they import."""
-    folder = tmp_path_factory.mktemp("npm")
-    install(folder, *PACKAGES)
+    folder = tmp_path_factory.mktemp("programs")
+    (folder / "node_modules").symlink_to(install(tmp_path_factory, *PACKAGES))
     for program in PROGRAMS.iterdir():
         shutil.copy(program, folder)
     return folder
