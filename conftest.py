@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drawn import first_and_last, load_profile
+from tests.drawn import first_and_last, half_of_all, load_profile
 from tests.needs import one_skip_for_all
 
 load_profile()
@@ -35,6 +35,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the profile does not want, and skip what this machine cannot run."""
     first_and_last(config, items)
+    half_of_all(config, items)
     one_skip_for_all(config, items)
 
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-__all__ = ["examples", "first_and_last", "load_profile", "many", "sample", "sequences"]
+__all__ = ["examples", "first_and_last", "half_of_all", "load_profile", "many", "sample", "sequences"]
 
 PROFILE = os.environ.get("DEEP_TEST_PROFILE", "same")
 MOST = {"same": 15, "ci": 50, "nightly": None, "few": 5}
@@ -82,3 +83,16 @@ def first_and_last(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept = {item for row in rows.values() for item in (row[0], row[-1])}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
+
+
+def half_of_all(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With DEEP_TEST_HALF=0 or 1, keep that half of the exhaustive tests; pytest counts the others as deselected."""
+    half = os.environ.get("DEEP_TEST_HALF")
+    if half is None:
+        return
+    kept, left = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        other = item.get_closest_marker("exhaustive") and zlib.crc32(item.nodeid.encode()) % 2 != int(half)
+        (left if other else kept).append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept

@@ -7,6 +7,7 @@ import importlib.util
 import marshal
 import os
 import shutil
+import tarfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +22,7 @@ from packaging.utils import canonicalize_name
 
 from tests.environments import FIXTURES, REPOSITORY, Distribution
 
-__all__ = ["PROJECTS", "build", "made_once", "of_the_checkout", "repack", "unpack", "write_wheel"]
+__all__ = ["PROJECTS", "build", "made_once", "of_the_checkout", "repack", "unpack", "unpack_sdist", "write_wheel"]
 
 PROJECTS = [
     REPOSITORY,
@@ -122,6 +123,15 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             make(begun)
             begun.rename(folder)
     return folder
+
+
+def unpack_sdist(sdist: Path, folder: Path) -> None:
+    """Unpack one of our own sdists. Python has filters from 3.11.4, and Debian 12 has 3.11.2."""
+    with tarfile.open(sdist) as archive:
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(folder, filter="data")
+        else:
+            archive.extractall(folder)
 
 
 def of_the_checkout(factory: pytest.TempPathFactory) -> Mapping[str, Path]:

@@ -17,7 +17,7 @@ import pytest
 from hatchling.builders.sdist import SdistBuilder
 
 from tests.environments import REPOSITORY
-from tests.local_wheels import PROJECTS, build, of_the_checkout
+from tests.local_wheels import PROJECTS, build, of_the_checkout, unpack_sdist
 
 FOLDERS = [folder for folder in PROJECTS if folder == REPOSITORY or folder.parent.name == "plugins"]
 HOME = "https://github.com/someone/deep"
@@ -173,7 +173,7 @@ def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(wheels: Mapping[str, 
     for folder in FOLDERS:
         list(SdistBuilder(str(folder)).build(directory=str(sdists)))
     for path in sdists.iterdir():
-        shutil.unpack_archive(path, unpacked, filter="data")
+        unpack_sdist(path, unpacked)
     build(sorted(unpacked.iterdir()), out)
     built = sorted(out.glob("*.whl"))
     assert len(built) == len(FOLDERS)

@@ -6,7 +6,6 @@ import ast
 import json
 import keyword
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -30,7 +29,7 @@ import deep_core
 from deep_core.names import NAME
 from deep_core.plugins.status import RESERVED_NAMES
 from tests.environments import BELOW, REPOSITORY, Distribution, Environment, Finished
-from tests.local_wheels import build, made_once, of_the_checkout, unpack
+from tests.local_wheels import build, made_once, of_the_checkout, unpack, unpack_sdist
 
 KINDS = questions().contributions
 Kinds = tuple[str, ...]
@@ -583,7 +582,7 @@ def test_the_sdist_of_the_command_line_makes_the_same_wheel(tmp_path: Path, whee
     command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
     subprocess.run(command, cwd=REPOSITORY / "plugins" / "cli", check=True, capture_output=True)
     (archive,) = tmp_path.glob("*.tar.gz")
-    shutil.unpack_archive(archive, tmp_path / "unpacked", filter="data")
+    unpack_sdist(archive, tmp_path / "unpacked")
     (folder,) = (tmp_path / "unpacked").iterdir()
     build([folder], tmp_path / "again")
     with (

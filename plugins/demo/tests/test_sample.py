@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 from deep_demo import copy_sample_project, sample_project
+
+from tests.local_wheels import unpack_sdist
 
 ROOT = Path(__file__).resolve().parents[3]
 ORIGINAL = ROOT / "examples" / "sample-project"
@@ -74,8 +75,7 @@ def test_a_wheel_brings_it_along(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_wheel_from_the_sdist_brings_it_along(tmp_path: Path) -> None:
     sdist = build("sdist", DEMO, tmp_path / "sdist")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
+    unpack_sdist(sdist, tmp_path / "unpacked")
     (source,) = (tmp_path / "unpacked").iterdir()
     check_wheel(build("wheel", source, tmp_path / "dist"), tmp_path)
 
