@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drawn import first_and_last, half_of_all, load_profile
+from tests.drawn import first_of_each, load_profile, part_of_all
 from tests.needs import one_skip_for_all
 
 load_profile()
@@ -34,8 +34,8 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.hookimpl(trylast=True)  # after -m and -k: the skip counts what they leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the profile does not want, and skip what this machine cannot run."""
-    first_and_last(config, items)
-    half_of_all(config, items)
+    first_of_each(config, items)
+    part_of_all(config, items)
     one_skip_for_all(config, items)
 
 

@@ -3,8 +3,8 @@
 - `same` (the default, so `make test`): each test draws the same few examples every time.
 - `ci` (`make test-all` and `.ci/run`): new examples each time, at most 50.
 - `nightly` (`make test-nightly`): as many as the test asks for, and 10,000 of each test that draws sequences.
-- `few` (the matrix of versions in `.ci/run`): the first five of `same`, and of each test's parameters the first and
-  the last ones.
+- `few` (the matrix of versions in `.ci/run`): the first five of `same`, and of each test's parameters the
+  first ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-__all__ = ["examples", "first_and_last", "half_of_all", "load_profile", "many", "sample", "sequences"]
+__all__ = ["examples", "first_of_each", "load_profile", "many", "part_of_all", "sample", "sequences"]
 
 PROFILE = os.environ.get("DEEP_TEST_PROFILE", "same")
 MOST = {"same": 15, "ci": 50, "nightly": None, "few": 5}
@@ -73,26 +73,26 @@ def sample(values: Iterable[Any], *kept: Any) -> list[Any]:
     return [pytest.param(*row, marks=mark) for row, mark in zip(rows, marks, strict=True)]
 
 
-def first_and_last(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `few`, keep each test's first and last parameters; pytest counts the others as deselected."""
+def first_of_each(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `few`, keep each test's first parameters; pytest counts the others as deselected."""
     if PROFILE != "few":
         return
     rows = defaultdict[tuple[pytest.Collector | None, str], list[pytest.Item]](list)
     for item in items:
         rows[item.parent, item.name.partition("[")[0]].append(item)
-    kept = {item for row in rows.values() for item in (row[0], row[-1])}
+    kept = {row[0] for row in rows.values()}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
 
-def half_of_all(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With DEEP_TEST_HALF=0 or 1, keep that half of the exhaustive tests; pytest counts the others as deselected."""
-    half = os.environ.get("DEEP_TEST_HALF")
-    if half is None:
+def part_of_all(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With DEEP_TEST_PART=K/N, keep that part of the exhaustive tests; pytest counts the others as deselected."""
+    if "DEEP_TEST_PART" not in os.environ:
         return
+    part, parts = map(int, os.environ["DEEP_TEST_PART"].split("/"))
     kept, left = list[pytest.Item](), list[pytest.Item]()
     for item in items:
-        other = item.get_closest_marker("exhaustive") and zlib.crc32(item.nodeid.encode()) % 2 != int(half)
+        other = item.get_closest_marker("exhaustive") and zlib.crc32(item.nodeid.encode()) % parts != part
         (left if other else kept).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept

@@ -355,6 +355,7 @@ def test_plugins_are_formatted_linted_and_typed(tmp_path: Path) -> None:
     lint(tmp_path, {**folders, longest: write(tmp_path, longest, KINDS)})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.wheels
 def test_plugins_with_every_pair_of_choices_pass_their_own_tests(tmp_path: Path) -> None:
     together = Together.of(tmp_path, every_pair())

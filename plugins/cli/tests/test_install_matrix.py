@@ -438,7 +438,7 @@ def test_an_environment_of_uvx_is_not_changed(tmp_path: Path, shop: Path) -> Non
 # -- pipx --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=sample(["pip", "uv"], "pip"))
+@pytest.fixture(params=sample(["pip", "uv"], "uv"))
 def pipx(request: pytest.FixtureRequest, tmp_path: Path, shop: Path) -> Place:
     """deep-cli, installed by pipx, which installs with pip or with uv."""
     tools = only(tmp_path, tool("pipx"), tool("uv"))
