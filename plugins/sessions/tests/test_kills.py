@@ -1,6 +1,6 @@
-"""Real processes, killed at every write and at any moment: what is reopened is valid, and no effect ran twice.
+"""Real processes, killed at writes and at any moment: what is reopened is valid, and no effect ran twice.
 
-With `more`, 100 sessions are killed, with `make test-nightly` 3,000.
+CI kills the processes of about 100 sessions, `make test-nightly` of 3,000 and at every write.
 """
 
 from __future__ import annotations
