@@ -3,8 +3,7 @@
 - `same` (the default, so `make test`): each test draws the same few examples every time.
 - `ci` (`make test-all` and `.ci/run`): new examples each time, at most 50.
 - `nightly` (`make test-nightly`): as many as the test asks for, and 10,000 of each test that draws sequences.
-- `few` (the matrix of versions in `.ci/run`): the first five of `same`, and of each test's parameters the
-  first ones.
+- `few` (other versions, in `.ci/run`): the first five of `same`, and of each test's parameters the first ones.
 """
 
 from __future__ import annotations
@@ -86,13 +85,16 @@ def first_of_each(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def part_of_all(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With DEEP_TEST_PART=K/N, keep that part of the exhaustive tests; pytest counts the others as deselected."""
+    """With DEEP_TEST_PART=K/N, keep that part of the exhaustive tests, and with `few` of all tests.
+
+    pytest counts the others as deselected.
+    """
     if "DEEP_TEST_PART" not in os.environ:
         return
     part, parts = map(int, os.environ["DEEP_TEST_PART"].split("/"))
     kept, left = list[pytest.Item](), list[pytest.Item]()
     for item in items:
-        other = item.get_closest_marker("exhaustive") and zlib.crc32(item.nodeid.encode()) % parts != part
-        (left if other else kept).append(item)
+        divided = PROFILE == "few" or item.get_closest_marker("exhaustive")
+        (left if divided and zlib.crc32(item.nodeid.encode()) % parts != part else kept).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept
