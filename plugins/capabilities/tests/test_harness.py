@@ -17,6 +17,7 @@ from pydantic_ai.models.test import TestModel
 from deep_core import Deny, create_default_deps
 from plugins.capabilities.tests.harness_cases import PLUGIN, Case, agent_with, cases, table, written_table
 from tests.agent.policy.test_gates import UNAPPROVED, gated
+from tests.drawn import sample
 from tests.plugins_by_hand import outcomes, pending, plugin, run, scripted
 from tests.stubs import Call
 
@@ -72,7 +73,7 @@ def test_the_table_of_the_page_is_what_this_harness_does(found: dict[str, Case])
     assert len(WORKING) > 40
 
 
-@pytest.mark.parametrize("use", WITH_TOOLS)
+@pytest.mark.parametrize("use", sample(WITH_TOOLS, "FileSystem"))
 def test_its_tools_are_this_plugins_and_ask_if_a_rule_says_so(use: str, found: dict[str, Case], folder: Path) -> None:
     case = found[use]
     assert case.explanation is not None
@@ -87,7 +88,7 @@ def test_its_tools_are_this_plugins_and_ask_if_a_rule_says_so(use: str, found: d
     assert {(asked.metadata[call.tool_call_id] or {}).get("plugin") for call in asked.approvals} == {PLUGIN}
 
 
-@pytest.mark.parametrize("use", WITH_TOOLS)
+@pytest.mark.parametrize("use", sample(WITH_TOOLS, "FileSystem"))
 def test_its_tools_do_not_run_if_a_check_denies_them(use: str, found: dict[str, Case], folder: Path) -> None:
     case, seen = found[use], list[str]()
 
@@ -106,7 +107,7 @@ def test_its_tools_do_not_run_if_a_check_denies_them(use: str, found: dict[str, 
     assert sorted(folder.rglob("*")) == before
 
 
-@pytest.mark.parametrize("use", WORKING)
+@pytest.mark.parametrize("use", sample(WORKING, "FileSystem"))
 def test_beside_it_a_gated_call_asks_and_no_attack_gets_it_through(use: str, found: dict[str, Case]) -> None:
     case = found[use]
     model = {"model": scripted(Call("wipe", {"path": "/"}, id="c1"))}
