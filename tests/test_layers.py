@@ -19,7 +19,7 @@ from tests.import_graph import Imports
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = ROOT / "deep_core"
-PACKAGES = [KERNEL, *sorted(path for path in ROOT.glob("plugins/*/src/*") if path.is_dir())]
+PACKAGES = [KERNEL, *sorted(path for path in ROOT.glob("plugins/*/src/*") if (path / "__init__.py").exists())]
 
 UP_FOR_TYPES = {
     ("deep_core.plugins.context", "deep_core.agent.run.session"): "PluginContext.session_dir takes a session",
