@@ -13,12 +13,17 @@ from typing import Any, cast
 # itself tells, and its executor keeps the run's context in threads. Since 2.62.
 from pydantic_ai._utils import await_maybe, gather, is_async_callable, run_in_executor, takes_run_context
 from pydantic_ai.capabilities import Hooks
+
+# It puts queued messages into a request. Pydantic AI adds one to each agent that has none, and copies the run's context
+# for it 33 times a turn; the outer gate is one. Since 2.62.
+from pydantic_ai.capabilities._pending_messages import PendingMessageDrainCapability
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset
 
 # It stands around all toolsets of a run, so no plugin's toolset lists its tool. Since 2.62.
 from pydantic_ai.toolsets._tool_search import ToolSearchToolset
 
 __all__ = [
+    "PendingMessageDrainCapability",
     "QuietToolset",
     "ToolSearchToolset",
     "await_maybe",
@@ -50,7 +55,8 @@ def has_instructions(toolset: AbstractToolset[Any]) -> bool:
 class QuietToolset(CombinedToolset[Any]):
     """A combined toolset that asks only those toolsets for instructions that may have some.
 
-    `CombinedToolset` starts a task for each. `_instruction_children` since 2.62.
+    `CombinedToolset` starts a task for each, and opens a task group even for none; one alone it asks directly.
+    `_instruction_children` since 2.62.
     """
 
     def speaks(self, toolset: AbstractToolset[Any]) -> bool:
@@ -58,4 +64,4 @@ class QuietToolset(CombinedToolset[Any]):
         return True
 
     def _instruction_children(self) -> Sequence[AbstractToolset[Any]]:
-        return [toolset for toolset in self.toolsets if self.speaks(toolset)]
+        return [toolset for toolset in self.toolsets if self.speaks(toolset)] or self.toolsets[:1]

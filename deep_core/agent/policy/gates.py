@@ -30,7 +30,7 @@ from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import ValidationError
 from tool_expressions import attributed_facts, tool_facts
 
-from .._pydantic_ai import ToolSearchToolset, has_handler
+from .._pydantic_ai import PendingMessageDrainCapability, ToolSearchToolset, has_handler
 from ..run.hosting import HostingCapability
 from ..run.session import SessionState, session
 from ..tools.toolsets import ToolRules
@@ -183,7 +183,7 @@ class ShownToolset(Attributing):
 
 
 @dataclass(eq=False, repr=False)
-class PolicyCapability(HostingCapability):
+class PolicyCapability(HostingCapability, PendingMessageDrainCapability):
     """The outer gate: first in the chain, around every other capability. It hosts those that come next."""
 
     policy: Policy = field(default_factory=Policy)
@@ -224,9 +224,11 @@ class PolicyCapability(HostingCapability):
         return calls.above if included else (calls.policy, *calls.above)
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
-        """Count the request for all agents of the session, before any other hook."""
+        """Count the request for all agents of the session, before any other hook, and add enqueued messages."""
         reserve_request(ctx)
-        return await super().before_model_request(ctx, request_context)
+        request_context = await super().before_model_request(ctx, request_context)
+        # After the hosted capabilities: what they enqueue goes out with this request.
+        return await PendingMessageDrainCapability.before_model_request(self, ctx, request_context)
 
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse

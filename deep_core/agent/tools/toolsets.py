@@ -299,7 +299,9 @@ class SequentialToolset(QuietToolset):
     def speaks(self, toolset: AbstractToolset[Any]) -> bool:
         """Return whether a toolset may have instructions."""
         own = toolset.wrapped if isinstance(toolset, PluginToolset) else toolset
-        return not _settled(toolset) or has_instructions(own)
+        if isinstance(own, SequentialToolset):
+            return any(map(own.speaks, own.toolsets))
+        return not _settled(own) or has_instructions(own)
 
 
 class RunToolsets(SequentialToolset):

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent
+from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import FunctionToolset
 
@@ -71,6 +71,36 @@ def test_a_capability_with_another_hook_is_not_hosted() -> None:
     assert hostable(Records([]))
     assert not hostable(Prepares([]))
     assert seen_by(Prepares, Shares) == seen_by(Records, Records)
+
+
+class Enqueues(AbstractCapability[Any]):
+    """Sends the model a message before its first request."""
+
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
+        if ctx.run_step == 1:
+            ctx.enqueue("from the capability")
+        return request_context
+
+
+def test_messages_that_a_tool_or_a_hosted_capability_enqueues_are_in_the_next_request_and_sent_once() -> None:
+    def remind(ctx: RunContext[Any]) -> str:
+        ctx.enqueue("from the tool")
+        ctx.enqueue("at the end", priority="when_idle")
+        return "reminded"
+
+    model = scripted(Turn(calls=(Call("remind", {}),)), Turn(text="middle"), Turn(text="end"))
+    agent = agent_of(plugin("sends", capabilities=[Enqueues()]), model=model, tools=[remind])
+    result = run(agent)
+    sent = [str(view.messages) for view in model.player.views]
+    assert [text.count("from the capability") for text in sent] == [1, 1, 1]
+    assert [text.count("from the tool") for text in sent] == [0, 1, 1]
+    assert [text.count("at the end") for text in sent] == [0, 0, 1]
+    assert str(result.all_messages()).count("from the tool") == 1
+
+
+def test_the_outer_gate_drains_the_queue_so_pydantic_ai_adds_no_capability_for_it() -> None:
+    names = [type(leaf).__name__ for leaf in leaves_of(agent_of().root_capability)]
+    assert names == ["PolicyCapability", "ToolSearch", "DeepCapability"]
 
 
 def test_events_pass_the_kernels_capabilities_without_a_generator_for_each() -> None:
