@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deep_backends import ConfinementError, LocalBackend, local_backend
+from deep_backends.errors import quote_path
 from pydantic_ai.workspaces import WorkspaceError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ async def test_no_operation_leaves_the_root(world: World, operation: str, attack
     with pytest.raises(ConfinementError) as refused:
         await OPERATIONS[operation](world.backend, path)
     assert refused.value.root == str(world.root)
-    assert repr(path) in str(refused.value)
+    assert quote_path(path) in str(refused.value)
     assert world.snapshot() == before
 
 
