@@ -19,8 +19,8 @@ from benchmarks.measure import NOISE, Bench, Contender, Figure, Goal, only, orde
 
 __all__ = ["measure", "start"]
 
-ROUNDS = 25
-"""Starts of the same code differ by a half: the median of fifteen was 1.04 one time and 1.13 another."""
+ROUNDS = 50
+"""Starts of the same code differ by a half: the median of 25 was 1.06, 1.14 and 1.16."""
 COMMANDS = 9
 """The rounds in which the commands start too."""
 CODE = """

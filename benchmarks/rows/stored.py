@@ -16,7 +16,7 @@ from benchmarks.rows.turn import SLICE
 __all__ = ["child", "measure"]
 
 STORED = Contender("ours, stored", "stored", floor="ours")
-TURNS, ROUNDS = 50, 7
+TURNS, ROUNDS, SETS = 50, 7, 3
 LONG = 400
 MESSAGES = 1_000
 
@@ -26,7 +26,7 @@ def measure(bench: Bench) -> list[Figure]:
     if len(bench.ours) > 1:
         return []
     contenders = [*bench.ours, STORED]
-    taken = lockstep(contenders, "turn", bench.rounds(ROUNDS), TURNS // SLICE, turns=TURNS)
+    taken = lockstep(contenders, "turn", bench.rounds(ROUNDS), TURNS // SLICE, sets=SETS, turns=TURNS)
     renamed = [{"without a store": each["ours"], "ours": each[STORED.name]} for each in only(taken, "cpu")]
     goal = Goal(1.15, of="ratio", gate=True, margin=NOISE)
     turn = bench.figure(f"a stored turn, {TURNS} turns", "ms CPU", renamed, goal, floor="without a store", table=False)

@@ -19,8 +19,9 @@ SLICE = 10
 """Turns that a contender does before the next one works."""
 WARM = 20
 """Turns that warm up a process."""
-ROUNDS = {50: 11, 200: 5, 400: 5}
-"""Turns of a run -> rounds."""
+ROUNDS = {50: 7, 200: 5, 400: 5}
+"""Turns of a run -> rounds of a set."""
+SETS = {50: 3, 200: 1, 400: 1}
 GOALS = {50: 1.2, 400: 1.15}
 ASYNC_GOALS = {50: 1.25, 200: 1.12}
 ASYNC_FLOOR = Contender("floor, async tools", "floor:ASYNC")
@@ -42,7 +43,7 @@ def measure(bench: Bench) -> list[Figure]:
 
 def _figures(bench: Bench, contenders: Sequence[Contender], turns: int) -> list[Figure]:
     name, rounds = f"a turn, {turns} turns", bench.rounds(ROUNDS[turns])
-    taken = lockstep(contenders, "turn", rounds, turns // SLICE, turns=turns)
+    taken = lockstep(contenders, "turn", rounds, turns // SLICE, sets=SETS[turns], turns=turns)
     cpu, wall = only(taken, "cpu"), only(taken, "wall")
     out: list[Figure] = []
     if turns in GOALS or len(bench.ours) > 1:
