@@ -10,7 +10,7 @@ from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import FunctionToolset
 
-from deep_core import create_default_deps
+from deep_core import Processor, create_default_deps
 from deep_core.agent.policy.gates import leaves_of
 from deep_core.agent.run.hosting import PassingEvents, hostable
 from tests.plugins_by_hand import agent_of, plugin, run, scripted
@@ -82,19 +82,24 @@ class Enqueues(AbstractCapability[Any]):
         return request_context
 
 
-def test_messages_that_a_tool_or_a_hosted_capability_enqueues_are_in_the_next_request_and_sent_once() -> None:
+def test_enqueued_messages_are_in_the_next_request_once_and_processors_see_them() -> None:
     def remind(ctx: RunContext[Any]) -> str:
         ctx.enqueue("from the tool")
         ctx.enqueue("at the end", priority="when_idle")
         return "reminded"
 
+    def note(messages: list[Any]) -> list[Any]:
+        processed.append(str(messages))
+        return messages
+
+    processed: list[str] = []
     model = scripted(Turn(calls=(Call("remind", {}),)), Turn(text="middle"), Turn(text="end"))
-    agent = agent_of(plugin("sends", capabilities=[Enqueues()]), model=model, tools=[remind])
-    result = run(agent)
-    sent = [str(view.messages) for view in model.player.views]
-    assert [text.count("from the capability") for text in sent] == [1, 1, 1]
-    assert [text.count("from the tool") for text in sent] == [0, 1, 1]
-    assert [text.count("at the end") for text in sent] == [0, 0, 1]
+    notes = plugin("notes", capabilities=[Enqueues()], processors=[Processor("note", note)])
+    result = run(agent_of(notes, model=model, tools=[remind]))
+    for seen in (processed, [str(view.messages) for view in model.player.views]):
+        assert [text.count("from the capability") for text in seen] == [1, 1, 1]
+        assert [text.count("from the tool") for text in seen] == [0, 1, 1]
+        assert [text.count("at the end") for text in seen] == [0, 0, 1]
     assert str(result.all_messages()).count("from the tool") == 1
 
 
