@@ -6,7 +6,7 @@ import html
 import re
 from typing import Any
 
-LATER = re.compile(r"(decisions/|(defects|threats|tool-universe-tests)\.md$)")
+LATER = re.compile(r"decisions/")
 """Pages that explain why. A reader who searches asks how, so these come last."""
 ONE_WORD = re.compile(r"# \S+\n")
 """The start of a page that one word names: it is the page about that word."""

@@ -1,4 +1,4 @@
-"""The rows of docs/defects.md that need several plugins together and have no test elsewhere."""
+"""The rows of tests/defects.md that need several plugins together and have no test elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/defects.md: every row is there, and every test that it names exists."""
+"""tests/defects.md: every row is there, and every test that it names exists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.environments import REPOSITORY
 
-PAGE = REPOSITORY / "docs" / "defects.md"
+PAGE = REPOSITORY / "tests" / "defects.md"
 DEFECTS = [str(number) for number in range(1, 17)]
 PROMISES = [f"P{number}" for number in range(1, 8)]
 NODE = re.compile(r"`((?:tests|plugins)/[\w./-]+\.py)::(\w+)`")

@@ -1,4 +1,4 @@
-"""docs/threats.md: each threat of the table has its row, and the tests that it names exist."""
+"""tests/threats.md: each threat of the table has its row, and the tests that it names exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.environments import REPOSITORY
 
 THREATS = [str(number) for number in range(1, 31)]
-ROWS = re.findall(r"^\| (\d+) \|(.*)\|$", (REPOSITORY / "docs" / "threats.md").read_text(encoding="utf-8"), re.M)
+ROWS = re.findall(r"^\| (\d+) \|(.*)\|$", (REPOSITORY / "tests" / "threats.md").read_text(encoding="utf-8"), re.M)
 
 
 def test_every_threat_has_its_row() -> None:
