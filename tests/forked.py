@@ -56,14 +56,15 @@ PRELOADED = (
 """Third-party modules that programs import."""
 OURS = (
     "deep_backends.factories", "deep_backends.local", "deep_backends.memory", "deep_backends.options",
-    "deep_cli.advice", "deep_cli.built_in", "deep_cli.chat_prompt", "deep_cli.chat_session", "deep_cli.commands.chat",
-    "deep_cli.commands.run", "deep_cli.distributions", "deep_cli.install_spec", "deep_cli.listing", "deep_cli.main",
-    "deep_cli.piped", "deep_cli.plugin_commands", "deep_cli.plugin_warnings", "deep_cli.runner", "deep_cli.stored",
-    "deep_cli.watch", "deep_core.agent.assemble", "deep_core.agent.explain", "deep_core.agent.kernel",
-    "deep_core.agent.spec", "deep_core.agent.tools.assembly", "deep_filesystem.operations", "deep_filesystem.sessions",
-    "deep_filesystem.slot", "deep_filesystem.toolset", "deep_sessions.commands", "deep_sessions.honoring",
-    "deep_sessions.hookspecs", "deep_sessions.runner", "deep_sessions.stores.sqlite", "deep_subagents.toolset",
-    "deep_todo.toolset", "entry_point_index.metadata", "entry_point_index.origin",
+    "deep_cli.built_in", "deep_cli.chat.command", "deep_cli.chat.prompt", "deep_cli.chat.start", "deep_cli.main",
+    "deep_cli.plugins.advice", "deep_cli.plugins.contributed", "deep_cli.plugins.installing.distributions",
+    "deep_cli.plugins.installing.spec", "deep_cli.plugins.listing", "deep_cli.plugins.warnings", "deep_cli.run.command",
+    "deep_cli.run.piped", "deep_cli.run.runner", "deep_cli.run.stored", "deep_cli.run.watch",
+    "deep_core.agent.assemble", "deep_core.agent.explain", "deep_core.agent.kernel", "deep_core.agent.spec",
+    "deep_core.agent.tools.assembly", "deep_filesystem.operations", "deep_filesystem.sessions", "deep_filesystem.slot",
+    "deep_filesystem.toolset", "deep_sessions.commands", "deep_sessions.honoring", "deep_sessions.hookspecs",
+    "deep_sessions.runner", "deep_sessions.stores.sqlite", "deep_subagents.toolset", "deep_todo.toolset",
+    "entry_point_index.metadata", "entry_point_index.origin",
 )  # fmt: skip
 """Modules of this repository that most programs import, with what these import."""
 REPOSITORY = Path(__file__).resolve().parent.parent

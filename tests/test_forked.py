@@ -48,7 +48,7 @@ def test_a_module_that_the_environment_has_otherwise_is_the_one_of_the_environme
     changed = {**sessions.files, path: sessions.files[path] + "\nCHANGED = True\n"}
     environment.install(replace(sessions, files=changed), Distribution.of_project(REPOSITORY / "plugins" / "cli"))
     assert where(environment, "deep_sessions.runner")[2] is True
-    used = "import deep_cli.stored, deep_sessions.runner; answer(hasattr(deep_sessions.runner, 'CHANGED'))"
+    used = "import deep_cli.run.stored, deep_sessions.runner; answer(hasattr(deep_sessions.runner, 'CHANGED'))"
     assert environment.ask(used, start=False) is True
 
 
@@ -56,7 +56,7 @@ def test_a_module_that_the_environment_lacks_cannot_be_imported_nor_what_needs_i
     environment.install(Distribution.of_project(REPOSITORY / "plugins" / "cli"))
     code = """
 failed = []
-for name in "deep_sessions", "deep_todo", "deep_cli.stored":
+for name in "deep_sessions", "deep_todo", "deep_cli.run.stored":
     try:
         __import__(name)
     except ModuleNotFoundError as error:
@@ -66,7 +66,7 @@ answer(failed)
     assert environment.ask(code, start=False) == [
         ["deep_sessions", "deep_sessions"],
         ["deep_todo", "deep_todo"],
-        ["deep_cli.stored", "deep_sessions"],
+        ["deep_cli.run.stored", "deep_sessions"],
     ]
 
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 from deep_cli.built_in import BUILT_IN
-from deep_cli.plugin_names import CLASHES, plugin_problem
-from deep_cli.template import complete, questions, render
+from deep_cli.plugins.naming import CLASHES, plugin_problem
+from deep_cli.plugins.template import complete, questions, render
 from hatchling.builders.wheel import WheelBuilder
 from hypothesis import example, given
 from hypothesis import strategies as st

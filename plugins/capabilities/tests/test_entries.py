@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from deep_capabilities import distributions, named_capabilities
 from deep_capabilities.commands import capabilities as command
-from deep_cli.checks import examine
+from deep_cli.doctor.checks import examine
 from pydantic_ai import FunctionToolset
 from pydantic_ai.capabilities import AbstractCapability, CombinedCapability, HandleDeferredToolCalls
 

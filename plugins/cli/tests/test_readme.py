@@ -70,7 +70,7 @@ def test_every_json_of_the_readme_is_json_of_schema_1(text: str) -> None:
 
 def test_the_report_of_the_readme_has_the_keys_of_a_report() -> None:
     from deep_cli import RunReport
-    from deep_cli.report import Decision, Denial, PromptCost, Step
+    from deep_cli.run.report import Decision, Denial, PromptCost, Step
 
     step, decision = Step("t", "p", {}, "success", 1.0), Decision("t", "p", {}, True, "you")
     from deep_cli import FileChange

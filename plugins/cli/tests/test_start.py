@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from deep_cli.main import main
-from deep_cli.screen import redact
+from deep_cli.terminal.screen import redact
 
 from deep_core.plugin_api import visible
 from tests.environments import Distribution

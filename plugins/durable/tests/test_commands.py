@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from deep_cli import run
+from deep_cli import run_command
 from deep_durable import enqueue, open_queue
 
 from plugins.durable.tests.crew import Crew, effects, finished, until
@@ -93,7 +93,7 @@ def test_a_worker_does_the_tasks_that_run_leaves_in_the_queue(store: str, tmp_pa
     ],
 )
 def test_what_cannot_be_queued_is_one_error(words: list[str], told: str) -> None:
-    done = CliRunner().invoke(run, words)
+    done = CliRunner().invoke(run_command, words)
     assert done.exit_code in (1, 2)
     assert told in done.stderr or told in str(done.exception)
 

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
-    from .approval import Answer, ApprovalMode, Ask, Question, Refusal
-    from .changes import FileChange
-    from .commands.run import run
+    from .chat.old_chats import read_old_chats
+    from .config.keys import load_key
     from .failure import Failure
     from .flags import agent_options, approve_option, backend_option, config_option, plugin_option, store_option
-    from .keys import load_key
-    from .old_chats import read_old_chats
     from .options import CliOptions
-    from .output import say, say_json, say_text
-    from .plugin_files import load_plugin_files
-    from .report import Decision, RunReport, Step
-    from .reporter import Reporter
-    from .runner import run_task
-    from .screen import one_line
-    from .terminal import TerminalReporter
+    from .plugins.files import load_plugin_files
+    from .run.approval import Answer, ApprovalMode, Ask, Question, Refusal
+    from .run.changes import FileChange
+    from .run.command import run_command
+    from .run.report import Decision, RunReport, Step
+    from .run.reporter import Reporter
+    from .run.runner import run_task
+    from .run.task_screen import TerminalReporter
+    from .terminal.output import say, say_json, say_text
+    from .terminal.screen import one_line
 
 __version__ = "0.1.0"
 
@@ -52,7 +52,7 @@ __all__ = [
     "one_line",
     "plugin_option",
     "read_old_chats",
-    "run",
+    "run_command",
     "run_task",
     "say",
     "say_json",
@@ -63,9 +63,9 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "approval": ["Answer", "ApprovalMode", "Ask", "Question", "Refusal"],
-        "changes": ["FileChange"],
-        "commands.run": ["run"],
+        "run.approval": ["Answer", "ApprovalMode", "Ask", "Question", "Refusal"],
+        "run.changes": ["FileChange"],
+        "run.command": ["run_command"],
         "failure": ["Failure"],
         "flags": [
             "agent_options",
@@ -75,16 +75,16 @@ __getattr__, __dir__ = lazy_exports(
             "plugin_option",
             "store_option",
         ],
-        "keys": ["load_key"],
-        "old_chats": ["read_old_chats"],
+        "config.keys": ["load_key"],
+        "chat.old_chats": ["read_old_chats"],
         "options": ["CliOptions"],
-        "output": ["say", "say_json", "say_text"],
-        "plugin_files": ["load_plugin_files"],
-        "report": ["Decision", "RunReport", "Step"],
-        "reporter": ["Reporter"],
-        "runner": ["run_task"],
-        "screen": ["one_line"],
-        "terminal": ["TerminalReporter"],
+        "terminal.output": ["say", "say_json", "say_text"],
+        "plugins.files": ["load_plugin_files"],
+        "run.report": ["Decision", "RunReport", "Step"],
+        "run.reporter": ["Reporter"],
+        "run.runner": ["run_task"],
+        "terminal.screen": ["one_line"],
+        "run.task_screen": ["TerminalReporter"],
     },
 )
 

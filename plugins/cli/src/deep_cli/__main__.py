@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from deep_cli.collector import pause
+from .collector import pause
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
 def _run() -> None:
     text = _answer(sys.argv[1:])
     if text is None:
-        from deep_cli.main import main as run
+        from .main import main as run
 
         run()
         return
@@ -36,12 +36,13 @@ def _run() -> None:
 def _answer(typed: list[str]) -> str | None:
     """Return the answer if it needs no parsing, else None."""
     if typed == ["--version"]:
-        from deep_cli import __version__
         from deep_core import __version__ as core_version
+
+        from . import __version__
 
         return f"deep {__version__} (deep-core {core_version})"
     if typed in (["plugins", "list"], ["plugins", "list", "--json"]):
-        from deep_cli.listing import plugin_list
+        from .plugins.listing import plugin_list
 
         return plugin_list(json=len(typed) > 2)
     return None

@@ -5,15 +5,15 @@ from __future__ import annotations
 __all__ = ["BUILT_IN", "LIGHT"]
 
 BUILT_IN = {
-    "run": ("commands.run:run", "Let the agent do one task on the current folder."),
-    "chat": ("commands.chat:chat", "Talk with the agent about the current folder."),
-    "call": ("commands.call:call", "Try one tool of the agent, without a model."),
-    "plugins": ("commands.plugins:plugins", "Show and change the installed plugins."),
-    "explain": ("commands.explain:explain", "Show every part of the agent: its plugin and its cost."),
-    "doctor": ("commands.doctor:doctor", "Find problems and show the commands that fix them."),
-    "keys": ("commands.keys:keys", "Store the keys of model providers."),
-    "config": ("commands.config:config", "Show, create or trust the configuration."),
-    "new": ("commands.new:new", "Create a plugin from the template."),
+    "run": ("run.command:run_command", "Let the agent do one task on the current folder."),
+    "chat": ("chat.command:chat", "Talk with the agent about the current folder."),
+    "call": ("run.call_command:call", "Try one tool of the agent, without a model."),
+    "plugins": ("plugins.command:plugins", "Show and change the installed plugins."),
+    "explain": ("doctor.explain:explain", "Show every part of the agent: its plugin and its cost."),
+    "doctor": ("doctor.command:doctor", "Find problems and show the commands that fix them."),
+    "keys": ("config.keys_command:keys", "Store the keys of model providers."),
+    "config": ("config.command:config", "Show, create or trust the configuration."),
+    "new": ("plugins.new:new", "Create a plugin from the template."),
 }
 """Command -> its module and help line, so that `deep --help` imports no command."""
 LIGHT = frozenset({"plugins", "doctor", "new", "keys"})

@@ -11,7 +11,7 @@ from deep_core import ConfigError, PluginError
 from deep_core.plugin_api import error_message, suggest
 
 from .failure import FAILED, USAGE
-from .screen import one_line, redact
+from .terminal.screen import one_line, redact
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError

@@ -6,8 +6,8 @@ from typing import IO, Any
 
 import click
 
-from .output import say
-from .screen import redact
+from .terminal.output import say
+from .terminal.screen import redact
 
 __all__ = ["FAILED", "INTERRUPTED", "REFUSED", "USAGE", "Failure", "show_traceback"]
 

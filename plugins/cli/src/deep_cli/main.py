@@ -16,19 +16,19 @@ from deep_core import __version__ as core_version
 from deep_core.plugin_api import visible
 
 from . import __version__
-from .advice import rewrite_advice
 from .built_in import BUILT_IN, LIGHT
 from .failure import INTERRUPTED, Failure, show_traceback
 from .flags import model_of, verbose, verbose_option
-from .plugin_warnings import show_warnings
-from .screen import label, open_streams
+from .plugins.advice import rewrite_advice
+from .plugins.warnings import show_warnings
+from .terminal.screen import label, open_streams
 
 if TYPE_CHECKING:
-    from .plugin_commands import PluginCommand
+    from .plugins.contributed import PluginCommand
 
 __all__ = ["deep", "main"]
 
-FOUND = "deep_cli.plugin_commands"
+FOUND = "deep_cli.plugins.contributed"
 
 
 class Deep(click.Group):
@@ -54,7 +54,7 @@ class Deep(click.Group):
     def _of_plugins(self, ctx: click.Context) -> dict[str, PluginCommand]:
         # A plugin cannot take a built-in name: `deep config trust` must be ours.
         if FOUND not in ctx.meta:
-            from .plugin_commands import plugin_commands
+            from .plugins.contributed import plugin_commands
 
             ctx.meta[FOUND] = {name: found for name, found in plugin_commands().items() if name not in BUILT_IN}
         return ctx.meta[FOUND]

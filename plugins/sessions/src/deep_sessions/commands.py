@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from deep_cli import Failure, agent_options, one_line, run, say, say_json, say_text, store_option
+from deep_cli import Failure, agent_options, one_line, run_command, say, say_json, say_text, store_option
 
 from deep_core import ConfigError, Kernel, MissingExtra
 
@@ -117,7 +117,7 @@ def resume(ctx: click.Context, session_id: str, **options: Any) -> None:
 
     The same as `deep run --session SESSION` without a task.
     """
-    ctx.invoke(run, session=session_id, **options)
+    ctx.invoke(run_command, session=session_id, **options)
 
 
 @sessions.command("fork")

@@ -1,0 +1,505 @@
+"""`deep chat`: a conversation with an agent of all plugins that sends messages and runs turns."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import signal
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from deep_sessions import (
+    AgentError,
+    ChatCommand,
+    DecisionsPending,
+    SessionBusy,
+    SessionNotFound,
+    SessionStore,
+    chat_commands,
+)
+from pydantic_ai import CancellationToken
+from pydantic_ai.usage import RunUsage, UsageLimits
+
+from deep_core import Kernel, create_default_deps
+
+from ..errors import explain_error
+from ..failure import show_traceback
+from ..run.agent import AgentSetup, make_agent
+from ..run.approval import Answer, ApprovalMode, Approver, Question, questions
+from ..run.names import new_id, project, short_id
+from ..run.plan import CARRY_OUT
+from ..run.progress import CliProgress
+from ..run.undo import FileLog, TakenBack
+from ..terminal.interrupts import ChatLoop, Interrupts, LeftRunning, Stopped
+from ..terminal.screen import one_line
+from .screen import ChatScreen
+from .stored import ChatRuns, StoredChat, answers, find_chat
+
+if TYPE_CHECKING:
+    from deep_sessions import Outcome
+    from pydantic_ai import DeferredToolRequests
+    from pydantic_ai.tools import DeferredToolResults
+    from pydantic_ai.workspaces import WorkspaceBackend
+
+    from .prompt import ChatPrompt
+
+__all__ = ["Chat", "Left"]
+
+T = TypeVar("T")
+End = Literal["done", "stopped", "failed", "lost"]
+"""How a turn ended. `lost`: no answer came, so the conversation is unchanged."""
+GO_ON = "Everything so far is kept: say what to do next."
+SEND_AGAIN = "Nothing is lost: send it again (arrow up), or name another model with /model provider:name."
+BUSY = "Another deep chat is at work in this chat. Nothing is lost: send it again (arrow up) when it has answered."
+
+
+class Left(Exception):
+    """The user left in the middle of a turn; the conversation so far is stored.
+
+    Args:
+        interrupted: whether by Ctrl-C.
+    """
+
+    def __init__(self, *, interrupted: bool = False) -> None:
+        super().__init__()
+        self.interrupted = interrupted
+
+
+class Chat:
+    """One conversation.
+
+    Args:
+        kernel: the kernel, with `progress` among its plugins.
+        progress: receives the events of runs.
+        setup: the agent, with its model and backend, made for stored sessions.
+        stored: the conversation to continue, or a new one.
+        store: where it is stored.
+        screen: shows it.
+        plugin_files: the files of `-p` in the kernel, as in `StoredChat`.
+        prompt: where the user types; None without a terminal.
+        approve: how to decide calls that need approval: `ask`, `allow` or `deny`.
+        max_requests: maximum requests of one turn.
+        loop: runs everything; a provider's client is tied to the loop that first used it.
+        trace: show tracebacks of errors.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        progress: CliProgress,
+        setup: AgentSetup,
+        stored: StoredChat,
+        store: SessionStore,
+        screen: ChatScreen,
+        *,
+        plugin_files: Mapping[str, str] = MappingProxyType({}),
+        prompt: ChatPrompt | None = None,
+        approve: ApprovalMode,
+        max_requests: int,
+        loop: ChatLoop,
+        trace: bool = False,
+    ) -> None:
+        self.stored = stored
+        self._plugin_files = plugin_files
+        self.stopped = False
+        """Whether Ctrl-C ended a turn."""
+        self.failed = False
+        """Whether a turn ended with an error."""
+        self._kernel = kernel
+        self._progress = progress
+        self._screen = screen
+        self._limits = UsageLimits(request_limit=max_requests)
+        self._loop = loop
+        self._trace = trace
+        self._runs = ChatRuns(store, kernel, setup.modes, self._workspace, self._not_stored)
+        self._backend: WorkspaceBackend | None = None
+        self._was_run = False
+        """Whether the store may have this conversation."""
+        self._prompt = prompt
+        self._own: list[str] = []
+        """Messages to the run under way that may become the next message."""
+        self._posts: set[asyncio.Future[None]] = set()
+        self._approver = Approver(approve, None, screen.decided, screen.rules)
+        self.log = progress.log = FileLog()
+        """What the tools of this chat changed."""
+        self._interrupts = Interrupts()
+        self._use(setup)
+
+    def _use(self, setup: AgentSetup) -> None:
+        self._setup = setup
+        self.stored.model, self.stored.backend = setup.model, setup.backend
+        self.stored.plugin_files = {**self.stored.plugin_files, **self._plugin_files}
+
+    # -- one turn ------------------------------------------------------------------------------------------------------
+
+    async def turn(self, prompt: str | None) -> End:
+        """Run until the model has answered, asking about calls that need approval. The store has every step.
+
+        Args:
+            prompt: the message; None continues what is unfinished.
+
+        Raises:
+            Left: the input ended at a question, which is stored with the conversation; or a second Ctrl-C came
+                before the run ended.
+        """
+        self._interrupts = Interrupts()
+        with self._hearing(self._interrupts):
+            return await self._turn(prompt)
+
+    @contextmanager
+    def _hearing(self, interrupts: Interrupts) -> Generator[None]:
+        """Hear Ctrl-C: as a key at the prompt, or as a signal."""
+        if self._prompt is not None:
+            self._prompt.stop, self._prompt.busy = interrupts, True
+            try:
+                yield
+            finally:
+                self._prompt.busy = False
+            return
+        loop = asyncio.get_running_loop()
+        usual = signal.getsignal(signal.SIGINT)
+        loop.add_signal_handler(signal.SIGINT, interrupts)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            signal.signal(signal.SIGINT, usual)
+
+    async def _turn(self, prompt: str | None) -> End:
+        # What was unfinished belongs to this turn.
+        before = answers(self.stored.messages) if prompt is not None else 0
+        self._was_run, outcome = True, None
+        self._screen.waiting()
+        if prompt is not None:
+            self.log.begin(await self._runs.entry(self.stored))
+        try:
+            runs, chat = self._runs, self.stored
+            step = partial(runs.resume, chat) if prompt is None else partial(runs.send, chat, prompt)
+            while True:
+                outcome = await self._run(step)
+                while outcome.status == "awaiting" and outcome.requests is not None:
+                    waiting = await questions(outcome.requests, self._workspace(chat.id))
+                    results = await self._decide(outcome.requests, waiting)
+                    outcome = await self._run(partial(runs.answer, chat, results))
+                if self._posts:  # what was typed as the run ended is the next message
+                    await asyncio.wait(self._posts)
+                message = await runs.next_message(chat) if outcome.status == "completed" else None
+                if message is None:
+                    break
+                self._tell_message(message)
+                step = partial(runs.next, chat)
+        except Stopped:  # at a question: the calls must not wait any more
+            await self._attempt(self._runs.cancel(self.stored))
+            return self._end_stopped(before)
+        except LeftRunning as stop:  # it must not be continued
+            await self._attempt(self._runs.cancel(self.stored))
+            await self._attempt(self._runs.load(self.stored))
+            self.stopped = True
+            self._screen.problem("left while a tool was at work")
+            raise Left(interrupted=True) from stop
+        except Left:
+            raise
+        except Exception as error:  # noqa: BLE001 - the chat shows the error and continues
+            if outcome is not None and not isinstance(error, AgentError):  # no question could be made of the calls
+                await self._attempt(self._runs.cancel(self.stored))
+            return self._end_failed(error, before)
+        finally:
+            self._interrupts.over()
+            self._screen.turn_over()
+        if outcome.status == "aborted":
+            return self._end_stopped(before)
+        return "done" if outcome.error is None else self._end_failed(outcome.error, before)
+
+    async def _run(self, step: Callable[..., Coroutine[Any, Any, Outcome]]) -> Outcome:
+        token = CancellationToken()
+
+        def cancel() -> None:
+            self._screen.stopping()
+            token.cancel()
+
+        work = step(token=token, usage_limits=self._limits, on_events=self._progress.stream)
+        outcome = await self._interrupts.run(work, cancel)
+        self.stored.messages = outcome.messages
+        if self._interrupts.count and outcome.status == "awaiting":
+            raise Stopped  # too late to cancel this run, in time for what it asks
+        return outcome
+
+    async def _decide(self, requests: DeferredToolRequests, waiting: list[Question]) -> DeferredToolResults:
+        if self._prompt is None:
+            return self._approver.decide(requests, waiting)
+        return await self._answer(self._approver.deciding(requests, waiting))
+
+    async def _answer(self, steps: Generator[Question, Answer, T]) -> T:
+        """Ask each question at the prompt."""
+        if self._prompt is None:
+            raise RuntimeError("a chat without a prompt asks no question")
+        try:
+            question = next(steps)
+            while True:
+                answer = await self._screen.ask_at(self._prompt, question)
+                if answer == "closed":
+                    raise Left
+                question = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+
+    def steer(self, message: str) -> None:
+        """Add a message to the next request of the run under way; it is the next message if the run ends before."""
+        self._posts.add(task := asyncio.ensure_future(self._post(message)))
+        task.add_done_callback(self._posts.discard)
+
+    async def _post(self, message: str) -> None:
+        self._own.append(message)
+        try:
+            await self._runs.steer(self.stored, message)
+        except AgentError as error:
+            self._own.remove(message)
+            if not isinstance(error, SessionNotFound):  # the first run has not begun
+                self._screen.problem(self._explain(error), "The message is sent next.")
+            if self._prompt is not None:
+                self._prompt.add(message)
+        else:
+            self._screen.note(f"  steering: {one_line(message, 200)}")
+
+    def _tell_message(self, message: str) -> None:
+        self._screen.answered()
+        if message in self._own:
+            self._own.remove(message)
+            self._screen.show_message(message)
+        else:
+            self._screen.note(f"another process wrote: {one_line(message, 200)}")
+
+    def _workspace(self, session_id: str) -> WorkspaceBackend | None:
+        """Return the workspace of this chat, and of those that begin with `/new`. A question needs it before a run."""
+        if self._backend is None:
+            deps = create_default_deps(kernel=self._kernel)
+            deps.session_id = session_id
+            self._backend = self._progress.backend(deps)
+        return self._backend
+
+    # -- other ends of a turn -----------------------------------------------------------------------------------------
+
+    def _end_stopped(self, before: int) -> End:
+        self.stopped = True
+        self._interrupts.over()
+        hint = "A tool does not stop, and may still do its work. " if self._loop.thread_at_work() else ""
+        self._screen.problem("stopped", hint + (GO_ON if answers(self.stored.messages) != before else SEND_AGAIN))
+        return "stopped"
+
+    def _end_failed(self, error: BaseException, before: int) -> End:
+        self._interrupts.over()
+        self.failed = True
+        has_answer = answers(self.stored.messages) != before
+        if self._trace:
+            show_traceback(error)
+        hint = GO_ON if has_answer else SEND_AGAIN
+        if isinstance(error, SessionBusy):
+            hint = BUSY
+        elif isinstance(error, DecisionsPending):
+            hint = f"Answer there, or leave and ask again here: deep chat --resume {self.id}"
+        self._screen.problem(self._explain(error), hint)
+        return "failed" if has_answer else "lost"
+
+    def _explain(self, error: BaseException) -> str:
+        if isinstance(error, AgentError):
+            return one_line(error.message, None)
+        return explain_error(error, self._setup.model).message
+
+    async def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something in the store; show why it failed."""
+        try:
+            await work
+        except AgentError as error:
+            self._screen.problem(self._explain(error))
+
+    def _not_stored(self, why: str) -> None:
+        self._screen.problem(f"this chat is not stored: {one_line(why, None)}", "The chat continues.")
+
+    # -- the conversation ----------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The digits that `--resume` takes."""
+        return short_id(self.stored.id)
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether it is stored with an answer, so that it can be resumed."""
+        return self._runs.is_stored and answers(self.stored.messages) > 0
+
+    @property
+    def has_denials(self) -> bool:
+        """Whether an approval was denied or unanswered."""
+        return any(not decision.approved for decision in self._approver.decisions)
+
+    def how_to_go_on(self) -> str:
+        """The command to type."""
+        return f"Continue with: deep chat --resume {self.id}"
+
+    async def finish_last_turn(self) -> None:
+        """Ask again about calls that wait, and continue a turn that was interrupted. Raises Left as `turn` does."""
+        if self.stored.unfinished == "stopped":
+            await self._attempt(self._runs.cancel(self.stored))
+        elif self.stored.unfinished:
+            if self.stored.unfinished == "interrupted":
+                self._screen.note(f"the last turn was interrupted, and continues: {one_line(self.stored.prompt, 60)}")
+            await self.turn(None)
+
+    # -- modes ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def mode(self) -> str:
+        """`ask`, `accept-edits` or `plan`."""
+        return "plan" if self.stored.plan else "accept-edits" if self._approver.accepts_edits else "ask"
+
+    def switch_mode(self) -> None:
+        """Take the next mode."""
+        before = self.mode
+        self._approver.accepts_edits = before == "ask"
+        self.stored.plan = before == "accept-edits"
+
+    # -- back and elsewhere --------------------------------------------------------------------------------------------
+
+    async def take_back(self, turns: int) -> TakenBack | None:
+        """Take back the last turns: what tools changed in files, and the conversation. None if there are fewer.
+
+        Raises:
+            AgentError: another process runs the chat, or the store fails.
+        """
+        backend = self._workspace(self.stored.id)
+        if backend is None or not 1 <= turns <= len(self.log):
+            return None
+        done = await self.log.take_back(turns, backend)
+        if done.entry:
+            await self._runs.rewind(self.stored, done.entry)
+            await self._runs.load(self.stored)
+        else:
+            await self._runs.drop(self.stored)
+            self.stored.messages = []
+        return done
+
+    async def diff(self) -> list[str]:
+        """Return the lines of a diff of the files that tools changed in this chat."""
+        backend = self._workspace(self.stored.id)
+        return [] if backend is None else await self.log.diff(backend)
+
+    async def fork(self) -> None:
+        """Continue in a copy of this conversation; this one stays as it is. Raises AgentError if the store fails."""
+        copy = new_id(self.stored.folder)
+        await self._runs.fork(self.stored, copy)
+        self.stored = replace(self.stored, id=copy, is_new=True)
+        self.log.clear()
+
+    async def others(self, words: str) -> list[tuple[str, str]]:
+        """Return the digits and titles of this folder's chats whose title has the words, the newest first."""
+        found = await self._runs.titles(f"{project(self.stored.folder)}.")
+        wanted = words.lower().split()
+        return [(short_id(id), title) for id, title in found if all(word in title.lower() for word in wanted)]
+
+    async def go_to(self, digits: str) -> None:
+        """Leave this conversation, and continue another one of this folder.
+
+        Raises:
+            Failure: there is no such chat, or it cannot be read.
+        """
+        found = await find_chat(self._runs.store, digits, self.stored.folder)
+        await self.leave()
+        model = found.model
+        self.stored = found
+        self.log.clear()
+        self._approver.forget()
+        if model is not None and model != self._setup.model:
+            self.use_model(model)
+        else:
+            self._use(self._setup)
+        other = {path: digest for path, digest in found.plugin_files.items() if path not in self._plugin_files}
+        self.tell_missing(dict.fromkeys(other, "this process began without it"))
+
+    def tell_missing(self, reasons: Mapping[str, str]) -> None:
+        """Name files of `-p` that this chat used and does not have now.
+
+        Args:
+            reasons: by path.
+        """
+        for path, reason in reasons.items():
+            how = shlex.join(["deep", "chat", "--resume", self.id, "-p", path])
+            self._screen.problem(
+                f"this chat used -p {one_line(path, None)}, and has it no longer: {one_line(reason, None)}",
+                f"The chat continues without its tools. To have them: {how}",
+            )
+
+    def tools(self) -> Sequence[Any]:
+        """Return the tools that the model is offered, as `deep explain` shows them."""
+        with self._progress.mute():
+            return self._kernel.explain(self._setup.agent).tools
+
+    async def render(self, name: str, words: str) -> str | None:
+        """Return the message of a plugin's command; None if no plugin has it. Raises ValueError as the command does."""
+        command = self.plugin_commands().get(name)
+        if command is None:
+            return None
+        message = command.render(words)
+        return message if isinstance(message, str) else await message
+
+    def plugin_commands(self) -> Mapping[str, ChatCommand]:
+        """Return the commands that plugins add, by name."""
+        return chat_commands(self._kernel)
+
+    async def usage(self) -> RunUsage:
+        """What all turns used.
+
+        Raises:
+            AgentError: the store cannot be read.
+        """
+        return await self._runs.usage(self.stored)
+
+    def use_model(self, model: str) -> None:
+        """Switch to another model.
+
+        Raises:
+            Exception: it is unknown, or its key or package is missing; the chat keeps its model.
+        """
+        has_person = self._prompt is not None
+        self._use(make_agent(self._kernel, model, self._setup.backend, is_stored=True, has_person=has_person))
+        self._runs.use(self._setup.modes)
+
+    async def ask_about_plan(self) -> str | None:
+        """Ask whether to carry out the plan of a turn in plan mode; leave the mode if so.
+
+        Returns:
+            The next message; None if the user gives none now.
+
+        Raises:
+            Left: the input ended at the question.
+        """
+        if self._prompt is None:
+            return None
+        try:
+            message = await self._answer(self._approver.deciding_plan("", await self._runs.slots(self.stored)))
+        except Stopped:
+            return None
+        self.stored.plan = message != CARRY_OUT
+        return message
+
+    async def begin_anew(self) -> None:
+        """Leave this conversation stored, and begin another in the same workspace."""
+        await self.leave()
+        self.stored = StoredChat(new_id(self.stored.folder), self.stored.folder, plan=self.stored.plan, is_new=True)
+        self._use(self._setup)
+        self._approver.forget()
+        self.log.clear()
+
+    async def leave(self) -> None:
+        """Leave this conversation: it is deleted if it began here and nothing was answered."""
+        chat = self.stored
+        if chat.is_new and self._was_run and self._runs.is_stored and not answers(chat.messages):
+            await self._attempt(self._runs.drop_unanswered(chat))
+        self._was_run = False
+
+    async def close(self) -> None:
+        """Close the store."""
+        await self._attempt(self._runs.close())

@@ -1,0 +1,186 @@
+"""The screen of a chat: the streamed answer on stdout, the rest on stderr, with an empty line in between."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ..run.approval import Answer, Question
+from ..run.report import Step
+from ..run.rules import offers
+from ..run.task_screen import WHICH, TerminalReporter, answer_of, body_of, of_child, rule_of
+from ..run.view import diff_line
+from ..terminal.asking import show_choice
+from ..terminal.output import Part, say_text
+from ..terminal.screen import label
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic_ai.messages import ModelMessage
+
+    from .prompt import ChatPrompt
+
+__all__ = ["ChatScreen"]
+
+
+REPLAYED = 3
+"""Messages of the user, with what followed, that a resumed chat shows."""
+
+
+def user_text(message: ModelMessage) -> str:
+    """The text that the user wrote. The kernel's live texts in user turns are marked parts, not strings."""
+    from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+    for part in message.parts if isinstance(message, ModelRequest) else ():
+        if isinstance(part, UserPromptPart) and isinstance(part.content, str):
+            return part.content
+    return ""
+
+
+class ChatScreen(TerminalReporter):
+    """Show a chat. Arguments as for `TerminalReporter`; `answer` is the stream for the model's text."""
+
+    always_for = "in this chat"
+
+    def __init__(self, answer: TextIO | None = None, **how: Any) -> None:
+        super().__init__(answer or sys.stdout, **how)
+        self._plain = answer or sys.stdout
+        self.is_live = how.get("foot") is not None
+        """Whether the prompt is below, so that nothing typed waits in the terminal."""
+        self._open = False
+        """Whether the last line of an answer that is not rendered is unfinished."""
+
+    # -- a turn --------------------------------------------------------------------------------------------------------
+
+    def waiting(self) -> None:
+        """A message is being sent."""
+        self.view.restart()
+        self._wait("waiting for the model")
+
+    def text(self, piece: str) -> None:
+        """A piece of the answer: rendered on a terminal, else as it is."""
+        if self.streams:
+            super().text(piece)
+        elif piece:
+            say_text(piece, self._plain, end="")
+            self._open = not piece.endswith("\n")
+
+    def stopping(self) -> None:
+        """The user typed Ctrl-C; the run is ending."""
+        self._end_text()
+        self.view.stop()
+        self._wait("stopping; Ctrl-C again leaves at once")
+
+    def answered(self) -> None:
+        """An answer is whole: what follows is not part of it."""
+        self._end_prose()
+
+    def turn_over(self) -> None:
+        """The turn ended."""
+        self._end_prose()
+        self._quiet()
+        self._end_text()
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def show_title(self, title: str, about: str, hint: str) -> None:
+        """Show which chat this is; the hint only on a terminal."""
+        self._line((title, "bold"), (f"  {label(about)}", "dim"))
+        if hint:
+            self._line((hint, "dim"))
+
+    def problem(self, text: str, hint: str = "") -> None:
+        """Show what went wrong and what to type."""
+        self._end_prose()
+        self._quiet()
+        self._line((f"  {self._marks.bad} ", "red"), text)
+        if hint:
+            self._line((f"    {hint}", "dim"))
+
+    def show_lines(self, text: str) -> None:
+        """Print lines unchanged."""
+        for line in text.splitlines():
+            self._line(line)
+
+    def show_diff(self, lines: Sequence[str]) -> None:
+        """Print a diff."""
+        for line in lines:
+            self._exact("  ", *diff_line(line))
+
+    def replay(self, messages: Sequence[ModelMessage]) -> None:
+        """Show the end of a conversation as it was shown when it happened."""
+        from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+
+        begins = [place for place, message in enumerate(messages) if user_text(message)]
+        first = begins[-REPLAYED] if len(begins) > REPLAYED else 0
+        if first:
+            self._line((f"  … {first} messages before", "dim"))
+        calls: dict[str, ToolCallPart] = {}
+        for message in messages[first:]:
+            for part in message.parts:
+                match part:
+                    case UserPromptPart(content=str(text)):
+                        self.show_message(text)
+                    case TextPart(content=text) if isinstance(message, ModelResponse) and text.strip():
+                        self._show_prose(text) if self.streams else self.show_lines(text)
+                    case ToolCallPart():
+                        calls[part.tool_call_id] = part
+                    case ToolReturnPart() if part.tool_call_id in calls:
+                        args = calls[part.tool_call_id].args_as_dict()
+                        outcome: Any = "success" if part.outcome == "success" else "failed"
+                        step = Step(part.tool_name, "", args, outcome, 0.0, result=part.model_response_str())
+                        for line in self.view.ended(step):
+                            self._line(*line)
+                    case _:
+                        pass
+
+    def show_message(self, text: str) -> None:
+        """Show what the user sent."""
+        self._end_prose()
+        if self._last:
+            self._exact()
+        for number, line in enumerate(text.split("\n")):
+            self._exact(("> " if number == 0 else "  ", "bold"), (line, "bold"))
+
+    async def ask_at(self, prompt: ChatPrompt, question: Question) -> Answer:
+        """Ask about a call at the prompt. Raises `Stopped` at Ctrl-C."""
+        self._end_prose()
+        self._end_text()
+        if question.choice is not None:
+            self._quiet()
+            show_choice(question.choice, f"{question.plugin}{of_child(question)}", self._line)
+            while (line := await prompt.reply([("", question.choice.asks_for)])) is not None:
+                if (said := question.choice.answer(line)) is not None:
+                    self._exact(f"    {said.text}")
+                    return said
+            return "closed"
+        body = body_of(question)
+        self._show_question(question, body)
+        while True:
+            line = await prompt.reply(
+                [
+                    *(("", "    run it? "), ("bold", "y"), ("", "es, "), ("bold", "n"), ("", "o, "), ("bold", "a")),
+                    ("", f"lways ({label(question.tool)}, {self.always_for}), or say why not: "),
+                ]
+            )
+            if line is None:
+                return "closed"
+            answer = answer_of(line)
+            if answer == "always" and self.rules is not None:
+                found = offers(question, self.rules.folder)
+                self._show_rules(found, self.rules)
+                answer = rule_of(await prompt.reply([("", WHICH)]) or "", found, self.rules)
+            if answer is not None:
+                return answer
+            if line.strip().lower() in ("v", "view"):
+                self._block(body)
+
+    def _line(self, *parts: Part) -> None:
+        self._end_text()
+        super()._line(*parts)
+
+    def _end_text(self) -> None:
+        if self._open:
+            self._open = False
+            say_text("", self._plain)

@@ -1,0 +1,378 @@
+"""The conversations of `deep chat` in a store of sessions: their ids, finding one, and running its turns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
+
+from deep_sessions import (
+    AgentError,
+    Commit,
+    Fold,
+    MemoryStore,
+    NewEntry,
+    NotPending,
+    Runner,
+    SessionBusy,
+    SessionNotFound,
+    SessionStore,
+    StoreError,
+    create,
+    load_session,
+)
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.usage import RunUsage
+
+from deep_core import Kernel
+from deep_core.plugin_api import visible
+
+from ..failure import FAILED, USAGE, Failure
+from ..plugins.files import files_as_label, label_as_files
+from ..run.names import DIGITS, WHOLE, chats_folder, new_id, project, short_id
+from ..run.plan import MODE, PLAN, PlanModes, is_planned
+
+if TYPE_CHECKING:
+    from deep_sessions import Outcome, Run
+    from pydantic_ai import Agent, RunContext
+    from pydantic_ai.tools import DeferredToolResults
+    from pydantic_ai.workspaces import WorkspaceBackend
+
+__all__ = ["NEWEST", "ChatRuns", "StoredChat", "answers", "find_chat"]
+
+NEWEST = "newest"
+"""`--resume` without an id."""
+PAGE = 500
+TITLES = 200
+"""Chats whose titles are read."""
+IMPORT = "deep sessions import-chats"
+
+
+# -- what is stored ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class StoredChat:
+    """One conversation.
+
+    Attributes:
+        id: its id in the store.
+        folder: the directory it began in, without symlinks.
+        model: the model's id; None if the store does not know it.
+        backend: the backend's name; None likewise.
+        messages: the history.
+        unfinished: what is left of its last turn: calls that wait for the user, a run that was interrupted, or one
+            that the user stopped and that did not end.
+        prompt: the message of a turn that was interrupted.
+        plan: whether its runs are in plan mode.
+        is_new: whether this program began it; it may be one of an editor or a page.
+        plugin_files: the files of `-p` that its runs used: path -> SHA-256 of what was loaded.
+    """
+
+    id: str
+    folder: str
+    model: str | None = None
+    backend: str | None = None
+    messages: Sequence[ModelMessage] = field(default_factory=list[ModelMessage])
+    unfinished: Literal["", "waiting", "interrupted", "stopped"] = ""
+    prompt: str = ""
+    plan: bool = False
+    is_new: bool = False
+    plugin_files: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What each run keeps of it."""
+        labels = {"model": self.model or "", "backend": self.backend or "", "folder": visible(self.folder)}
+        labels |= files_as_label(self.plugin_files)
+        return {**labels, MODE: PLAN} if self.plan else labels
+
+
+def answers(messages: Sequence[ModelMessage]) -> int:
+    """Return how many answers of the model there are."""
+    return sum(isinstance(message, ModelResponse) for message in messages)
+
+
+async def find_chat(store: SessionStore, resume: str, folder: str) -> StoredChat:
+    """Load a chat of this folder.
+
+    Args:
+        store: where chats are.
+        resume: what was typed after `--resume`: eight digits, a whole id, or `NEWEST`.
+        folder: the current directory, without symlinks.
+
+    Raises:
+        Failure: the id is unknown or belongs to another folder, there is no chat yet, or the store cannot be read.
+    """
+    try:
+        session_id = await (_newest(store, folder) if resume == NEWEST else _named(store, resume, folder))
+        return _stored_chat(await load_session(store, session_id), folder)
+    except AgentError as error:
+        raise Failure(f"--resume: this chat cannot be read: {error.message}", FAILED) from error
+
+
+def _stored_chat(state: Fold, folder: str) -> StoredChat:
+    run, info = state.run, state.info
+    labels = {} if run is None else run.labels
+    found = StoredChat(info.id, folder, labels.get("model") or None, labels.get("backend") or None, state.messages())
+    found.plan, found.plugin_files = is_planned(labels), label_as_files(labels)
+    if run is not None and info.holder is None:
+        if run.status == "paused":
+            found.unfinished = "waiting"
+        elif run.status == "running":
+            found.unfinished = "stopped" if any(mail.kind == "cancel" for mail in state.mail) else "interrupted"
+            found.prompt = run.prompt if isinstance(run.prompt, str) else ""
+    return found
+
+
+async def _newest(store: SessionStore, folder: str) -> str:
+    own = f"{project(folder)}."
+    async for session_id in _ids(store):
+        if session_id.startswith(own) and WHOLE.fullmatch(session_id):
+            state = await load_session(store, session_id)
+            if state.run is not None or state.messages():  # else a page opened it and sent nothing
+                return session_id
+    if any((chats_folder() / project(folder)).glob("*.json")):
+        raise Failure(f"--resume: the chats of {folder} are in files of an earlier deep-cli; type: {IMPORT}", USAGE)
+    raise Failure(f"--resume: there is no chat of {folder} yet; begin one with deep chat", USAGE)
+
+
+async def _named(store: SessionStore, resume: str, folder: str) -> str:
+    digits = short_id(resume) if WHOLE.fullmatch(resume) else resume
+    if not DIGITS.fullmatch(digits):
+        raise Failure(f"--resume {resume}: an id is eight digits and letters a to f, as deep chat printed it", USAGE)
+    own = new_id(folder, digits)
+    if resume in (digits, own):
+        with suppress(SessionNotFound):
+            return (await store.info(own)).id
+    async for session_id in _ids(store):
+        if WHOLE.fullmatch(session_id) and resume in (session_id, short_id(session_id)):
+            run = (await load_session(store, session_id)).run
+            place = run.labels.get("folder") if run is not None else None
+            where = f"{place}: cd there, then deep chat --resume {digits}" if place else "another folder"
+            raise Failure(f"--resume {resume}: it began in {where}", USAGE)
+    if any(chats_folder().glob(f"*/{digits}.json")):
+        raise Failure(f"--resume {resume}: it is in a file of an earlier deep-cli; type: {IMPORT}", USAGE)
+    raise Failure(f"--resume {resume}: there is no such chat; deep chat --resume takes this folder's newest", USAGE)
+
+
+async def _ids(store: SessionStore) -> AsyncIterator[str]:
+    """Yield the ids of all sessions, the most recently used first."""
+    offset = 0
+    while page := await store.list(limit=PAGE, offset=offset):
+        offset += len(page)
+        for info in page:
+            yield info.id
+
+
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+
+class ChatRuns:
+    """Runs the turns of chats in a store; in memory, once the store cannot be opened or written.
+
+    Args:
+        store: where they are.
+        kernel: who made the agent.
+        modes: the agents, made for stored sessions.
+        workspace: returns the workspace of a session.
+        tell: receives why chats are not stored any more.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        kernel: Kernel,
+        modes: PlanModes,
+        workspace: Callable[[str], WorkspaceBackend | None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.is_stored = True
+        """Whether the store keeps the chat."""
+        self._kernel = kernel
+        self._workspace = workspace
+        self._tell = tell
+        self._modes = modes
+        self._runner = self._make_runner(store)
+
+    def _make_runner(self, store: SessionStore) -> Runner:
+        def choose(run: Run) -> tuple[Agent[Any, Any], Mapping[str, Any]]:
+            return self._modes.choose(run)
+
+        how: dict[str, Any] = {"backend": self._workspace, "keep_partial": True, "choose": choose}
+        return Runner(self._modes.agent, store, kernel=self._kernel, **how)
+
+    def use(self, modes: PlanModes) -> None:
+        """Run the next turn with other agents."""
+        self._modes = modes
+
+    async def slots(self, chat: StoredChat) -> Mapping[str, Any]:
+        """Return the chat's state by the names of its slots, as JSON; a chat that is not stored yet has none."""
+        with suppress(AgentError):
+            return (await load_session(self._runner.store, chat.id)).root.slots
+        return {}
+
+    async def send(self, chat: StoredChat, prompt: str, **how: Any) -> Outcome:
+        """Run the agent with a message. Arguments and errors as for `Runner.run`, but a store that fails is left.
+
+        Raises:
+            StoreError: the store failed after the model was asked, and cannot be read: nobody knows what was done.
+                The chat continues in memory with the messages that came before.
+        """
+        new, was_asked = uuid4().hex, False
+        on_events = how.pop("on_events", None)
+
+        async def hear(ctx: RunContext[Any], events: AsyncIterable[Any]) -> None:
+            nonlocal was_asked
+            was_asked = True
+            if on_events is not None:
+                await on_events(ctx, events)
+
+        how["on_events"] = hear
+        try:
+            return await self._runner.run(chat.id, prompt, run_id=new, labels=chat.labels, **how)
+        except StoreError as error:
+            state = await self._leave_store(chat, error)
+            if state is not None and state.run is not None and state.run.id == new:
+                return await self._runner.resume(chat.id, **how)
+            if was_asked:
+                raise
+        return await self._runner.run(chat.id, prompt, run_id=new, labels=chat.labels, **how)
+
+    @property
+    def store(self) -> SessionStore:
+        """Where the chats are."""
+        return self._runner.store
+
+    async def entry(self, chat: StoredChat) -> int:
+        """Return the number of a chat's last entry; 0 if it has none."""
+        with suppress(AgentError):
+            return (await self.store.info(chat.id)).seq
+        return 0
+
+    async def rewind(self, chat: StoredChat, entry: int) -> None:
+        """Set a chat back. Errors as for `deep_sessions.rewind`."""
+        from deep_sessions import rewind
+
+        await rewind(self.store, chat.id, to=entry)
+
+    async def fork(self, chat: StoredChat, copy: str) -> None:
+        """Copy a chat. Errors as for `deep_sessions.fork`."""
+        from deep_sessions import fork
+
+        await fork(self.store, chat.id, new_id=copy)
+
+    async def titles(self, begin: str) -> list[tuple[str, str]]:
+        """Return the ids that begin with a text, and their titles, the newest first; at most `TITLES`."""
+        from deep_sessions import title_of
+
+        found: list[tuple[str, str]] = []
+        async for session_id in _ids(self.store):
+            if session_id.startswith(begin) and WHOLE.fullmatch(session_id):
+                with suppress(AgentError):  # one that is damaged has no title
+                    found.append((session_id, await title_of(self.store, session_id)))
+            if len(found) >= TITLES:
+                break
+        return found
+
+    async def steer(self, chat: StoredChat, message: str) -> None:
+        """Add a message to the run under way. Errors as for `Runner.post`."""
+        await self._runner.post(chat.id, "steer", message)
+
+    async def next_message(self, chat: StoredChat) -> str | None:
+        """Return a message that another process left in the chat. A store that fails is left in the next turn."""
+        with suppress(AgentError):
+            message = await self._runner.next_message(chat.id)
+            return message if message is None or isinstance(message, str) else "(with files)"
+        return None
+
+    async def next(self, chat: StoredChat, **how: Any) -> Outcome:
+        """Run the agent with a message that another process left. Arguments and errors as for `Runner.run_next`."""
+        return await self._runner.run_next(chat.id, run_id=uuid4().hex, labels=chat.labels, **how)
+
+    async def resume(self, chat: StoredChat, **how: Any) -> Outcome:
+        """Continue what is unfinished. Arguments and errors as for `Runner.resume`."""
+        try:
+            return await self._runner.resume(chat.id, **how)
+        except StoreError as error:
+            await self._leave_store(chat, error)
+        return await self._runner.resume(chat.id, **how)
+
+    async def answer(self, chat: StoredChat, results: DeferredToolResults, **how: Any) -> Outcome:
+        """Decide the calls that wait, and continue. Errors as for `Runner.decide` and `Runner.resume`."""
+        try:
+            await self._runner.decide(chat.id, results)
+            return await self._runner.resume(chat.id, **how)
+        except StoreError as error:
+            await self._leave_store(chat, error)
+        with suppress(NotPending):  # the decisions were stored
+            await self._runner.decide(chat.id, results)
+        return await self._runner.resume(chat.id, **how)
+
+    async def cancel(self, chat: StoredChat) -> None:
+        """Stop the chat's run, or end the calls that wait. Errors as for `Runner.cancel`."""
+        try:
+            with suppress(SessionNotFound):  # Ctrl-C came before the first run began
+                await self._runner.cancel(chat.id)
+        except StoreError as error:
+            if await self._leave_store(chat, error) is not None:
+                await self._runner.cancel(chat.id)
+
+    async def load(self, chat: StoredChat) -> None:
+        """Read the history again; a chat that is not stored has none."""
+        try:
+            chat.messages = (await load_session(self._runner.store, chat.id)).messages()
+        except SessionNotFound:
+            chat.messages = []
+
+    async def usage(self, chat: StoredChat) -> RunUsage:
+        """Return what all turns used."""
+        try:
+            return await self._runner.usage(chat.id)
+        except SessionNotFound:
+            return RunUsage()
+
+    async def drop_unanswered(self, chat: StoredChat) -> None:
+        """Delete a chat if nothing was answered in it, here or elsewhere."""
+        with suppress(SessionNotFound):
+            if not answers((await load_session(self._runner.store, chat.id)).messages()):
+                await self.drop(chat)
+
+    async def drop(self, chat: StoredChat) -> None:
+        """Delete a chat, if it is stored."""
+        from deep_sessions import delete
+
+        with suppress(SessionNotFound, SessionBusy):  # another process has taken it up
+            await delete(self._runner.store, chat.id, kernel=self._kernel)
+
+    async def close(self) -> None:
+        """Close the store."""
+        await self._runner.store.aclose()
+
+    async def _leave_store(self, chat: StoredChat, error: StoreError) -> Fold | None:
+        """Continue in memory, with what the store can still read; return the chat's state there."""
+        if not self.is_stored:
+            raise error
+        self.is_stored = False
+        self._tell(error.message)
+        old, new = self._runner.store, MemoryStore()
+        self._runner = self._make_runner(new)
+        try:
+            stored = await old.load(chat.id)
+        except AgentError:  # the history is the one of the last turn
+            stored = None
+        await old.aclose()
+        if stored is not None and stored.entries:
+            copies = [NewEntry(e.kind, e.data, e.run_id, e.version, e.base) for e in stored.entries]
+            lease = await new.acquire(chat.id)
+            await new.commit(lease, Commit(copies, put=stored.ledger, status=stored.info.status))
+            await new.release(lease)
+            for mail in stored.mail:
+                await new.post(chat.id, mail.kind, mail.data)
+        elif chat.messages:
+            await create(new, chat.id, chat.messages)
+        else:
+            return None
+        return await load_session(new, chat.id)

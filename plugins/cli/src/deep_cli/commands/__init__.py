@@ -1,1 +1,0 @@
-"""The built-in commands, one per file, imported when typed."""

@@ -1,0 +1,1 @@
+"""`deep doctor` and `deep explain`: what is wrong, and what the agent consists of."""

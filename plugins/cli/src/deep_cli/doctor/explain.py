@@ -1,0 +1,96 @@
+"""`deep explain`: the assembled agent, every part with its plugin and its cost."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..flags import config_option, json_option, plugin_option, verbose_option
+from ..terminal.output import Lines, say_json, say_text
+from ..terminal.screen import redact, redact_json, redirect_prints
+
+if TYPE_CHECKING:
+    from deep_core import Explanation
+
+__all__ = ["explain"]
+
+
+@click.command()
+@json_option
+@click.option("--prompt", "prompt_only", is_flag=True, help="Print only the prompt.")
+@plugin_option
+@config_option
+@verbose_option
+def explain(as_json: bool, prompt_only: bool, plugin_files: tuple[Path, ...], config: Path | None) -> None:
+    """Show the agent of `deep run`: sections, tools, processors, capabilities, and the cost of each.
+
+    It needs no model and no key; tokens are an estimate (four characters each).
+    """
+    from ..plugins.files import load_plugin_files
+    from .preview import preview
+
+    with redirect_prints():
+        explanation = preview(load_plugin_files(plugin_files), config)
+    if prompt_only:
+        prompt = redact(explanation.prompt)
+        say_text(prompt, sys.stdout)
+    elif as_json:
+        say_json(redact_json(explanation.to_json()))
+    else:
+        _print(explanation)
+
+
+def _print(explanation: Explanation) -> None:
+    lines = Lines(wrap=True)
+    _table(
+        lines,
+        "Prompt sections",
+        ("section", "plugin", "tokens", ""),
+        [(s.name, s.plugin, str(s.tokens), _words(live=s.live, locked=s.locked)) for s in explanation.sections],
+    )
+    _table(
+        lines,
+        "Tools",
+        ("tool", "plugin", "tokens", "approval", "tags"),
+        [
+            (t.name, t.plugin, str(t.tokens), t.approval + (", on demand" if t.deferred else ""), ", ".join(t.tags))
+            for t in explanation.tools
+        ],
+    )
+    _table(
+        lines,
+        "History processors",
+        ("processor", "plugin", "phase"),
+        [(p["name"], p["plugin"], p["phase"]) for p in explanation.history_processors],
+    )
+    _table(
+        lines,
+        "Capabilities, outermost first",
+        ("id", "plugin"),
+        [(c["id"] or "-", c["plugin"] or "-") for c in explanation.capabilities],
+    )
+    if explanation.contributions:
+        rows = [(c["item"], c["plugin"], c["hook"], c["owner"]) for c in explanation.contributions]
+        _table(lines, "Contributions to plugins' hooks, and skill loaders", ("item", "plugin", "hook", "of"), rows)
+    if explanation.left_out:
+        rows = [(item["plugin"], item["status"], item["reason"]) for item in explanation.left_out]
+        _table(lines, "Left out, because they failed", ("plugin", "status", "reason"), rows)
+    parts = ", ".join(f"{plugin} {count:,}" for plugin, count in explanation.by_plugin().items())
+    lines.line(f"{explanation.tokens:,} tokens a request (estimate)" + (f": {parts}" if parts else ""))
+
+
+def _words(**flags: bool) -> str:
+    return ", ".join(word for word, holds in flags.items() if holds)
+
+
+def _table(lines: Lines, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    lines.line((title, "bold"))
+    if not rows:
+        lines.line("  none\n")
+        return
+    lines.table(columns, [[redact(cell) for cell in row] for row in rows], right="tokens")
+    lines.line()

@@ -1,0 +1,1 @@
+"""`deep plugins` and `deep new`: what is installed, what it contributes to the command line, and what breaks."""

@@ -1,0 +1,121 @@
+"""`deep run`: one task on the current folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from ..flags import (
+    agent_options,
+    config_option,
+    plan_option,
+    quiet_option,
+    store_option,
+    verbose,
+    verbose_option,
+)
+from ..terminal.screen import is_text, redirect_prints
+from .finish import finish
+
+__all__ = ["run_command"]
+
+
+@click.command("run")
+@click.argument("task", required=False)
+@agent_options()
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Format of stdout. Default: text.",
+)
+@click.option("--session", metavar="NAME", help="Store the conversation under this name, and continue it.")
+@click.option("--queue", is_flag=True, help="Leave TASK to a worker (deep worker), and print the session's name.")
+@plan_option
+@store_option
+@config_option
+@quiet_option
+@verbose_option
+@click.pass_context
+def run_command(
+    ctx: click.Context,
+    task: str | None,
+    model: str | None,
+    backend: str | None,
+    files: tuple[Path, ...],
+    approve: Literal["ask", "allow", "deny"] | None,
+    max_requests: int | None,
+    plugin_files: tuple[Path, ...],
+    output: str,
+    session: str | None,
+    queue: bool,
+    plan: bool,
+    store: str | None,
+    config: Path | None,
+    quiet: bool = False,
+) -> None:
+    """Let the agent do TASK on the current folder.
+
+    What is piped to stdin goes with the task, as data; without TASK it is the task. With --session and neither,
+    continue a run that was interrupted, or whose calls wait for approval.
+
+    Progress goes to stderr, the answer to stdout. The conversation is stored: `deep chat --resume ID` continues it.
+    Exit code: 0 done, 1 failed, 2 usage or configuration, 3 an approval was denied or unanswered.
+    """
+    if not is_text(task or ""):
+        raise click.UsageError("TASK has bytes that are not UTF-8: set the terminal to UTF-8.")
+    if session is None and store is not None and not queue:
+        raise click.UsageError("--store needs --session NAME, or --queue.")
+    if task is not None and not task.strip():
+        raise click.UsageError("TASK is empty: say what to do.")
+    from .piped import piped
+
+    # `deep run --session NAME` in a script continues the session: its stdin is the script's own.
+    given = "" if task is None and session is not None else piped(sys.stdin)
+    if task is None:
+        task, given = given.strip() or None, ""
+    if task is None and (session is None or queue):
+        raise click.UsageError("TASK is empty: say what to do.")
+    if queue:
+        if model or backend or approve or max_requests or plugin_files or plan:
+            raise click.UsageError("--queue leaves model, backend, plugins, approvals and limits to deep worker.")
+        from .queued import enqueue
+
+        enqueue(task or "", files, session, store, config, given=given, as_json=output == "json")
+        return
+    from ..plugins.files import load_plugin_files
+    from .first_run import chooser
+    from .rules import rules_of
+    from .runner import run_task
+    from .task_screen import TerminalReporter
+
+    with redirect_prints() as stdout:
+        answer = None if output == "json" else stdout
+        screen = TerminalReporter(answer, verbose=verbose(ctx), quiet=quiet)
+        screen.rules = None if screen.ask is None else rules_of(os.path.realpath(Path.cwd()))
+        with screen.open():
+            plugins: Any = load_plugin_files(plugin_files)
+            report = run_task(
+                task,
+                model=model,
+                backend=backend,
+                files=files,
+                given=given,
+                approve=approve,
+                ask=screen.ask,
+                plugins=plugins,
+                config=config,
+                max_requests=max_requests,
+                reporter=screen,
+                session=session,
+                store=store,
+                keep=session is None,
+                plan=plan,
+                rules=screen.rules,
+                choose=chooser(),
+            )
+    finish(ctx, report, as_json=output == "json")

@@ -1,0 +1,158 @@
+"""What the tools of a chat changed in files, turn by turn, so that it can be shown and taken back."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..terminal.screen import label
+
+if TYPE_CHECKING:
+    from pydantic_ai.workspaces import Workspace, WorkspaceBackend
+
+__all__ = ["FileLog", "TakenBack", "changed_path"]
+
+LARGEST = 5_000_000
+"""Bytes of a file that can be taken back."""
+
+
+@dataclass
+class _Change:
+    """One file in one turn: its bytes before the first call and after the last; None where it did not exist."""
+
+    before: bytes | None
+    after: bytes | None = None
+
+
+@dataclass
+class _Turn:
+    entry: int
+    files: dict[str, _Change] = field(default_factory=dict[str, _Change])
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """What taking back did.
+
+    Attributes:
+        entry: the entry of the journal before the first of the turns; 0 if the chat had none.
+        restored: the files that are as they were.
+        left: files that something else changed since, or that cannot be written: they stay.
+    """
+
+    entry: int
+    restored: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def changed_path(args: Mapping[str, Any]) -> str | None:
+    """Return the file that a call with these arguments changes, whatever plugin has the tool; None for other calls."""
+    path = args.get("path", args.get("file_path"))
+    changes = isinstance(args.get("content"), str) or isinstance(args.get("new_string"), str)
+    return path if isinstance(path, str) and changes else None
+
+
+class FileLog:
+    """The files that tools changed in this process. What commands change is not in it."""
+
+    def __init__(self) -> None:
+        self._turns: list[_Turn] = []
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def begin(self, entry: int) -> None:
+        """A turn begins, after this entry of the journal."""
+        self._turns.append(_Turn(entry))
+
+    def drop(self) -> None:
+        """Drop the last turn: it has no answer."""
+        if self._turns and not self._turns[-1].files:
+            self._turns.pop()
+
+    def clear(self) -> None:
+        """Forget all turns: another chat begins."""
+        self._turns.clear()
+
+    async def before(self, path: str, backend: WorkspaceBackend) -> None:
+        """Keep a file before a call changes it."""
+        if not self._turns or path in self._turns[-1].files:
+            return
+        found = await _read(path, backend)
+        if not isinstance(found, _Unreadable):
+            self._turns[-1].files[path] = _Change(found, found)
+
+    async def after(self, path: str, backend: WorkspaceBackend) -> None:
+        """Keep how a call left a file."""
+        change = self._turns[-1].files.get(path) if self._turns else None
+        if change is not None:
+            found = await _read(path, backend)
+            change.after = change.after if isinstance(found, _Unreadable) else found
+
+    async def take_back(self, count: int, backend: WorkspaceBackend) -> TakenBack:
+        """Restore the files as they were before the last turns. A file that something else changed stays."""
+        from pydantic_ai.workspaces import WorkspaceError
+
+        restored: dict[str, None] = {}
+        left: dict[str, None] = {}
+        entry = 0
+        for _ in range(min(count, len(self._turns))):
+            turn = self._turns.pop()
+            entry = turn.entry
+            for path, change in turn.files.items():
+                now = await _read(path, backend)
+                if path in left or isinstance(now, _Unreadable) or now != change.after:
+                    left[path] = None
+                    continue
+                try:
+                    if change.before is None:
+                        if now is not None:
+                            await _workspace(backend).remove(path)
+                    elif now != change.before:
+                        await _workspace(backend).write_bytes(path, change.before)
+                except (OSError, ValueError, WorkspaceError):
+                    left[path] = None
+                else:
+                    restored[path] = None
+        return TakenBack(entry, tuple(path for path in restored if path not in left), tuple(left))
+
+    async def diff(self, backend: WorkspaceBackend) -> list[str]:
+        """Return the lines of a diff of all files: before their first turn, and now."""
+        first: dict[str, bytes | None] = {}
+        for turn in self._turns:
+            for path, change in turn.files.items():
+                first.setdefault(path, change.before)
+        lines: list[str] = []
+        for path, before in first.items():
+            now = await _read(path, backend)
+            if isinstance(now, _Unreadable) or now == before:
+                continue
+            old, new = ((data or b"").decode("utf-8", "backslashreplace").split("\n") for data in (before, now))
+            name = label(path)
+            lines += difflib.unified_diff(old, new, f"{name} (before)", f"{name} (now)", lineterm="")
+        return lines
+
+
+class _Unreadable:
+    pass
+
+
+async def _read(path: str, backend: WorkspaceBackend) -> bytes | _Unreadable | None:
+    """Return a file's bytes; None if it does not exist."""
+    from pydantic_ai.workspaces import WorkspaceError
+
+    try:
+        data = await _workspace(backend).read_bytes(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, WorkspaceError):
+        return _Unreadable()
+    return data if len(data) <= LARGEST else _Unreadable()
+
+
+def _workspace(backend: WorkspaceBackend) -> Workspace:
+    from pydantic_ai.workspaces import Workspace
+
+    return backend if isinstance(backend, Workspace) else Workspace(backend)
