@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
-# deep-all only depends on the others, and on every provider: the demo and the tests need neither.
-PLUGINS := $(filter-out all,$(sort $(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))))
+# deep-everything only depends on the others, and on every provider: the demo and the tests need neither.
+PLUGINS := $(filter-out everything,$(sort $(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))))
 EDITABLE := -e . $(foreach name,$(PLUGINS),-e plugins/$(name))
 MANIFESTS := pyproject.toml constraints.txt requirements/run.txt requirements/dev.txt $(wildcard plugins/*/pyproject.toml)
 # uv installs in 20 seconds what takes pip a minute: one from the PATH, or one that pip installs first. Where it fails, pip

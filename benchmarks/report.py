@@ -19,7 +19,7 @@ __all__ = ["HERE", "RESULTS", "Run", "as_json", "as_page", "as_table"]
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-DISTRIBUTIONS = ("deep-core", "pydantic-ai-slim", "pydantic", "pydantic-core", "anyio")
+DISTRIBUTIONS = ("deep-agent-core", "pydantic-ai-slim", "pydantic", "pydantic-core", "anyio")
 
 
 @dataclass(frozen=True)

@@ -439,7 +439,7 @@ def plugins_page(known: Sequence[Mapping[str, Any]]) -> str:
         "## Of this project",
         "",
         "*Tokens* is what a plugin adds to each request of an agent with all of these plugins and no configuration.",
-        "*Modules* is how many modules its import loads at every start, without the standard library and deep-core;",
+        "*Modules* is how many modules its import loads at every start, without the standard library and deep_core;",
         "none of them is pydantic or Pydantic AI. *Needs* are distributions of others.",
         "",
         "| Plugin | Distribution | Brings | Tokens | Modules | Needs |",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from deep_memory import MemoryOptions
+from deep_memories import MemoryOptions
 from deep_subagents import SubAgentConfig, SubagentsOptions
 from deep_web_tools import WebToolsOptions
 from scripted import model

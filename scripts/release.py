@@ -102,7 +102,7 @@ def check(root: Path) -> Iterator[str]:
     for path in versioned(root):
         found = VERSION.search(path.read_text("utf-8"))
         if found is None or found[2] != version:
-            yield f"{path.relative_to(root)} says {found and found[2]}, deep-core is {version}: run release.py bump"
+            yield f"{path.relative_to(root)} says {found and found[2]}, the kernel {version}: run release.py bump"
     own = {project(folder)["name"] for folder in projects(root)}
     for folder in projects(root):
         where, data = (folder / "pyproject.toml").relative_to(root), project(folder)

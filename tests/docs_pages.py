@@ -94,20 +94,20 @@ def expected(page: Path) -> list[str]:
     return [line.strip().removeprefix("#>").strip() for line in lines if line.strip().startswith("#>")]
 
 
-def brought_by_deep_all() -> list[str]:
+def brought_by_everything() -> list[str]:
     """The distributions with plugins that a reader of the documentation has installed."""
-    data = tomllib.loads((ROOT / "plugins" / "all" / "pyproject.toml").read_text(encoding="utf-8"))
+    data = tomllib.loads((ROOT / "plugins" / "everything" / "pyproject.toml").read_text(encoding="utf-8"))
     names = [re.split(r"[\[<>=]", text)[0] for text in data["project"]["dependencies"]]
-    return sorted(name for name in names if name.startswith("deep-") and name != "deep-core")
+    return sorted(name for name in names if name.startswith("deep-") and name != "deep-agent-core")
 
 
 def readers_environment(home: Path) -> dict[str, str]:
-    """An environment with what deep-all brings, `deep` on the path, an empty home, and nobody's key or settings."""
+    """An environment with what deep-everything brings, `deep` on the path, an empty home, no key and no settings."""
     others = ("DEEP_", "XDG_", "PYTEST_")
     kept = {key: value for key, value in os.environ.items() if key not in SHOWN_DIFFERENTLY}
     out = {key: value for key, value in kept.items() if not key.startswith(others) and "API_KEY" not in key}
     out["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), out["PATH"]])
-    allowed = ",".join(brought_by_deep_all())
+    allowed = ",".join(brought_by_everything())
     return out | {"HOME": str(home), "NO_PROXY": "*", "PYTHONUTF8": "1", "DEEP_PLUGINS_ALLOW": allowed}
 
 

@@ -48,7 +48,7 @@ __all__ = [
 REPOSITORY = Path(__file__).resolve().parent.parent
 FIXTURES = REPOSITORY / "tests" / "fixtures"
 BELOW = ("entry-point-index", "tool-expressions")
-"""Our distributions that deep-core requires: pip would install them, and a test without an index names them."""
+"""Our distributions that deep-agent-core requires: pip would install them, and a test without an index names them."""
 MARK = "=== answer: "
 """Stands before the JSON that `Environment.ask` reads: what else a program prints does not matter."""
 PRELUDE = f"""
@@ -107,7 +107,7 @@ class Distribution:
     plugins: Mapping[str, str] = field(default_factory=dict[str, str])
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     version: str = "1.0"
-    requires: Sequence[str] = ("deep-core>=0.1,<1",)
+    requires: Sequence[str] = ("deep-agent-core>=0.1,<1",)
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
     editable: Path | None = None
 
@@ -170,7 +170,11 @@ def deep_prompt_sections(context):
 
 
 def plugin(
-    name: str, *, requires: Sequence[str] = ("deep-core>=0.1,<1",), version: str = "1.0", text: str = SECTION_PLUGIN
+    name: str,
+    *,
+    requires: Sequence[str] = ("deep-agent-core>=0.1,<1",),
+    version: str = "1.0",
+    text: str = SECTION_PLUGIN,
 ) -> Distribution:
     """The distribution `acme-<name>` with the plugin `<name>`, whose module is `acme_<name>`."""
     files = {f"acme_{name}.py": text.format(name=name)}

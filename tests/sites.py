@@ -16,7 +16,9 @@ class Site:
     def __init__(self, path: Path, cache: Path) -> None:
         path.mkdir(exist_ok=True)
         self.path = path
-        self.index = Index("deep", "deep-core", "0.1.0", cache, marker="agent_plugins.json", reader="deep-folders")
+        self.index = Index(
+            "deep", "deep-agent-core", "0.1.0", cache, marker="agent_plugins.json", reader="deep-folders"
+        )
         self.reads: list[str] = []
 
     def install(self, *distributions: Distribution) -> None:

@@ -6,16 +6,12 @@ import re
 from importlib import import_module
 from typing import Any
 
-import deep_folders
-import deep_memory
-import deep_web_tools
 import pytest
 from pydantic import BaseModel
 
 from deep_core import Kernel
 from tests.docs_pages import ROOT
 from tests.environments import FIXTURES
-from tests.test_coming_from_pydantic_deep import FEATURES
 
 DEEP, DEEPAGENTS = (ROOT / "docs" / f"coming-from-{name}.md" for name in ("pydantic-deep", "deepagents"))
 ITS_NAMES = """
@@ -92,7 +88,7 @@ def is_code(home: str) -> bool:
 def test_the_keywords_of_both_pages_are_those_of_an_agent() -> None:
     known: dict[str, Any] = {"Invoice": Invoice, "forecast": forecast}
     made = 0
-    with Kernel(plugins=[*FEATURES, deep_folders, deep_memory, deep_web_tools], discover=False) as kernel:
+    with Kernel() as kernel:  # keywords are the names of installed plugins
         for page, heading in ((DEEP, "Parameters of 0.3"), (DEEPAGENTS, "Parameters")):
             for row, home in rows(page, heading):
                 if is_code(home):

@@ -251,7 +251,7 @@ def test_the_tools_are_those_of_an_agent_with_every_feature(kernel: Kernel) -> N
     assert {tool.name: tool.plugin for tool in explained.tools} == told
 
 
-# -- in an agent that is not made by deep-core ------------------------------------------------------------------------
+# -- in an agent that is not made by deep-agent-core ------------------------------------------------------------------
 
 
 def test_the_file_tools_work_in_a_plain_agent() -> None:

@@ -29,7 +29,7 @@ from deep_core.plugins.config import LISTS
 from deep_core.plugins.index import Status
 from deep_core.plugins.settings import SETTINGS
 from tests import another_process
-from tests.docs_pages import ROOT, blocks, brought_by_deep_all, expected, pages, readers_environment, turns, undefined
+from tests.docs_pages import ROOT, blocks, brought_by_everything, expected, pages, readers_environment, turns, undefined
 from tests.drawn import sample
 from tests.import_graph import edges, read
 from tests.plugins_by_hand import Tools, agent_of, pending, plugin, run, scripted
@@ -353,9 +353,9 @@ def test_what_a_project_may_say_is_reported_for_every_setting() -> None:
         assert not re.search(rf"[` ]{key}`", taken), key
 
 
-def test_the_start_page_names_everything_that_deep_all_brings() -> None:
+def test_the_start_page_names_everything_that_deep_everything_brings() -> None:
     text = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| (deep-[\w-]+) \|", text, re.M)) == {"deep-core", *brought_by_deep_all()}
+    assert set(re.findall(r"^\| (deep-[\w-]+) \|", text, re.M)) == {"deep-agent-core", *brought_by_everything()}
 
 
 # -- language ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.local_wheels import of_the_checkout
 from tests.stubs import AnthropicStub, Script
 
 PAGE = REPOSITORY / "docs" / "first-plugin.md"
-OURS = (*BELOW, "deep-core", "deep-cli", "deep-sessions", "deep-backends", "deep-filesystem", "pytest-deep")
+OURS = (*BELOW, "deep-agent-core", "deep-cli", "deep-sessions", "deep-backends", "deep-filesystem", "pytest-deep")
 
 
 @pytest.mark.parametrize(

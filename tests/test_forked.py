@@ -15,7 +15,7 @@ ASK = "import {0}; answer([{0}.__file__, {0}.__spec__.origin, getattr({0}, 'CHAN
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
-    """One that has deep-core alone."""
+    """One that has deep-agent-core alone."""
     return Environment.create(tmp_path)
 
 

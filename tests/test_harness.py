@@ -1,4 +1,4 @@
-"""pydantic-ai-harness beside deep-core: its capabilities work in an agent of ours, and pass its policy."""
+"""pydantic-ai-harness beside deep-agent-core: its capabilities work in an agent of ours, and pass its policy."""
 
 from __future__ import annotations
 

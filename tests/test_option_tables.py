@@ -14,7 +14,7 @@ from deep_filesystem import FilesystemOptions
 from deep_folders import FoldersOptions
 from deep_guards import GuardsOptions
 from deep_mcp import McpOptions
-from deep_memory import MemoryOptions
+from deep_memories import MemoryOptions
 from deep_prompted_tools import PromptedToolsOptions
 from deep_skills import SkillsOptions
 from deep_subagents import SubagentsOptions

@@ -14,11 +14,11 @@ def test_the_list_of_the_page_is_what_users_see(environment: Environment) -> Non
     environment.install(
         *(Distribution.of_project(REPOSITORY / "plugins" / name) for name in ("cli", "sessions")),
         replace(
-            plugin("forecast", requires=["deep-core>=0.1,<1", "deep-atlas>=1,<2"]),
+            plugin("forecast", requires=["deep-agent-core>=0.1,<1", "deep-atlas>=1,<2"]),
             name="deep-forecast",
             version="0.4.0",
         ),
-        replace(plugin("weather", requires=["deep-core>=9,<10"]), name="deep-weather", version="2.0.0"),
+        replace(plugin("weather", requires=["deep-agent-core>=9,<10"]), name="deep-weather", version="2.0.0"),
     )
     page = blocks(REPOSITORY / "docs" / "publishing.md")
     (shown,) = (one for block in page if block.language == "console" for one in typed(block) if one.output)

@@ -108,8 +108,8 @@ def test_a_version_that_differs_and_a_range_that_leaves_it_out_are_found(tree: P
     todo = tree / "plugins" / "todo" / "pyproject.toml"
     todo.write_text(todo.read_text("utf-8").replace('version = "1.0.0"', 'version = "0.9.0"'), "utf-8")
     _, told = said("check")
-    assert "plugins/todo/pyproject.toml says 0.9.0, deep-core is 1.0.0" in told
-    assert re.search(r"plugins/skills/pyproject.toml needs deep-core.*, which leaves out 1.0.0", told)
+    assert "plugins/todo/pyproject.toml says 0.9.0, the kernel 1.0.0" in told
+    assert re.search(r"plugins/skills/pyproject.toml needs deep-agent-core.*, which leaves out 1.0.0", told)
 
 
 def test_an_address_that_is_none_is_refused(said: Said) -> None:
@@ -189,7 +189,7 @@ def test_entry_points_of_the_wheels_import_and_one_that_does_not_is_named(
     wheels: Mapping[str, Path], tmp_path: Path
 ) -> None:
     # The script itself imports those of all wheels, in `.ci/run`.
-    assert release.entry_points([wheels["deep-core"], wheels["deep-todo"]], tmp_path / "whole") == []
+    assert release.entry_points([wheels["deep-agent-core"], wheels["deep-todo"]], tmp_path / "whole") == []
     broken = tmp_path / wheels["deep-todo"].name
     with zipfile.ZipFile(broken, "w") as archive:
         for name, data in files(wheels["deep-todo"]).items():

@@ -190,7 +190,7 @@ def test_the_license_that_was_chosen_is_there_and_no_other(license: str) -> None
 def test_the_range_of_the_kernel_is_that_of_the_installed_one() -> None:
     major, minor = deep_core.__version__.split(".")[:2]
     project = tomllib.loads(render(answers("weather", ["toolset"]))["pyproject.toml"])["project"]
-    assert project["dependencies"] == [f"deep-core>={major}.{minor},<{int(major) + 1}"]
+    assert project["dependencies"] == [f"deep-agent-core>={major}.{minor},<{int(major) + 1}"]
     # Where cookiecutter renders it, no kernel is installed: what the file says must be the version of the checkout.
     assert complete({})["deep_core"] == deep_core.__version__
 
@@ -507,7 +507,7 @@ def test_its_wheel_in_a_fresh_environment_is_seen_by_an_agent(
     tmp_path: Path, wheels: Mapping[str, Path], plugin: str, kinds: Kinds
 ) -> None:
     environment = Environment.create(tmp_path, kernel=False)
-    needed = {*BELOW, "deep-core", "deep-cli", *(name for kind in kinds for name in NEEDED.get(kind, ()))}
+    needed = {*BELOW, "deep-agent-core", "deep-cli", *(name for kind in kinds for name in NEEDED.get(kind, ()))}
     slug = plugin.replace("_", "-")
     unpack([*(wheels[name] for name in sorted(needed)), wheels[f"deep-{slug}"]], environment.site)
 
@@ -567,7 +567,7 @@ def test_the_default_plugin_from_the_command_to_the_agent(
 ) -> None:
     began = time.monotonic()
     environment = Environment.create(tmp_path, kernel=False)
-    environment.pip("install", *(wheels[name] for name in (*BELOW, "deep-core", "deep-cli")))
+    environment.pip("install", *(wheels[name] for name in (*BELOW, "deep-agent-core", "deep-cli")))
     # The installed command has the template in its wheel: no checkout is near.
     environment.run(environment.scripts / "deep", "new", "weather").ok()
     build([environment.work / "deep-weather"], tmp_path)

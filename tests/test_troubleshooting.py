@@ -28,7 +28,9 @@ PLUGINS = ("backends", "cli", "demo", "filesystem", "mcp", "sessions", "todo", "
 SECONDS = 60
 CLAUDE = "anthropic:claude-sonnet-4-5"
 BROKEN = Distribution("acme-broken", {"broken": "acme_broken"}, {"acme_broken.py": "import nothing_here\n"})
-FUTURE = Distribution("acme-future", {"future": "acme_future"}, {"acme_future.py": ""}, requires=("deep-core>=9",))
+FUTURE = Distribution(
+    "acme-future", {"future": "acme_future"}, {"acme_future.py": ""}, requires=("deep-agent-core>=9",)
+)
 PAY = '''
 import asyncio
 from deep_core import Kernel, create_deep_agent, create_default_deps

@@ -78,15 +78,15 @@ def metadata(wheel: Path) -> Any:
 
 def test_every_distribution_has_one_version_and_one_range_of_the_kernel(wheels: Mapping[str, Path]) -> None:
     versions = {name: metadata(wheels[name])["Version"] for name in FIRST_PARTY}
-    assert set(versions.values()) == {versions["deep-core"]}
-    major = int(versions["deep-core"].partition(".")[0])
-    below = {r.replace(" ", "") for r in metadata(wheels["deep-core"]).get_all("Requires-Dist", [])}
+    assert set(versions.values()) == {versions["deep-agent-core"]}
+    major = int(versions["deep-agent-core"].partition(".")[0])
+    below = {r.replace(" ", "") for r in metadata(wheels["deep-agent-core"]).get_all("Requires-Dist", [])}
     assert all(f"{name}<{major + 1},>=" in " ".join(below) for name in BELOW)
     for name in FIRST_PARTY:
-        if name not in {"deep-core", *BELOW}:
+        if name not in {"deep-agent-core", *BELOW}:
             requires = [r.replace(" ", "") for r in metadata(wheels[name]).get_all("Requires-Dist", [])]
-            (core,) = (requirement for requirement in requires if requirement.startswith("deep-core"))
-            ranges = set(core.removeprefix("deep-core").split(","))
+            (core,) = (requirement for requirement in requires if requirement.startswith("deep-agent-core"))
+            ranges = set(core.removeprefix("deep-agent-core").split(","))
             assert f"<{major + 1}" in ranges
             assert any(part.startswith(">=") for part in ranges)
 
@@ -96,7 +96,7 @@ def test_every_wheel_is_typed_and_holds_its_package_alone(wheels: Mapping[str, P
         with zipfile.ZipFile(wheels[name]) as archive:
             files = [file for file in archive.namelist() if ".dist-info/" not in file]
         packages = {file.partition("/")[0] for file in files}
-        if name == "deep-all":
+        if name == "deep-everything":
             assert packages == set()
         else:
             # The script `deep` stands outside the package, whose import Ctrl-C would end with a traceback.
@@ -106,10 +106,16 @@ def test_every_wheel_is_typed_and_holds_its_package_alone(wheels: Mapping[str, P
             assert not [file for file in files if file.split("/")[1:2] == ["tests"] or "__pycache__" in file]
 
 
-def test_deep_all_depends_on_every_plugin_and_on_the_usual_providers(wheels: Mapping[str, Path]) -> None:
-    requires = metadata(wheels["deep-all"]).get_all("Requires-Dist")
+def test_deep_everything_depends_on_every_plugin_and_on_the_usual_providers(wheels: Mapping[str, Path]) -> None:
+    requires = metadata(wheels["deep-everything"]).get_all("Requires-Dist")
     names = {text.partition(">")[0].partition("<")[0].partition("[")[0].strip() for text in requires}
-    assert names >= set(FIRST_PARTY) - {*BELOW} - {"deep-acp", "deep-all", "deep-durable", "deep-mcp", "pytest-deep"}
+    assert names >= set(FIRST_PARTY) - {*BELOW} - {
+        "deep-acp",
+        "deep-everything",
+        "deep-durable",
+        "deep-mcp-client",
+        "pytest-deep",
+    }
     assert any("openai" in text and "anthropic" in text for text in requires)
 
 
@@ -117,14 +123,14 @@ def test_deep_all_depends_on_every_plugin_and_on_the_usual_providers(wheels: Map
 
 
 def test_the_kernel_alone_runs_with_no_tool_and_no_prompt_and_says_how_to_get_some(fresh: Install) -> None:
-    report = fresh("deep-core").application()
+    report = fresh("deep-agent-core").application()
     assert report["output"] == "done"
     assert report["plugins"] == {}
     assert report["tools"] == [[]]
     assert report["prompts"] == [""]
     assert report["explanation"]["totals"] == {"chars": 0, "tokens": 0}
     (warning,) = report["warnings"]
-    assert "pip install deep-all" in warning
+    assert "pip install deep-everything" in warning
 
 
 @pytest.mark.parametrize("name", sorted(PLUGINS))
@@ -136,7 +142,7 @@ def test_the_kernel_and_one_plugin(tmp_path: Path, wheels: Mapping[str, Path], n
         "deep-web": ["deep-filesystem", "deep-sessions", "deep-uploads"],
     }.get(name, [])
     environment = Environment.create(tmp_path, kernel=False)
-    unpack((wheels[each] for each in {*BELOW, "deep-core", *needed, name}), environment.site)
+    unpack((wheels[each] for each in {*BELOW, "deep-agent-core", *needed, name}), environment.site)
     report = environment.application()
     active = [plugin for distribution in (*needed, name) for plugin in PLUGINS[distribution]]
     assert report["output"] == "done"
@@ -179,7 +185,7 @@ def command_line(environment: Environment, *arguments: str) -> Any:
 
 
 def test_a_third_partys_plugin_comes_and_goes_in_every_view(fresh: Install, wheels: Mapping[str, Path]) -> None:
-    environment = fresh("deep-core", "deep-cli", "deep-sessions")
+    environment = fresh("deep-agent-core", "deep-cli", "deep-sessions")
     before = command_line(environment, "explain", "--json")
     assert environment.run(environment.scripts / "deep", "weather", "Paris").code == 2
 
@@ -216,7 +222,7 @@ def test_a_third_partys_plugin_comes_and_goes_in_every_view(fresh: Install, whee
 def test_the_installed_command_never_runs_what_lies_in_the_working_directory(
     fresh: Install, wheels: Mapping[str, Path]
 ) -> None:
-    environment = fresh("deep-core", "deep-cli", "deep-sessions", "acme-weather")
+    environment = fresh("deep-agent-core", "deep-cli", "deep-sessions", "acme-weather")
     ran = "import pathlib; pathlib.Path(__file__).with_name('RAN').touch()\n"
     for name in ("acme_weather.py", "acme_forged.py", "deep_core.py", "click.py"):
         (environment.work / name).write_text(ran, encoding="utf-8")
@@ -239,7 +245,7 @@ def test_the_installed_command_never_runs_what_lies_in_the_working_directory(
 
 
 def test_a_real_editable_install_is_found(fresh: Install, tmp_path: Path) -> None:
-    environment = fresh("deep-core")
+    environment = fresh("deep-agent-core")
     copy = tmp_path / "checkout of acme weather"
     files = (path for path in (FIXTURES / "acme-weather").rglob("*") if path.is_file() and path.suffix != ".pyc")
     for path in files:

@@ -55,7 +55,7 @@ def _fill(environment: Environment, installed: int) -> None:
     """Install ours as from wheels, and distributions that are no plugins."""
     metadata = f"{environment.site}/deep_core-0.1.0.dist-info"
     Path(metadata).mkdir()
-    Path(metadata, "METADATA").write_text("Metadata-Version: 2.1\nName: deep-core\nVersion: 0.1.0\n")
+    Path(metadata, "METADATA").write_text("Metadata-Version: 2.1\nName: deep-agent-core\nVersion: 0.1.0\n")
     environment.install(*(Distribution.of_project(folder) for folder in PLUGINS))
     rest = installed - len(PLUGINS) - 1
     others = [Distribution(f"library-{number}", requires=()) for number in range(rest)]

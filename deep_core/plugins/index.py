@@ -85,7 +85,7 @@ def plugin_index() -> Index:
     from platformdirs import user_cache_path
 
     cache = user_cache_path("deep") / "plugin-index"  # a hyphen: no plugin has this folder
-    return Index(GROUP, "deep-core", __version__, cache, MARKER, reader="deep-folders")
+    return Index(GROUP, "deep-agent-core", __version__, cache, MARKER, reader="deep-folders")
 
 
 def scan(directories: Sequence[str] | None = None, *, group: str = GROUP) -> list[Candidate]:

@@ -105,7 +105,8 @@ class PluginKernel:
                 self._report(record)
         if discover and not found.records:
             warn(
-                "no plugin is installed, so agents have no tools: pip install deep-all, or single ones: deep-filesystem"
+                "no plugin is installed, so agents have no tools: pip install deep-everything, or single ones, such as "
+                "deep-filesystem"
             )
         load(found.candidates, self._registry, self._report, self.tracer)
         self._check_orders()

@@ -163,8 +163,8 @@ def _problem(
         return "blocked", f"not on the allow list of {where}; add {record.name!r} to plugins.allow"
     if not candidate.point.accepts_host:
         wanted = candidate.point.host_range
-        way = f"pip install 'deep-core{wanted}', or another version of {record.distribution}"
-        return "incompatible", f"needs deep-core {wanted}, this is {__version__}: {way}"
+        way = f"pip install 'deep-agent-core{wanted}', or another version of {record.distribution}"
+        return "incompatible", f"needs deep-agent-core {wanted}, this is {__version__}: {way}"
     return None
 
 

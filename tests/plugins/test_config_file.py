@@ -35,7 +35,7 @@ OTHERS = [
     "",
     "[tool.deepeval]\nx = 1\n",
     "# see [tool.deep]\n[project]\nname = 'tool'\n",
-    "[project]\ndependencies = ['deep-core']\n[tool.ruff]\n",
+    "[project]\ndependencies = ['deep-agent-core']\n[tool.ruff]\n",
     "{% if deep %}[tool.ruff]{% endif %}\n",
 ]
 

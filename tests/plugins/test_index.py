@@ -169,7 +169,10 @@ def test_a_name_that_no_plugin_can_have_is_reported_before_import(environment: E
         ("METADATA", None),
         ("METADATA", b""),
         ("METADATA", b"Metadata-Version: 2.1\nName: acme-sun\nVersion: 1.0\nRequires-Dist: ~~~\n"),
-        ("METADATA", b"Metadata-Version: 2.1\nName: acme-sun\nVersion: 1.0\nRequires-Dist: deep-core; sky=='blue'\n"),
+        (
+            "METADATA",
+            b"Metadata-Version: 2.1\nName: acme-sun\nVersion: 1.0\nRequires-Dist: deep-agent-core; sky=='blue'\n",
+        ),
         ("METADATA", b"\xff\xfe\x00"),
         ("entry_points.txt", b"[deep]\nsun\n"),
         ("entry_points.txt", b"[deep]\nsun = \n"),
@@ -223,12 +226,12 @@ def test_an_egg_info_folder_is_a_distribution(installed: Environment) -> None:
     egg_info = dist_info.rename(dist_info.with_name("acme_sun-1.0-py3.11.egg-info"))
     (egg_info / "METADATA").rename(egg_info / "PKG-INFO")
     (egg_info / "PKG-INFO").write_text("Metadata-Version: 1.2\nName: acme-sun\nVersion: 1.0\n")
-    (egg_info / "requires.txt").write_text("deep-core>=99\n\n[pdf]\nacme-pdf\n")
+    (egg_info / "requires.txt").write_text("deep-agent-core>=99\n\n[pdf]\nacme-pdf\n")
     (egg_info / "RECORD").unlink()
     outcome = installed.loaded()
     assert (outcome["sun"]["status"], outcome["sun"]["version"]) == ("incompatible", "1.0")
-    assert "needs deep-core >=99" in outcome["sun"]["reason"]
-    (egg_info / "requires.txt").write_text("deep-core<1\nacme-rain\n")
+    assert "needs deep-agent-core >=99" in outcome["sun"]["reason"]
+    (egg_info / "requires.txt").write_text("deep-agent-core<1\nacme-rain\n")
     assert installed.loaded().statuses == {"rain": "active", "sun": "active"}
 
 

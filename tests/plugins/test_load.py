@@ -43,7 +43,7 @@ class Broken:
     status: str
     reason: tuple[str, ...]
     entry: str = ""
-    requires: tuple[str, ...] = ("deep-core>=0.1,<1",)
+    requires: tuple[str, ...] = ("deep-agent-core>=0.1,<1",)
 
     @property
     def module(self) -> str:
@@ -77,8 +77,10 @@ LOADING = [
     Broken("endless_error", "failed", ("ValueError: not a forecast: <td>rain</td> <td>", "…", ".py:3", DISABLE)),
     Broken("raising_constructor", "failed", ("the constructor broke", DISABLE), ":Plugin"),
     Broken("missing_extra", "needs-extra", ("pip install 'deep-skills[pdf]'",)),
-    Broken("too_new", "incompatible", ("deep-core >=99", "pip install"), "", ("deep-core>=99",)),
-    Broken("missing_plugin", "needs-plugin", ("pip install deep-nowhere",), "", ("deep-core", "deep-nowhere>=0.1")),
+    Broken("too_new", "incompatible", ("deep-agent-core >=99", "pip install"), "", ("deep-agent-core>=99",)),
+    Broken(
+        "missing_plugin", "needs-plugin", ("pip install deep-nowhere",), "", ("deep-agent-core", "deep-nowhere>=0.1")
+    ),
 ]
 """Those that are found out when plugins are loaded."""
 
@@ -426,7 +428,7 @@ def test_the_doctor_names_broken_plugins_of_every_status_and_what_to_type(enviro
     assert "deep-skills[pdf]" in checks["missing_extra"]["fix"]
     assert "acme-maps[pdf]" in checks["missing_extra_in_hook"]["fix"]
     assert "install deep-nowhere" in checks["missing_plugin"]["fix"]
-    assert "deep-core>=99" in checks["too_new"]["fix"]
+    assert "deep-agent-core>=99" in checks["too_new"]["fix"]
 
 
 def test_a_plugin_that_ends_the_process_can_be_uninstalled(environment: Environment) -> None:

@@ -145,7 +145,7 @@ def test_a_required_plugin_that_may_not_load_stops_everything(
         ("raise ImportError('gone')", (), "failed"),
         ("", (), "failed"),
         ("from deep_core import MissingExtra\nraise MissingExtra('guard[x]')", (), "needs-extra"),
-        (SECTION_PLUGIN.format(name="guard"), ("deep-core>=99",), "incompatible"),
+        (SECTION_PLUGIN.format(name="guard"), ("deep-agent-core>=99",), "incompatible"),
         (SECTION_PLUGIN.format(name="guard"), ("deep-nowhere",), "needs-plugin"),
     ],
 )
@@ -203,7 +203,13 @@ answer(raised)
 
 
 @pytest.mark.parametrize(
-    "wanted", ["deep-core>=99", "deep-core<0.1", "deep_core == 0.0.1", "Deep.Core>=2; python_version>'3'"]
+    "wanted",
+    [
+        "deep-agent-core>=99",
+        "deep-agent-core<0.1",
+        "deep_agent_core == 0.0.1",
+        "Deep.Agent.Core>=2; python_version>'3'",
+    ],
 )
 def test_incompatible_is_reported_before_import(installed: Environment, wanted: str) -> None:
     installed.install(plugin("snow", requires=(wanted,)))
@@ -217,14 +223,19 @@ def test_incompatible_is_reported_before_import(installed: Environment, wanted: 
 
 @pytest.mark.parametrize(
     "wanted",
-    ["deep-core", "deep-core>=0.1.0.dev0,<1", "deep-core>=99; extra == 'x'", "deep-core>=99; python_version<'3'"],
+    [
+        "deep-agent-core",
+        "deep-agent-core>=0.1.0.dev0,<1",
+        "deep-agent-core>=99; extra == 'x'",
+        "deep-agent-core>=99; python_version<'3'",
+    ],
 )
 def test_a_range_that_includes_this_kernel_loads(environment: Environment, wanted: str) -> None:
     environment.install(plugin("snow", requires=(wanted,)))
     assert environment.loaded().statuses == {"snow": "active"}
 
 
-NEEDY = plugin("needy", requires=("deep-core>=0.1,<1", "acme.Rain>=1"))
+NEEDY = plugin("needy", requires=("deep-agent-core>=0.1,<1", "acme.Rain>=1"))
 
 
 def test_a_plugin_whose_requirement_is_active_loads(installed: Environment) -> None:
@@ -251,7 +262,7 @@ def test_a_chain_of_needs_is_followed(installed: Environment) -> None:
 
 
 def test_a_first_party_plugin_that_is_not_installed_is_named_with_the_command(installed: Environment) -> None:
-    installed.install(plugin("snow", requires=("deep-core", "deep-nowhere>=0.1")))
+    installed.install(plugin("snow", requires=("deep-agent-core", "deep-nowhere>=0.1")))
     snow = installed.loaded()["snow"]
     assert (snow["status"], snow["reason"]) == (
         "needs-plugin",
@@ -262,6 +273,6 @@ def test_a_first_party_plugin_that_is_not_installed_is_named_with_the_command(in
 def test_a_plugin_whose_requirement_failed_is_tried_all_the_same(installed: Environment) -> None:
     """Needing is about installing: only the plugin itself knows whether it can do without what failed."""
     broken = Distribution("acme-ice", {"ice": "acme_ice"}, {"acme_ice.py": "raise RuntimeError('melted')"})
-    installed.install(broken, plugin("snow", requires=("deep-core", "acme-ice")))
+    installed.install(broken, plugin("snow", requires=("deep-agent-core", "acme-ice")))
     statuses = installed.loaded().statuses
     assert (statuses["ice"], statuses["snow"]) == ("failed", "active")

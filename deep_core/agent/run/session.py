@@ -344,7 +344,7 @@ class DeepAgentDeps(Generic[App]):
         if not isinstance(data.get("session_id"), str) or not _are_slots(slots) or not _are_slots(kept):
             raise ValueError("not a session dump: use the text that DeepAgentDeps.dump() wrote")
         if data.get("format") != FORMAT:
-            raise ValueError(f"a session dump of format {data.get('format')!r}; this deep-core reads {FORMAT}")
+            raise ValueError(f"a session dump of format {data.get('format')!r}; this deep-agent-core reads {FORMAT}")
         state = SessionState(stored=cast("dict[str, Any]", slots), kept=cast("dict[str, Any]", kept))
         state.bind(kernel)
         return cls(backend=backend, session_id=data["session_id"], state=state, app=app)

@@ -203,7 +203,7 @@ async def test_mcp_servers_without_deep_mcp_are_left_out_and_a_line_says_so(
     entry = McpServerStdio(name="tools", command="no-such-program", args=[], env=[])
     async with opened(folder, mcp=[entry]) as (editor, session):
         assert (await editor.prompt(session, "say fine")).stop_reason == "end_turn"
-    assert "pip install deep-mcp" in caplog.text
+    assert "pip install deep-mcp-client" in caplog.text
 
 
 async def test_what_an_editor_must_change_is_its_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,4 +60,4 @@ def test_the_version_is_the_distributions_and_is_printed_with_the_kernels(deep: 
     import deep_core
 
     version = importlib_metadata.version("deep-cli")
-    assert deep("--version").ok().out == f"deep {version} (deep-core {deep_core.__version__})\n"
+    assert deep("--version").ok().out == f"deep {version} (deep-agent-core {deep_core.__version__})\n"

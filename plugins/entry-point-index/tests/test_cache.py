@@ -67,7 +67,7 @@ def test_a_file_of_the_same_size_and_time_is_read_again(site: Site) -> None:
     """As an installer leaves it that restores the times of an archive."""
     path = site.path / SUN.dist_info / "METADATA"
     before, text = path.stat(), path.read_text("utf-8")
-    path.write_text(text.replace("deep-core>=0.1", "deep-core>=9.9"), encoding="utf-8")
+    path.write_text(text.replace("deep-agent-core>=0.1", "deep-agent-core>=9.9"), encoding="utf-8")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     (sun,) = (point for point in site.scan() if point.name == "sun")
@@ -197,7 +197,7 @@ def test_processes_that_write_at_once_leave_a_whole_cache(site: Site) -> None:
 from pathlib import Path
 from entry_point_index import Index
 from entry_point_index.cache import Cache
-index = Index("deep", "deep-core", "0.1.0", Path({str(site.index.cache)!r}))
+index = Index("deep", "deep-agent-core", "0.1.0", Path({str(site.index.cache)!r}))
 cache = Cache(index.cache, index[:3] + index[4:])
 for number in range(60):
     found = index.scan(directories=[{str(site.path)!r}])
@@ -217,7 +217,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from entry_point_index import Index
-found = Index("deep", "deep-core", "0.1.0", Path({cache!r})).scan(directories=[{site!r}])
+found = Index("deep", "deep-agent-core", "0.1.0", Path({cache!r})).scan(directories=[{site!r}])
 print(*(point.name for point in found), *({{"importlib_metadata", "packaging", "email"}} & sys.modules.keys()))
 """
 

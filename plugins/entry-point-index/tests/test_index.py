@@ -18,7 +18,7 @@ MARKER = "agent_plugins.json"
 
 
 def test_an_entry_point_says_what_the_metadata_says(site: Site) -> None:
-    requires = ("deep-core>=0.1", "Acme.Rain", "acme_snow>2", "acme-pdf; extra == 'pdf'")
+    requires = ("deep-agent-core>=0.1", "Acme.Rain", "acme_snow>2", "acme-pdf; extra == 'pdf'")
     site.install(RAIN, Distribution("Acme-Sun", {"sun": "acme_sun:Sun.make [pdf]"}, requires=requires, version="2.0"))
     sun = next(point for point in site.scan() if point.name == "sun")
     assert sun._replace(stamp=()) == EntryPoint(
@@ -40,7 +40,7 @@ def test_an_entry_point_says_what_the_metadata_says(site: Site) -> None:
     ("wanted", "accepted"), [("<0.1", False), (">=0.1,<1", True), ("", True), ("==0.1.*", True), (">=0.2", False)]
 )
 def test_the_range_of_the_host_is_compared_with_its_version(site: Site, wanted: str, accepted: bool) -> None:
-    site.install(plugin("sun", requires=(f"Deep_Core{wanted}",)))
+    site.install(plugin("sun", requires=(f"Deep_Agent_Core{wanted}",)))
     assert (site.point().accepts_host, site.point().requires) == (accepted, ())
 
 
@@ -92,7 +92,7 @@ def test_nothing_in_the_working_directory_is_found(monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
     assert str(tmp_path) not in site_directories()
-    index = Index("deep", "deep-core", "0.1.0", tmp_path / "cache")
+    index = Index("deep", "deep-agent-core", "0.1.0", tmp_path / "cache")
     assert "acme-sun" not in {point.distribution for point in index.scan()}
 
 

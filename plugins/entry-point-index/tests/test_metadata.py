@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
-HOST, VERSION = "deep-core", "0.1.0"
+HOST, VERSION = "deep-agent-core", "0.1.0"
 NAMES = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,8}[A-Za-z0-9])?", fullmatch=True)
-NAMES |= st.sampled_from(["deep-core", "Deep_Core", "deep.core"])
+NAMES |= st.sampled_from(["deep-agent-core", "Deep_Agent_Core", "deep.agent.core"])
 VERSIONS = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(lambda parts: ".".join(map(str, parts)))
 VERSIONS |= st.sampled_from([VERSION, "0.1.0a1", "0.2.dev3", "1!2.0", "1.0.post1", "0.1.*", "x"])
 CLAUSES = st.tuples(st.sampled_from([">=", "<=", "<", ">", "==", "!=", "~=", "==="]), VERSIONS).map("".join)
@@ -86,10 +86,10 @@ def test_requirements_are_those_of_the_libraries(
     file = {"dist-info": "METADATA", "egg-info": "PKG-INFO"}[kind]
     dist = folder(tmp_path_factory.mktemp("site"), kind, **{file: f"{NAME_AND_VERSION}{lines}\nRequires-Dist: body\n"})
     expected = requirements(importlib_metadata.Distribution.at(dist).requires or [])
-    ranges = [requirement.specifier for requirement in expected if canonical(requirement.name) == "deep-core"]
+    ranges = [requirement.specifier for requirement in expected if canonical(requirement.name) == "deep-agent-core"]
     found = read_metadata(dist)
     assert (found["name"], found["version"]) == ("X.y", "1.0")
-    assert found["requires"] == [canonical(r.name) for r in expected if canonical(r.name) != "deep-core"]
+    assert found["requires"] == [canonical(r.name) for r in expected if canonical(r.name) != "deep-agent-core"]
     assert SpecifierSet(found["host_range"]) == SpecifierSet(",".join(map(str, ranges)))
     assert found["accepts_host"] is all(one.contains(VERSION, prereleases=True) for one in ranges)
 
@@ -101,7 +101,9 @@ def test_an_egg_info_folder_may_keep_its_requirements_in_a_file(
     text = "\n".join([*texts, "", "[pdf]", *extra, ""])
     dist = folder(tmp_path_factory.mktemp("site"), "egg-info", **{"PKG-INFO": NAME_AND_VERSION, "requires.txt": text})
     expected = requirements(importlib_metadata.Distribution.at(dist).requires or [])
-    assert read_metadata(dist)["requires"] == [canonical(r.name) for r in expected if canonical(r.name) != "deep-core"]
+    assert read_metadata(dist)["requires"] == [
+        canonical(r.name) for r in expected if canonical(r.name) != "deep-agent-core"
+    ]
 
 
 def test_a_folded_requirement_is_read_and_the_first_name_counts(tmp_path: Path) -> None:

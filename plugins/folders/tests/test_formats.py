@@ -63,7 +63,7 @@ def test_five_layouts_of_claude_code_load_with_what_is_unsupported_listed(tmp_pa
     assert reviewer.description.startswith("Use this agent when a step is done. Examples:")  # which is no YAML
     docs, remote = found["docs-server"].servers
     assert docs.table["args"][2] == f"{tmp_path.resolve()}/docs-server/index"
-    assert remote.table["headers"] == {"Authorization": "Bearer ${ACME_KEY}"}  # deep-mcp reads the environment
+    assert remote.table["headers"] == {"Authorization": "Bearer ${ACME_KEY}"}  # deep-mcp-client reads the environment
 
 
 def test_a_root_skill_is_one_skill_and_a_manifest_is_optional(tmp_path: Path) -> None:

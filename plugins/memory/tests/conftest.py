@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import deep_backends
-import deep_memory
+import deep_memories
 import pytest
 from deep_backends import local_backend
-from deep_memory.store import Store
+from deep_memories.store import Store
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -63,9 +63,9 @@ def make_session(project: Path, data: Path) -> Iterator[Callable[..., Session]]:
     kernels: list[Kernel] = []
 
     def make(backend: Any = None, app: Any = None, **options: Any) -> Session:
-        kernel = Kernel(plugins=[deep_memory, deep_backends], discover=False, strict=True, data_dir=data)
+        kernel = Kernel(plugins=[deep_memories, deep_backends], discover=False, strict=True, data_dir=data)
         kernels.append(kernel)
-        given = deep_memory.MemoryOptions(**{"enabled": True, **options})
+        given = deep_memories.MemoryOptions(**{"enabled": True, **options})
         agent = kernel.create_agent("test", interrupt_on=False, plugins=[given])
         deps = DeepAgentDeps[Any](backend=backend or local_backend(project), app=app)
         deps.state.bind(kernel)

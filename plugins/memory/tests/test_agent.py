@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import deep_backends
-import deep_memory
+import deep_memories
 import pytest
 from deep_backends import local_backend, memory_backend
-from deep_memory.search import answer
-from deep_memory.section import index_text
-from deep_memory.topic import Topic
+from deep_memories.search import answer
+from deep_memories.section import index_text
+from deep_memories.topic import Topic
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,8 +44,8 @@ def test_off_it_offers_and_says_nothing(make_session: Make, data: Path) -> None:
 
 
 def cost(**options: Any) -> int:
-    with Kernel(plugins=[deep_memory, deep_backends], discover=False, strict=True) as kernel:
-        agent = kernel.create_agent("test", plugins=[deep_memory.MemoryOptions(**options)])
+    with Kernel(plugins=[deep_memories, deep_backends], discover=False, strict=True) as kernel:
+        agent = kernel.create_agent("test", plugins=[deep_memories.MemoryOptions(**options)])
         return kernel.explain(agent).by_plugin().get("memory", 0)
 
 
@@ -90,8 +90,8 @@ def test_a_secret_is_a_failed_call_that_does_not_repeat_it(make_session: Make, d
 
 
 def test_the_tags_are_the_standard_ones() -> None:
-    with Kernel(plugins=[deep_memory, deep_backends], discover=False, strict=True) as kernel:
-        given = [deep_memory.MemoryOptions(enabled=True)]
+    with Kernel(plugins=[deep_memories, deep_backends], discover=False, strict=True) as kernel:
+        given = [deep_memories.MemoryOptions(enabled=True)]
         readers = kernel.create_agent("test", plugins=given, tool_filter="read")
         assert [tool.name for tool in kernel.explain(readers).tools] == ["recall"]
 
@@ -227,6 +227,6 @@ def test_a_session_without_an_owner_has_no_memory(make_session: Make, user: Any)
 def test_an_untrusted_projects_file_cannot_turn_it_on() -> None:
     from deep_core.plugin_api import NARROWER, project_mark
 
-    marks = {name: project_mark(field) for name, field in deep_memory.MemoryOptions.model_fields.items()}
+    marks = {name: project_mark(field) for name, field in deep_memories.MemoryOptions.model_fields.items()}
     assert (marks["enabled"], marks["project"], marks["owner"]) == ("off", None, None)
     assert not NARROWER["off"](True, False)

@@ -9,10 +9,10 @@ import string
 from pathlib import Path
 
 import pytest
-from deep_memory.errors import MemoryRefused
-from deep_memory.secrets import _NAMED, find_secret
-from deep_memory.secrets import KEYS as KNOWN
-from deep_memory.store import Store
+from deep_memories.errors import MemoryRefused
+from deep_memories.secrets import _NAMED, find_secret
+from deep_memories.secrets import KEYS as KNOWN
+from deep_memories.store import Store
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,7 +85,7 @@ FINE = [
     "Session id 3f2504e0-4f89-11d3-9a0c-0305e82c3301 shows the bug.",
     "See https://example.org/docs/a/b?page=2#install and http://localhost:8000/api",
     "The user prefers tabs, British spelling and short commits.",
-    "plugins/memory/src/deep_memory/store.py holds the lock; tests/test_prefix_stability.py is slow",
+    "plugins/memory/src/deep_memories/store.py holds the lock; tests/test_prefix_stability.py is slow",
     "test_what_was_sent_is_never_rewritten_by_any_plugin_at_the_wire fails on Tuesdays",
     "Contact: ann@example.org, phone 020 7946 0958",
     "Deploy with git@github.com:acme/site.git",

@@ -7,9 +7,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from deep_memory.errors import MemoryRefused
-from deep_memory.store import MOST_BYTES, Store
-from deep_memory.topic import NAME_CHARS, Topic, as_note, one_line, topic_key
+from deep_memories.errors import MemoryRefused
+from deep_memories.store import MOST_BYTES, Store
+from deep_memories.topic import NAME_CHARS, Topic, as_note, one_line, topic_key
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -183,7 +183,7 @@ def test_a_folder_that_is_not_there_is_no_memory(store: Store) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from deep_memory.store import Store
+from deep_memories.store import Store
 folder, who, count = sys.argv[1:]
 store = Store(Path(folder), note_chars=1000, max_topics=50, topic_chars=200_000)
 for n in range(int(count)):
@@ -207,7 +207,7 @@ def test_processes_that_write_at_once_lose_nothing(store: Store) -> None:
 
 
 def test_a_lock_that_another_holds_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deep_memory import store as module
+    from deep_memories import store as module
     from filelock import FileLock
 
     monkeypatch.setattr(module, "LOCK_SECONDS", 0.05)

@@ -53,7 +53,7 @@ def test_a_bounded_range(good: str) -> None:
 @pytest.mark.parametrize("bad", ["", ">=0.1", "!=0.2", ">0"])
 def test_a_range_without_an_upper_bound(bad: str) -> None:
     (text,) = texts(check_metadata(bad))
-    assert '"deep-core>=0.1,<1"' in text
+    assert '"deep-agent-core>=0.1,<1"' in text
 
 
 def test_docs_that_are_missing_are_each_reported() -> None:

@@ -303,7 +303,7 @@ async def test_the_callers_policy_holds_for_a_prepared_agent_that_has_none(make_
 
 
 def plain_agent(ran: list[str], *steps: Any) -> Agent[Any, Any]:
-    """An agent that deep-core did not create, with one tool without tags and one tagged `execute`."""
+    """An agent that deep-agent-core did not create, with one tool without tags and one tagged `execute`."""
     plain = Agent(Cast({"work": [*steps, say_results]}).model, deps_type=DeepAgentDeps)
 
     @plain.tool_plain

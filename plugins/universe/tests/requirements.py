@@ -106,7 +106,7 @@ REQUIREMENTS: Mapping[str, str] = {
     "B5": "an instance binds; a class can be decorated",
     "B6": "no property is evaluated",
     # The whole
-    "C1": "the package needs deep-core and its expressions alone",
+    "C1": "the package needs deep-agent-core and its expressions alone",
     "C2": "calls share no state",
     "C3": "one language of filters everywhere",
 }

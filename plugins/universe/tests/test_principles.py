@@ -38,7 +38,7 @@ for driver in universe.drivers:
 
 def test_C1_the_package_depends_on_the_kernel_and_its_expressions_alone() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
-    assert project["dependencies"] == ["deep-core>=0.1,<1", "tool-expressions>=0.1,<1"]
+    assert project["dependencies"] == ["deep-agent-core>=0.1,<1", "tool-expressions>=0.1,<1"]
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ class Project:
         self.plugin = EditorPlugin(servers)
         self.kernel = Kernel(plugins=[self.plugin, *settings.plugins], config=settings.config)
         if servers and "mcp" not in self.kernel.active:
-            logger.warning("the editor's MCP servers are left out: pip install deep-mcp, or turn its plugin on")
+            logger.warning("the editor's MCP servers are left out: pip install deep-mcp-client, or turn its plugin on")
         config = read_agent_config(self.kernel.config)
         self.options = acp_options(self.kernel.config)
         self.model = settings.model or config.model.id

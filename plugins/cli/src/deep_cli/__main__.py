@@ -40,7 +40,7 @@ def _answer(typed: list[str]) -> str | None:
 
         from . import __version__
 
-        return f"deep {__version__} (deep-core {core_version})"
+        return f"deep {__version__} (deep-agent-core {core_version})"
     if typed in (["plugins", "list"], ["plugins", "list", "--json"]):
         from .plugins.listing import plugin_list
 

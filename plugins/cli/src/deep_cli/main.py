@@ -138,7 +138,7 @@ def _visible_errors() -> Generator[None]:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=False,
 )
-@click.version_option(__version__, prog_name="deep", message=f"%(prog)s %(version)s (deep-core {core_version})")
+@click.version_option(__version__, prog_name="deep", message=f"%(prog)s %(version)s (deep-agent-core {core_version})")
 @verbose_option
 @click.pass_context
 def deep(ctx: click.Context) -> None:

@@ -42,7 +42,7 @@ def test_all_is_well_with_a_model_and_its_key(deep: Any) -> None:
     assert code == 0, found
     assert {
         "python",
-        "deep-core",
+        "deep-agent-core",
         "entry-point-index",
         "tool-expressions",
         "pydantic-ai-slim",
@@ -127,9 +127,9 @@ CROWD = (
     acme("good", section("good")),
     acme("loud", LOUD + section("loud")),
     acme("maps", 'from deep_core import MissingExtra\nraise MissingExtra("acme-maps[pdf]")'),
-    acme("needy", section("needy"), requires=("deep-core>=0.1,<1", "acme-good")),
+    acme("needy", section("needy"), requires=("deep-agent-core>=0.1,<1", "acme-good")),
     acme("off", "1 / 0"),
-    acme("old", HOOK, requires=("deep-core<0.1",)),
+    acme("old", HOOK, requires=("deep-agent-core<0.1",)),
     acme("one", section("twin")),
     acme("orphan", HOOK, requires=("deep-absent",)),
     acme("spoils", SPOILS + section("spoils")),
@@ -208,8 +208,8 @@ def test_a_plugin_is_probed_with_what_it_requires(crowd: Any) -> None:
     deep, _, found = crowd
     assert found["plugin:needy"]["ok"] is True
     assert "incompatible" in found["plugin:old"]["message"]
-    # deep plugins install leaves deep-core alone, so this one is for pip.
-    assert found["plugin:old"]["fix"].startswith(f"{deep.environment.python} -m pip install 'deep-core<0.1'")
+    # deep plugins install leaves deep-agent-core alone, so this one is for pip.
+    assert found["plugin:old"]["fix"].startswith(f"{deep.environment.python} -m pip install 'deep-agent-core<0.1'")
     assert "needs-plugin" in found["plugin:orphan"]["message"]
     assert found["plugin:orphan"]["fix"] == "deep plugins install deep-absent"
     assert (found["plugin:old"]["ok"], found["plugin:orphan"]["ok"]) == (False, False)

@@ -90,7 +90,7 @@ def test_a_plugin_is_never_enabled_without_what_it_requires(tmp_path: Path, monk
     needs = {"a": "d", "b": "c", "d": "e"}
     Here(tmp_path / "site", monkeypatch).install(
         *(
-            plugin(name, requires=("deep-core>=0.1,<1", *([f"acme-{needs[name]}"] if name in needs else [])))
+            plugin(name, requires=("deep-agent-core>=0.1,<1", *([f"acme-{needs[name]}"] if name in needs else [])))
             for name in "abcde"
         )
     )

@@ -96,8 +96,8 @@ def test_uninstalling_names_what_still_needs_it(shop: Shop) -> None:
     shop.offer(SUN)
     shop("install", "acme-sun").ok()
     shop.deep.environment.install(
-        replace(plugin("moon", requires=["deep-core>=0.1,<1", "acme-sun>=1"]), name="acme-moon"),
-        replace(plugin("star", requires=["deep-core>=0.1,<1", "acme-sun; extra == 'x'"]), name="acme-star"),
+        replace(plugin("moon", requires=["deep-agent-core>=0.1,<1", "acme-sun>=1"]), name="acme-moon"),
+        replace(plugin("star", requires=["deep-agent-core>=0.1,<1", "acme-sun; extra == 'x'"]), name="acme-star"),
     )
     out = shop("uninstall", "sun", "--yes").ok().out
     assert out.splitlines() == [
@@ -136,7 +136,7 @@ def test_a_folder_can_be_installed_as_a_link(shop: Shop) -> None:
     (project / "src" / "acme_sun.py").write_text(SUN.files["acme_sun.py"], "utf-8")
     (project / "pyproject.toml").write_text(
         "[build-system]\nrequires = []\nbuild-backend = 'hatchling.build'\n"
-        "[project]\nname = 'acme-sun'\nversion = '1.0'\ndependencies = ['deep-core>=0.1,<1']\n"
+        "[project]\nname = 'acme-sun'\nversion = '1.0'\ndependencies = ['deep-agent-core>=0.1,<1']\n"
         "[project.entry-points.deep]\nsun = 'acme_sun'\n"
         "[tool.hatch.build.targets.wheel]\nsources = ['src']\nonly-include = ['src']\n",
         "utf-8",
@@ -245,7 +245,7 @@ def test_a_distribution_of_distributions_brings_their_plugins(shop: Shop) -> Non
     assert "plugin sun 1.0 (acme-sun) is disabled" in out
 
 
-# -- deep-core stays ---------------------------------------------------------------------------------------------------
+# -- deep-agent-core stays ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -253,17 +253,17 @@ def test_a_distribution_of_distributions_brings_their_plugins(shop: Shop) -> Non
     ("requires", "needs"),
     sample(
         [
-            ("deep-core>=2,<3", "needs deep-core<3 and >=2, and deep-core 0.1.0 is installed"),
-            ("deep-core<0.1", "needs deep-core<0.1, and deep-core 0.1.0 is installed"),
+            ("deep-agent-core>=2,<3", "needs deep-agent-core<3 and >=2, and deep-agent-core 0.1.0 is installed"),
+            ("deep-agent-core<0.1", "needs deep-agent-core<0.1, and deep-agent-core 0.1.0 is installed"),
             ("pydantic-ai-slim<2", "needs pydantic-ai-slim<2, and pydantic-ai-slim 2."),
         ],
-        ("deep-core>=2,<3", "needs deep-core<3 and >=2, and deep-core 0.1.0 is installed"),
+        ("deep-agent-core>=2,<3", "needs deep-agent-core<3 and >=2, and deep-agent-core 0.1.0 is installed"),
     ),
 )
 def test_a_plugin_that_needs_another_kernel_is_a_conflict_that_says_which(
     shop: Shop, requires: str, needs: str
 ) -> None:
-    shop.offer(plugin("old", requires=(requires,)), Distribution("deep-core", version="2.0"))
+    shop.offer(plugin("old", requires=(requires,)), Distribution("deep-agent-core", version="2.0"))
     done = shop("install", "acme-old")
     assert (done.code, done.out) == (1, "")
     assert f"acme-old was not installed: acme-old 1.0 {needs}" in done.err
@@ -274,16 +274,16 @@ def test_a_plugin_that_needs_another_kernel_is_a_conflict_that_says_which(
 
 @pytest.mark.slow
 def test_of_several_the_conflict_names_the_one_that_is_in_the_way(shop: Shop) -> None:
-    shop.offer(SUN, MOON, plugin("old", requires=("deep-core>=2,<3",)))
+    shop.offer(SUN, MOON, plugin("old", requires=("deep-agent-core>=2,<3",)))
     done = shop("install", "acme-moon", "acme-sun", "acme-old")
     assert done.code == 1
-    assert "acme-moon, acme-sun, acme-old were not installed: acme-old 1.0 needs deep-core" in done.err
+    assert "acme-moon, acme-sun, acme-old were not installed: acme-old 1.0 needs deep-agent-core" in done.err
     assert shop.statuses == OURS
 
 
 @pytest.mark.slow
 def test_a_newer_kernel_that_is_offered_is_not_taken(shop: Shop) -> None:
-    shop.offer(plugin("sun", requires=("deep-core",)), Distribution("deep-core", version="0.9"))
+    shop.offer(plugin("sun", requires=("deep-agent-core",)), Distribution("deep-agent-core", version="0.9"))
     shop("install", "--upgrade", "acme-sun", env=OFF).ok()
     assert not (shop.deep.environment.site / "deep_core-0.9.dist-info").exists()
 
@@ -292,38 +292,41 @@ def test_a_newer_kernel_that_is_offered_is_not_taken(shop: Shop) -> None:
     ("output", "said"),
     [
         (
-            "    acme-x 1.0 depends on deep-core<3 and >=2\n    The user requested (constraint) deep-core==0.1.0\n",
-            "acme-x 1.0 needs deep-core<3 and >=2, and deep-core 0.1.0 is installed",
+            "    acme-x 1.0 depends on deep-agent-core<3 and >=2\n"
+            "    The user requested (constraint) deep-agent-core==0.1.0\n",
+            "acme-x 1.0 needs deep-agent-core<3 and >=2, and deep-agent-core 0.1.0 is installed",
         ),
         (
-            "  cause: Because all versions of acme-x depend on deep-core>=2,<3 and deep-core==0.1.0, we can conclude",
-            "acme-x needs deep-core>=2,<3, and deep-core 0.1.0 is installed",
+            "  cause: Because all versions of acme-x depend on deep-agent-core>=2,<3 and deep-agent-core==0.1.0, we "
+            "can conclude",
+            "acme-x needs deep-agent-core>=2,<3, and deep-agent-core 0.1.0 is installed",
         ),
         (
-            "Because all versions of acme-x depend on deep-core<0.1 and all versions of deep-cli depend on "
-            "deep-core==0.1.0, we can conclude that",
-            "acme-x needs deep-core<0.1, and deep-core 0.1.0 is installed",
+            "Because all versions of acme-x depend on deep-agent-core<0.1 and all versions of deep-cli depend on "
+            "deep-agent-core==0.1.0, we can conclude that",
+            "acme-x needs deep-agent-core<0.1, and deep-agent-core 0.1.0 is installed",
         ),
         (
-            "Because all versions of acme-x depend on pydantic-ai-slim<2.60 and deep-core==0.1.0 depends on "
+            "Because all versions of acme-x depend on pydantic-ai-slim<2.60 and deep-agent-core==0.1.0 depends on "
             "pydantic-ai-slim==2.68.0, we can conclude",
             "acme-x needs pydantic-ai-slim<2.60, and pydantic-ai-slim 2.68.0 is installed",
         ),
         (  # who accepts what is installed is listed too, and is not in the way
-            "    acme-a 1.0 depends on deep-core<1 and >=0.1\n    acme-x 1.0 depends on deep-core<3 and >=2\n"
-            "    The user requested (constraint) deep-core==0.1.0\n",
-            "acme-x 1.0 needs deep-core<3 and >=2, and deep-core 0.1.0 is installed",
+            "    acme-a 1.0 depends on deep-agent-core<1 and >=0.1\n"
+            "    acme-x 1.0 depends on deep-agent-core<3 and >=2\n"
+            "    The user requested (constraint) deep-agent-core==0.1.0\n",
+            "acme-x 1.0 needs deep-agent-core<3 and >=2, and deep-agent-core 0.1.0 is installed",
         ),
         (
-            "Because all versions of acme-a depend on deep-core>=0.1,<1 and all versions of acme-x depend on "
-            "deep-core>=2,<3 and deep-core==0.1.0, we can conclude",
-            "acme-x needs deep-core>=2,<3, and deep-core 0.1.0 is installed",
+            "Because all versions of acme-a depend on deep-agent-core>=0.1,<1 and all versions of acme-x depend on "
+            "deep-agent-core>=2,<3 and deep-agent-core==0.1.0, we can conclude",
+            "acme-x needs deep-agent-core>=2,<3, and deep-agent-core 0.1.0 is installed",
         ),
         ("ERROR: No matching distribution found for acme-x", ""),
     ],
 )
 def test_the_conflict_is_read_from_what_pip_and_uv_print(output: str, said: str) -> None:
-    assert conflict(output, {"deep-core": "0.1.0", "pydantic-ai-slim": "2.68.0"}) == said
+    assert conflict(output, {"deep-agent-core": "0.1.0", "pydantic-ai-slim": "2.68.0"}) == said
 
 
 GIT = """\

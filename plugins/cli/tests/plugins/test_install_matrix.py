@@ -56,13 +56,13 @@ def stock(folder: Path, ours: Mapping[str, Path]) -> None:
     plugins = REPOSITORY / "plugins"
     projects = [REPOSITORY, plugins / "cli", plugins / "sessions", *(plugins / name for name in BELOW)]
     projects += [FIXTURES / "acme-weather", FIXTURES / "acme-cities"]
-    names = {"deep-core", "deep-cli", "deep-sessions", *BELOW, "acme-weather", "acme-cities"}
+    names = {"deep-agent-core", "deep-cli", "deep-sessions", *BELOW, "acme-weather", "acme-cities"}
     for name in names:
         shutil.copy(ours[name], folder)
     required = {canonicalize_name(Requirement(text).name) for project in projects for text in dependencies(project)}
     repack([*(required - names), "hatchling", "editables", "pip"], folder)
-    write_wheel(plugin("future", requires=("deep-core>=2,<3",)), folder)
-    write_wheel(plugin("past", requires=("deep-core<0.1",)), folder)
+    write_wheel(plugin("future", requires=("deep-agent-core>=2,<3",)), folder)
+    write_wheel(plugin("past", requires=("deep-agent-core<0.1",)), folder)
     write_wheel(Distribution("acme-nothing", files={"acme_nothing.py": ""}), folder)
 
 
@@ -149,12 +149,12 @@ def comes_and_goes(place: Place, how: str) -> None:
     assert place.active == {"weather"}
     assert place.run(place.deep, "weather", "Paris").ok().out == "Paris: sunny\n"
 
-    for name, needs in (("acme-future", "deep-core"), ("acme-past", "deep-core<0.1")):
+    for name, needs in (("acme-future", "deep-agent-core"), ("acme-past", "deep-agent-core<0.1")):
         clash = place.plugins("install", name)
         assert clash.code == 1
         assert f"{name} was not installed: {name}" in clash.err
         assert f"needs {needs}" in clash.err
-        assert "deep-core 0.1.0 is installed" in clash.err
+        assert "deep-agent-core 0.1.0 is installed" in clash.err
     nothing = place.plugins("install", "acme-nothing")
     assert (nothing.code, "It has no plugin" in nothing.out) == (1, True)
     missing = place.plugins("install", "acme-no-such-thing")
@@ -348,9 +348,9 @@ def receipt(place: Place) -> str:
 
 def test_a_uv_tool(uv_tool: Place) -> None:
     comes_and_goes(uv_tool, "the uv tool deep-cli")
-    # What was installed is in uv's own receipt, and the constraint that kept deep-core is not.
+    # What was installed is in uv's own receipt, and the constraint that kept deep-agent-core is not.
     assert "acme-cities" in receipt(uv_tool)
-    assert "deep-core" not in receipt(uv_tool)
+    assert "deep-agent-core" not in receipt(uv_tool)
     uv_tool.run("uv", "tool", "upgrade", "--reinstall", "deep-cli").ok()
     assert uv_tool.active == {"cities"}
 

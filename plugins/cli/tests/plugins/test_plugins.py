@@ -88,7 +88,7 @@ def test_the_table_obeys_no_color_on_a_terminal(make_deep: Any) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_the_list_is_the_same_the_quick_way_and_with_click(make_deep: Any, form: tuple[str, ...]) -> None:
-    old = Distribution("acme-old", {"old": "acme_old"}, {"acme_old.py": HOOK}, requires=("deep-core<0.1",))
+    old = Distribution("acme-old", {"old": "acme_old"}, {"acme_old.py": HOOK}, requires=("deep-agent-core<0.1",))
     deep = make_deep(others=(SUN, old, BROKEN))
     deep("explain").ok()  # the broken one's outcome, a reason of several lines, is cached
     quick, whole = deep("plugins", "list", *form).ok(), deep("plugins", "list", *form, "--verbose").ok()
@@ -338,7 +338,7 @@ def test_a_misspelt_command_has_a_suggestion(make_deep: Any) -> None:
 
 @pytest.mark.slow
 def test_what_to_type_is_for_this_environment_and_not_for_any_pip(make_deep: Any) -> None:
-    old = Distribution("acme-old", {"old": "acme_old"}, {"acme_old.py": HOOK}, requires=("deep-core<0.1",))
+    old = Distribution("acme-old", {"old": "acme_old"}, {"acme_old.py": HOOK}, requires=("deep-agent-core<0.1",))
     deep = make_deep("backends", "demo", others=(old,))
     typed = f"{deep.environment.python} "  # pip, uv and ensurepip are all told which Python
     (reason,) = [p["reason"] for p in json.loads(deep("plugins", "list", "--json").ok().out)["plugins"] if p["reason"]]

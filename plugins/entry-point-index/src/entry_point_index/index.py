@@ -89,7 +89,7 @@ class Index(NamedTuple):
 
     Attributes:
         group: the group of its entry points. The groups below it (`deep.commands` for `deep`) are read with it.
-        host: the distribution that the entry points extend, such as `deep-core`.
+        host: the distribution that the entry points extend, such as `deep-agent-core`.
         version: the host's version.
         cache: a folder for this index alone.
         marker: a file of a dist-info folder by which a distribution without an entry point of the group has one, named

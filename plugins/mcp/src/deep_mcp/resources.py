@@ -15,7 +15,7 @@ from .sanitize import clean_text
 __all__ = ["RESOURCE_TOOLS", "list_resources", "read_resource"]
 
 _SERVER = {"type": "string", "description": "Name of the MCP server."}
-_MARKS = {"tags": ["read", "network"], "source": "deep-mcp"}
+_MARKS = {"tags": ["read", "network"], "source": "deep-mcp-client"}
 
 RESOURCE_TOOLS = [
     ToolDefinition(

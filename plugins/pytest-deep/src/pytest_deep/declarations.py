@@ -54,13 +54,13 @@ def check_name(subject: Subject) -> Iterator[Problem]:
 
 
 def check_metadata(core_range: str) -> Iterator[Problem]:
-    """Check the range of deep-core that the distribution requires."""
+    """Check the range of deep-agent-core that the distribution requires."""
     where = "pyproject.toml, [project] dependencies"
-    change = 'write "deep-core>=0.1,<1": the major version is the version of the hooks'
+    change = 'write "deep-agent-core>=0.1,<1": the major version is the version of the hooks'
     if not core_range:
-        yield Problem(where, "deep-core is missing or has no range", change)
+        yield Problem(where, "deep-agent-core is missing or has no range", change)
     elif not any(part.operator in ("<", "<=", "==", "~=") for part in SpecifierSet(core_range)):
-        yield Problem(where, f"deep-core{core_range} has no upper bound", change)
+        yield Problem(where, f"deep-agent-core{core_range} has no upper bound", change)
 
 
 def check_docs(subject: Subject, documentation: str | None, metadata: Mapping[str, str] | None) -> Iterator[Problem]:

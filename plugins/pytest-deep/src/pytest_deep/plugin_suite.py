@@ -83,7 +83,7 @@ class PluginConformance:
         self._report(bench, check_name(bench.subject))
 
     def test_metadata_says_which_deep_core(self, bench: Bench) -> None:
-        """The distribution requires deep-core, with an upper bound. Skipped if it is not installed."""
+        """The distribution requires deep-agent-core, with an upper bound. Skipped if it is not installed."""
         from .declarations import check_metadata
 
         if bench.subject.candidate is None:

@@ -141,7 +141,7 @@ def create_subagent_toolset(
 ) -> FunctionToolset[Any]:
     """Create `task` for any `pydantic_ai.Agent` with `DeepAgentDeps` and `DeferredToolRequests` as an output.
 
-    The session's kernel creates the subagents, with its configuration. An agent that deep-core did not create has
+    The session's kernel creates the subagents, with its configuration. An agent that deep-agent-core did not create has
     no policy to pass on: approvals that it asks for by other means do not apply to them.
 
     Args:

@@ -49,7 +49,7 @@ class StoreLargeResults(AbstractCapability[Any]):
         shown_chars: characters that the model sees of a stored result, with the note.
         except_tools: tools whose results are never stored, by original or final name.
         stored_limits: how much a session may store, and how long; None means the defaults.
-        id: the capability's id, for agents that deep-core did not create.
+        id: the capability's id, for agents that deep-agent-core did not create.
         logger: logs losses.
     """
 

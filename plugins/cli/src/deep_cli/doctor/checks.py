@@ -118,10 +118,10 @@ def _python() -> Check:
 
 
 def _versions() -> Iterator[Check]:
-    """Compare the versions of deep-core and of what it stands on with what deep-cli and deep-core require."""
-    yield _version("deep-cli", "deep-core")
+    """Compare the versions of deep-agent-core and of what it rests on with what requires them."""
+    yield _version("deep-cli", "deep-agent-core")
     for name in ("entry-point-index", "tool-expressions", "pydantic-ai-slim"):
-        yield _version("deep-core", name)
+        yield _version("deep-agent-core", name)
 
 
 def _version(of: str, name: str) -> Check:

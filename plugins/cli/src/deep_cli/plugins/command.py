@@ -98,7 +98,7 @@ def search(ctx: click.Context, words: tuple[str, ...], offline: bool, index: str
 def install(ctx: click.Context, names: tuple[str, ...], editables: tuple[str, ...], upgrade: bool) -> None:
     """Install plugins into the environment that runs `deep`, with the tool that manages it.
 
-    That is pip, uv, `uv tool` or pipx. deep-core and Pydantic AI keep their versions. Installations are recorded
+    That is pip, uv, `uv tool` or pipx. deep-agent-core and Pydantic AI keep their versions. Installations are recorded
     for `deep plugins restore`. Each plugin is then loaded once, in its own process. Exit code 0: all of them are
     active.
     """

@@ -1,4 +1,4 @@
-"""One group of commands from several distributions: `deep mcp` has the commands of deep-universe and of deep-mcp."""
+"""One group of commands from several distributions: `deep mcp` has those of deep-universe and of deep-mcp-client."""
 
 from __future__ import annotations
 

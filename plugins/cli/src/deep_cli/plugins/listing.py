@@ -57,7 +57,7 @@ def show(records: Sequence[PluginRecord], *, json: bool) -> None:
 def as_table(records: Sequence[PluginRecord], *, colors: bool) -> str:
     """One line for each plugin, or more if its reason has several."""
     if not records:
-        return rewrite_advice("No plugin is installed, so agents have no tools: pip install deep-all")
+        return rewrite_advice("No plugin is installed, so agents have no tools: pip install deep-everything")
     rows = [
         (r.name, r.version or "-", r.distribution or "-", r.status, redact(rewrite_advice(r.reason))) for r in records
     ]

@@ -84,7 +84,7 @@ def new(plugin: str, kinds: tuple[str, ...] | None, output_dir: Path, no_input: 
 
     plugin, distribution = parse_name(plugin)
     _refuse("PLUGIN", plugin_problem(plugin))
-    # The new plugin needs the deep-core that it is tested with first.
+    # The new plugin needs the deep-agent-core that it is tested with first.
     answers: dict[str, Answer] = {"plugin": plugin, "deep_core": __version__}
     if distribution is not None:
         answers["distribution"] = distribution

@@ -91,7 +91,7 @@ def _address(dist: Dist) -> str:
 def plugins_of(names: Sequence[str], after: Mapping[str, Dist]) -> list[Candidate]:
     """List the plugins of these distributions without importing them.
 
-    A distribution without a plugin (deep-all) has those of its direct requirements.
+    A distribution without a plugin (deep-everything) has those of its direct requirements.
     """
     plugins = scan()
     own = [c for c in plugins if canonical(c.record.distribution or "") in names]

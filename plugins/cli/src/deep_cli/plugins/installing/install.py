@@ -193,7 +193,9 @@ def _why(target: Target, specs: Sequence[InstallSpec], output: str, pinned: dict
     clash = conflict(output, pinned)
     if clash:
         # Offer the newest versions, with the plugin: the user decides, for that may break other plugins.
-        names = [name for name in ("deep-core", "deep-cli", "pydantic-ai-slim") if name in pinned or name == "deep-cli"]
+        names = [
+            name for name in ("deep-agent-core", "deep-cli", "pydantic-ai-slim") if name in pinned or name == "deep-cli"
+        ]
         all_of_it = install_command(target, [one.text for one in specs] + names, flags=["--upgrade"])
         return (
             f"{clash}. deep plugins install keeps these versions; nothing was changed. Choose another version of "

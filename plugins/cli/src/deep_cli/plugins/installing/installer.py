@@ -39,7 +39,7 @@ __all__ = [
     "uninstall_steps",
 ]
 
-PINNED = ("deep-core", "entry-point-index", "tool-expressions", "pydantic-ai-slim", "pydantic-ai")
+PINNED = ("deep-agent-core", "entry-point-index", "tool-expressions", "pydantic-ai-slim", "pydantic-ai")
 """A plugin's requirement never changes these: all other plugins depend on them."""
 DEEP_CLI = "deep-cli"
 UV_FLAGS = {"--upgrade": "--upgrade-package", "--force-reinstall": "--reinstall-package"}
@@ -99,7 +99,7 @@ def install_steps(target: Target, specs: Sequence[InstallSpec], folder: Path, *,
     for one in specs:
         others[one.name or one.text] = ("--with-editable" if one.editable else "--with", one.text)
     # Only the trial has the constraint: the installation would write it into the receipt, and `uv tool upgrade` could
-    # never upgrade deep-core again. Without --upgrade uv keeps installed versions that match.
+    # never upgrade deep-agent-core again. Without --upgrade uv keeps installed versions that match.
     every = [a.replace("--with-editable", "--editable") for how in (receipt.tool, *others.values()) for a in how]
     every = [argument for argument in every if argument != "--with"]
     look = _uv_pip(target, "install", folder, receipt)
@@ -252,14 +252,14 @@ def _log(output: str) -> str:
 
 
 def conflict(output: str, pinned: Mapping[str, str]) -> str:
-    """Find in an installer's output which plugin requires another deep-core or Pydantic AI; "" for none.
+    """Find in an installer's output which plugin requires another deep-agent-core or Pydantic AI; "" for none.
 
-    pip and uv both name the constraint (`deep-core==0.1.0`) and what `depends on` it.
+    pip and uv both name the constraint (`deep-agent-core==0.1.0`) and what `depends on` it.
     """
     for name, version in pinned.items():
         if f"{name}=={version}" not in output:
             continue
-        # pip: `acme 1.0 depends on deep-core<1`; uv: `all versions of acme depend on deep-core<1 and …`
+        # pip: `acme 1.0 depends on deep-agent-core<1`; uv: `all versions of acme depend on deep-agent-core<1 and …`
         for who, what in re.findall(rf"(\S+(?: [\d.]+)?) depends? on (?=({re.escape(name)}\b(?!==)[^\n]*))", output):
             wants = re.split(r",? (?:and (?=[a-z])|we can)|,$", what)[0]
             if canonical(who) != DEEP_CLI and not _content(wants.removeprefix(name), version):
