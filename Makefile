@@ -6,6 +6,8 @@ UV := $(shell command -v uv 2>/dev/null)
 # deep-everything only depends on the others, and on every provider: the demo and the tests need neither.
 PLUGINS := $(filter-out everything,$(sort $(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))))
 EDITABLE := -e . $(foreach name,$(PLUGINS),-e plugins/$(name))
+# What an older checkout installed here under other names would be found beside today's.
+RENAMED := deep-core deep-mcp deep-memory
 MANIFESTS := pyproject.toml constraints.txt requirements/run.txt requirements/dev.txt $(wildcard plugins/*/pyproject.toml)
 # uv installs in 20 seconds what takes pip a minute: one from the PATH, or one that pip installs first. Where it fails, pip
 # installs everything, and says what is wrong.
@@ -67,6 +69,7 @@ $(BIN)/python:
 
 # Build tools first, then ours without isolation: ten isolated build environments would take a minute.
 $(VENV)/.run: $(MANIFESTS) | $(BIN)/python
+	@$(BIN)/python -m pip uninstall --quiet --yes $(RENAMED) 2>/dev/null
 	@$(call install,-r requirements/run.txt)
 	@$(call install,--no-build-isolation $(EDITABLE))
 	@touch $@
