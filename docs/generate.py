@@ -1,7 +1,7 @@
-"""Write the generated pages: hooks, the fields of `[agent]`, decisions, and all plugins, which deep-cli searches too.
+"""Write the generated pages: hooks, the fields of `[agent]`, what a project's file may do to options, decisions, and
+all plugins, which deep-cli searches too.
 
-In other pages, write a table between `<!-- settings -->` (the keys of a plugin's section) or `<!-- options -->` (what a
-project's file may do to the options of deep's own plugins) and `<!-- end -->`.
+In other pages, write the table of the keys of a plugin's section between `<!-- settings -->` and `<!-- end -->`.
 
     python docs/generate.py            write them
     python docs/generate.py --check    exit 1 and print a diff if a committed page is out of date
@@ -294,14 +294,6 @@ def schema_page() -> str:
     return "\n".join([*lines, ""])
 
 
-def fields_table() -> str:
-    """Write the table of the keys of `[agent]`."""
-    tree = schema()
-    lines = ["| Key | Value | Effect |", "|---|---|---|"]
-    lines += [f"| `{path}` | {kind} | {_cell(text)} |" for path, kind, _, text in _fields(tree, tree)]
-    return "\n".join(lines)
-
-
 def _marks(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Narrows | None]]:
     for name, field in model.model_fields.items():
         inner = field.annotation
@@ -352,39 +344,35 @@ def _one_kind(option: Mapping[str, Any]) -> str:
 
 
 def with_tables(page: str) -> str:
-    """Write the tables that a page asks for: options, and keys of `[plugins.<name>]` (all, or those that it names)."""
-    page = re.sub(
-        r"^(<!-- options -->\n).*?^(<!-- end -->)$",
-        lambda found: f"{found[1]}{options_table()}\n{found[2]}",
-        page,
-        flags=re.M | re.S,
-    )
-    page = re.sub(
-        r"^(<!-- fields -->\n).*?^(<!-- end -->)$",
-        lambda found: f"{found[1]}{fields_table()}\n{found[2]}",
-        page,
-        flags=re.M | re.S,
-    )
+    """Write the table of the keys of `[plugins.<name>]` that a page asks for."""
     return re.sub(
-        r"^(<!-- settings(?:: ([\w ]+))? -->\n).*?^(<!-- end -->)$",
-        lambda found: f"{found[1]}{settings_table((found[2] or '').split())}\n{found[3]}",
+        r"^(<!-- settings -->\n).*?^(<!-- end -->)$",
+        lambda found: f"{found[1]}{settings_table()}\n{found[2]}",
         page,
         flags=re.M | re.S,
     )
 
 
-def settings_table(keys: Sequence[str]) -> str:
-    """Write the table of keys of `[plugins.<name>]`; no keys means all."""
+def settings_table() -> str:
+    """Write the table of the keys of `[plugins.<name>]`."""
     docs = field_docs(PluginSettings)
     lines = ["| Key | Value | Effect |", "|---|---|---|"]
-    for key in keys or SETTINGS:
-        lines.append(f"| `{key}` | {_cell(SETTINGS[key].expected)} | {_cell(' '.join(docs[key].split()))} |")
+    for key, setting in SETTINGS.items():
+        lines.append(f"| `{key}` | {_cell(setting.expected)} | {_cell(' '.join(docs[key].split()))} |")
     return "\n".join(lines)
 
 
-def options_table() -> str:
+def options_page() -> str:
     """Write what an untrusted project's file may do to each option of deep's own plugins."""
-    lines = ["| Plugin | Effect of an untrusted project's file | Options |", "|---|---|---|"]
+    lines = [
+        "# Options in a project's file",
+        "",
+        "What a project's `deep.toml` that you do not [trust](../configuration.md#what-a-projects-file-may-say) can do",
+        "to the options of deep's own plugins:",
+        "",
+        "| Plugin | Effect | Options |",
+        "|---|---|---|",
+    ]
     for path in sorted(DOCS.parent.glob("plugins/*/src/*/options.py")):
         module = import_module(f"{path.parent.name}.options")
         (model,) = [
@@ -397,7 +385,7 @@ def options_table() -> str:
         for mark in (*NARROWER, None):
             if names := [f"`{name}`" for name, field in model.model_fields.items() if project_mark(field) == mark]:
                 lines.append(f"| {plugin} | {EFFECTS[mark]} | {', '.join(names)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, ""])
 
 
 @cache
@@ -501,11 +489,10 @@ def render() -> dict[Path, str]:
     files = {DOCS / "hooks" / f"{hook.name}.md": hook_page(hook) for hook in found}
     files[DOCS / "hooks" / "index.md"] = hook_index(found)
     files[DOCS / "reference" / "config-schema.md"] = schema_page()
+    files[DOCS / "reference" / "project-options.md"] = options_page()
     files[DOCS / "reference" / "config-schema.json"] = json.dumps(schema(), indent=2, sort_keys=True) + "\n"
     pages = {page: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
-    files |= {
-        page: with_tables(text) for page, text in pages.items() if "<!-- settings" in text or "<!-- options" in text
-    }
+    files |= {page: with_tables(text) for page, text in pages.items() if "<!-- settings" in text}
     known = known_plugins()
     files[DOCS / "plugins.md"] = plugins_page(known)
     files[DOCS / "plugins.json"] = json.dumps(known, indent=1, ensure_ascii=False) + "\n"

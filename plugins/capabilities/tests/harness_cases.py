@@ -1,6 +1,6 @@
 """The capabilities of Pydantic AI's harness, each as an entry would name it, and the table of what works.
 
-Write the table into docs/capabilities.md, with the oldest Pydantic AI that CI tests and its harness:
+Write the table into docs/reference/harness.md, with the oldest Pydantic AI that CI tests and its harness:
 
     .venv-oldest/bin/python -m plugins.capabilities.tests.harness_cases
 """
@@ -24,7 +24,7 @@ from deep_core import Explanation, Kernel
 from tests.environments import REPOSITORY
 
 PLUGIN = "named_capabilities"
-PAGE = REPOSITORY / "docs" / "capabilities.md"
+PAGE = REPOSITORY / "docs" / "reference" / "harness.md"
 BEGIN, END = "<!-- harness -->\n", "<!-- end -->"
 HERE = "plugins.capabilities.tests.harness_cases"
 WINDOW = {"use": "SlidingWindowCompaction", "options": {"max_messages": 100}}
