@@ -2,9 +2,12 @@
 
     python scripts/release.py home https://…   # [project.urls] of every distribution
     python scripts/release.py bump 0.2.0       # every version; the changelog must have its section
-    python scripts/release.py check            # versions, ranges, urls, changelog
+    python scripts/release.py check            # versions, ranges, urls, changelog, names
+    python scripts/release.py names            # every distribution and module against names_checked.json
+    python scripts/release.py names --against FILE   # and first that list against all names of an index
     python scripts/release.py build dist       # sdists, wheels from them, twine check, entry points
 
+FILE has a name a line, up to a tab if there is one; `-` is standard input, as in release.yml.
 `build` needs what requirements/release.txt names, and an environment with the dependencies of deep.
 """
 
@@ -23,9 +26,16 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
+try:
+    from scripts import names
+except ImportError:  # run as a program: this folder is on the path, its parent is not
+    import names
+
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = re.compile(r'^(version|__version__) = "([^"]+)"$', re.M)
 URLS = re.compile(r"\n\[project\.urls\]\n(?:[^\[\n].*\n)*")
+FEW = 100_000
+"""An index with fewer names is cut, or another one."""
 IMPORT = """
 import sys
 from importlib.metadata import distributions
@@ -113,11 +123,24 @@ def check(root: Path) -> Iterator[str]:
                 yield f"{where} needs {need}, which leaves out {version}: change the range"
         if not data.get("urls"):
             yield f"{where} has no [project.urls]: run release.py home with the address of the repository"
+    yield from names.unchecked(names.own_names(root), names.read())
     told = section(root, version)
     if told is None:
         yield f'CHANGELOG.md has no "## {version}" with entries'
     elif told == "unreleased":
         yield f'CHANGELOG.md says "{version} (unreleased)": write the date there, as in "## {version} (2026-01-31)"'
+
+
+def compare_names(root: Path, against: str | None) -> list[str]:
+    """What keeps our names from being registered; with all names of an index, compares and writes the list first."""
+    own = names.own_names(root)
+    if against is not None:
+        text = sys.stdin.read() if against == "-" else Path(against).read_text("utf-8")
+        index = [line.partition("\t")[0].strip() for line in text.splitlines()]
+        if len(index) < FEW:
+            return [f"{against} has {len(index)} names: it must name every distribution of the index"]
+        names.write(names.compare(own, index, names.read()))
+    return list(names.unchecked(own, names.read()))
 
 
 def run(*command: str | Path, **more: Any) -> None:
@@ -156,6 +179,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     commands.add_parser("home").add_argument("url")
     commands.add_parser("bump").add_argument("version")
     commands.add_parser("check")
+    commands.add_parser("names").add_argument("--against", metavar="FILE")
     commands.add_parser("build").add_argument("out", type=Path)
     given = parser.parse_args(arguments)
     match given.command:
@@ -163,6 +187,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
             wrong = home(root, given.url)
         case "bump":
             wrong = bump(root, given.version)
+        case "names":
+            wrong = compare_names(root, given.against)
         case "build":
             wrong = build(root, given.out)
         case _:

@@ -129,6 +129,76 @@ def test_the_metadata_is_whole(folder: Path) -> None:
     assert ("deep-plugin" in data["keywords"]) == bool({"deep", "deep.commands"} & {*data.get("entry-points", {})})
 
 
+# -- names -------------------------------------------------------------------------------------------------------------
+
+Name = release.names.Name
+
+
+def test_every_distribution_and_module_of_ours_was_compared_with_the_index(said: Said) -> None:
+    own = release.names.own_names(REPOSITORY)
+    assert {name.name for name in own if name.kind == "distribution"} == {release.project(f)["name"] for f in FOLDERS}
+    packages = [REPOSITORY / "deep_core" / "__init__.py", *REPOSITORY.glob("plugins/*/src/*/__init__.py")]
+    modules = {name.name for name in own if name.kind == "module"}
+    assert modules == {*(path.parent.name for path in packages), "deep_command"}
+    assert said("names") == (0, "names: done\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "ours", "theirs"),
+    [
+        ("distribution", "deep-core", "deepcore"),
+        ("distribution", "deep-all", "deepali"),
+        ("distribution", "deep-mcp", "DeepMCP"),
+        ("distribution", "deep-memory", "deep_memory"),
+        ("distribution", "tool-1", "to.0l.I"),
+        ("module", "deep_memory", "deep-memory"),
+        ("module", "deep_memory", "Deep.Memory"),
+    ],
+)
+def test_a_name_that_the_index_takes_for_another_is_found(kind: str, ours: str, theirs: str) -> None:
+    (row,) = release.names.compare([Name(kind, ours)], ["numpy", theirs, "deep"], [])
+    assert row["result"] == f"taken by {theirs}"
+    (told,) = release.names.unchecked([Name(kind, ours)], [row])
+    assert told == f"the {kind} {ours} is taken by {theirs}: choose another name"
+
+
+@pytest.mark.parametrize(
+    ("kind", "theirs"), [("distribution", "deepcores"), ("module", "deepcore"), ("module", "deep")]
+)
+def test_a_name_that_the_index_tells_from_ours_is_free(kind: str, theirs: str) -> None:
+    name = Name(kind, "deep-core" if kind == "distribution" else "deep_core")
+    (row,) = release.names.compare([name], [theirs], [])
+    assert row["result"] == "free"
+    assert list(release.names.unchecked([name], [row])) == []
+
+
+def test_two_names_of_ours_that_the_index_takes_for_one_are_found() -> None:
+    pair = [Name("distribution", "deep-ail"), Name("distribution", "deep-all")]
+    (told,) = release.names.unchecked(pair, release.names.compare(pair, [], []))
+    assert told == "the index takes the distribution deep-all for deep-ail: rename one of them"
+
+
+def test_what_is_ours_stays_ours_and_what_was_never_compared_is_told(
+    tree: Path, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = tmp_path / "names_checked.json"
+    monkeypatch.setattr(release.names.read, "__defaults__", (listed,))
+    monkeypatch.setattr(release.names.write, "__defaults__", (listed,))
+    rows = [row for row in release.names.read(release.names.CHECKED) if row["name"] != "deep-todo"]
+    release.names.write([{**row, "result": "ours"} if row["name"] == "deep-web" else row for row in rows])
+    assert said("names") == (
+        1,
+        "the distribution deep-todo was never compared: run release.py names --against NAMES\n",
+    )
+    assert "deep-todo was never compared" in said("check")[1]
+    index = tmp_path / "index.tsv"
+    index.write_text("deepweb\t1.0\n", "utf-8")
+    assert said("names", "--against", str(index))[0] == 1  # an index of one name is none
+    index.write_text("deepweb\t1.0\nnumpy\n" + "a\n" * 100_000, "utf-8")
+    assert said("names", "--against", str(index)) == (0, "names: done\n")
+    assert {row["result"] for row in release.names.read() if row["name"] == "deep-web"} == {"ours"}
+
+
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
 
 
