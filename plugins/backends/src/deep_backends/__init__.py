@@ -115,7 +115,7 @@ def deep_backends(context: AgentContext) -> Mapping[str, BackendFactory]:
 
 @hookimpl
 def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
-    """Say what the agent sees: the mounts of a composite, the runtime of a container; nothing of other backends."""
+    """Say what the model cannot see: a composite's mounts, a container's runtime, a shell that is not bash."""
     from deep_core import PromptSection
 
     def workspace(ctx: RunContext[Any]) -> str | None:

@@ -31,6 +31,12 @@ __all__ = ["DockerBackend", "require_docker"]
 
 _NEEDED = ("pydantic_ai_backends", "httpx", "docker")
 """The packages of the extra; pydantic-ai-backend 0.2.37 imports httpx, which its extra `docker` lacks."""
+IN_SHELL = """\
+if SHELL=$(command -v bash); then export SHELL; exec "$SHELL" -c "$1"; fi
+echo 'note: there is no bash here; /bin/sh runs this command' >&2
+exec /bin/sh -c "$1"
+"""
+"""Runs a command in bash where the image has it: models write bash, and dash reads `&>` as `&` and `>`."""
 
 
 class _Container(WorkspaceBackend, SupportsCommands):
@@ -71,6 +77,8 @@ class _Container(WorkspaceBackend, SupportsCommands):
             WorkspaceTimeoutError: It took longer than `timeout` seconds.
             WorkspaceOutputLimitError: It produced more than 10 MiB.
         """
+        if shell and isinstance(command, str):
+            command, shell = ["/bin/sh", "-c", IN_SHELL, "sh", command], False
         try:
             return await self._wrapped.run(command, shell=shell, env=env, timeout=timeout)
         except Exception as error:

@@ -9,7 +9,7 @@ import shutil
 import stat
 import sys
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 
 from pydantic_ai.workspaces import (
@@ -27,6 +27,7 @@ from pydantic_ai.workspaces import (
 )
 
 from deep_core import SupportsGuardedWrite, SupportsRangeRead, SupportsStreamWrite
+from deep_core.plugin_api import find_program
 
 from .arguments import check_expected, check_range
 from .environment import PassedEnv, check_env, command_environment
@@ -64,8 +65,8 @@ class LocalBackend(
     `protected` paths; reading there is fine. A hard link, or a directory mounted inside the root, looks like
     an ordinary file or directory.
 
-    **Commands are not confined**: a shell reaches whatever this process's user can. They start in the root, with only
-    the variables in `deep_backends.environment.INHERITED` and those of `env`.
+    **Commands are not confined**: a shell reaches whatever this process's user can. They start in the root, in bash
+    where it is installed, with only the variables in `deep_backends.environment.INHERITED` and those of `env`.
 
     Writes are atomic (a temporary file beside the target, fsync, rename) and keep the mode bits; hard links to
     the old content and extended attributes are not carried over. Content up to 256 KiB is handled in the caller's
@@ -425,6 +426,18 @@ class LocalBackend(
 
     # Commands
 
+    @cached_property
+    def shell(self) -> str:
+        """The absolute path of the shell of commands: bash where it is installed, else `/bin/sh`.
+
+        Models write bash. dash reads `program &> file` as two commands, and a failing program as a success.
+        """
+        return find_program("bash", outside=self._ref.id) or "/bin/sh"
+
+    def describe(self) -> str | None:
+        """Say which shell runs commands, if it is not bash."""
+        return None if os.path.basename(self.shell) == "bash" else f"Commands run in {self.shell}: there is no bash."
+
     def _start(self, argv: Sequence[str], environment: dict[str, str]) -> list[str]:
         """Return the program that runs `argv` and its arguments."""
         # -I: neither the environment nor the working directory affects the supervisor's imports.
@@ -448,9 +461,9 @@ class LocalBackend(
             WorkspaceOutputLimitError: It produced more than `max_output_bytes`.
             WorkspaceUnavailableError: The root is gone.
         """
-        environment = {**command_environment(self._env), **(env or {})}
+        environment = {**command_environment(self._env), "SHELL": self.shell, **(env or {})}
         if command and shell == isinstance(command, str):  # else the wrong form, which it refuses
-            argv = ["/bin/sh", "-c", command] if isinstance(command, str) else [*command]
+            argv = [self.shell, "-c", command] if isinstance(command, str) else [*command]
             command, shell = self._start(argv, environment), False
         if self._hide_environment:
             hide_environment()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from deep_core import Ask, Deny
-from deep_core.plugin_api import visible
+from deep_core.plugin_api import find_program, visible
 
 from .host import HOST
 from .tool_names import call_as_others_see_it
@@ -164,7 +164,8 @@ def _verdict(out: str, who: str) -> Ask | Deny | None:
 async def _run(seen: _Seen) -> tuple[int, str, str] | str:
     """Run a hook; return (exit code, stdout, stderr), or why it did not end by itself."""
     hook, folder = seen.hook, seen.folder
-    command = ["/bin/sh", "-c", hook.command] if hook.args is None else [hook.command, *hook.args]
+    shell = find_program("bash", outside=seen.place) or "/bin/sh"
+    command = [shell, "-c", hook.command] if hook.args is None else [hook.command, *hook.args]
     environ = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     environ |= {
         "CLAUDE_PLUGIN_ROOT": str(folder.root),
