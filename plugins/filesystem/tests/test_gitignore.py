@@ -347,3 +347,13 @@ async def test_a_huge_file_of_rules_is_not_read(root: Path) -> None:
     (root / ".gitignore").write_bytes(b"*.txt\n" + b"#" * gitignore.MAX_BYTES)
     (root / "a.txt").write_text("needle")
     assert await Session(Workspace(local_backend(root))).ok("grep", "needle") == "a.txt"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("with_ripgrep", ENGINES)
+async def test_a_byte_order_mark_hides_no_rule(project: Path, with_ripgrep: bool) -> None:
+    for rules in (".gitignore", ".git/info/exclude"):
+        (project / rules).write_text("\ufeff" + PROJECT[rules], encoding="utf-8")
+    session = Session(Workspace(local_backend(project)), ripgrep=with_ripgrep)
+    *found, _ = (await session.ok("grep", "needle")).splitlines()
+    assert found == ["keep.log", "src/env/x.py", "src/main.py", "vendor/x.log"]

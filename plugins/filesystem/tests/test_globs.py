@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from anyio import CancelScope, create_task_group, sleep
 from deep_backends import memory_backend
-from deep_filesystem.globs import BadGlob, Glob, basename_or_path
+from deep_filesystem.globs import BadGlob, Glob, basename_or_path, path_first
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic_ai.workspaces import FileEntry, Workspace, WrapperWorkspace
 
+from plugins.filesystem.tests.conftest import Session
 from tests import another_process
 
 
@@ -32,6 +33,11 @@ from tests import another_process
         ("a\nb*", ["a\nbc"], ["a b"]),
         ("***.py", ["a.py"], ["a/b.py"]),
         ("[,{]", [",", "{"], ["[,{]"]),
+        (r"\[id\]/*", ["[id]/a"], ["i/a", "d/a"]),
+        (r"\{x\}.{py,txt}", ["{x}.py", "{x}.txt"], ["x.py"]),
+        (r"a\*b\?", ["a*b?"], ["axb1"]),
+        (r"a\\b", ["a\\b"], ["ab"]),
+        (r"{a\,b,c}", ["a,b", "c"], ["a", "b"]),
     ],
 )
 def test_a_pattern_matches(pattern: str, matching: list[str], other: list[str]) -> None:
@@ -148,3 +154,55 @@ async def test_a_search_leaves_the_loop_free_and_stops_when_it_is_cancelled(
 async def test_the_time_limit_ends_a_search_whose_backend_never_waits(new_session: Any) -> None:
     session = new_session(Endless(Workspace(memory_backend())), grep_seconds=0.01)
     assert "stopped after 0.01 s" in await session.failed("glob", "**/*.py")
+
+
+ROUTES = ["app/[id]/page.tsx", "app/i/page.tsx", "app/[...slug]/page.tsx", "{x}/a.py", "x/a.py", "what?.md", "whats.md"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("app/[id]/page.tsx", ["app/[id]/page.tsx"]),
+        ("app/[id]/*.tsx", ["app/[id]/page.tsx"]),
+        ("./app/[...slug]/page.tsx", ["app/[...slug]/page.tsx"]),
+        ("{x}/*.py", ["{x}/a.py"]),
+        ("what?.md", ["what?.md"]),
+        ("app/[i]/page.tsx", ["app/i/page.tsx"]),  # no directory of that name: a class
+        ("{x,y}/*.py", ["x/a.py"]),
+        (r"app/\[id\]/*", ["app/[id]/page.tsx"]),
+        ("**/page.tsx", [path for path in ROUTES if path.endswith("page.tsx")]),
+    ],
+)
+async def test_a_path_is_a_path_first(session: Session, pattern: str, found: list[str]) -> None:
+    for path in ROUTES:
+        await session.workspace.write_text(path, "needle\n")
+    assert (await session.ok("glob", pattern)).splitlines() == sorted(found)
+    assert (await session.ok("grep", "needle", glob=pattern.removeprefix("./"))).splitlines() == sorted(found)
+    folder, _, rest = pattern.removeprefix("./").partition("/")
+    if rest and "*" not in folder and folder == "app":
+        assert (await session.ok("glob", rest, path=folder)).splitlines() == sorted(found)
+
+
+@pytest.mark.anyio
+async def test_a_directory_is_a_path_first_too(session: Session) -> None:
+    for path in ROUTES:
+        await session.workspace.write_text(path, "needle\n")
+    assert await session.ok("glob", "app/[id]/") == "app/[id]/"
+
+
+NAMES = st.text("ab[]{},*?\\", min_size=1, max_size=5).filter(lambda name: name.strip("*"))
+
+
+@given(st.lists(NAMES, min_size=1, max_size=3))
+@pytest.mark.anyio
+async def test_a_pattern_that_exists_as_written_matches_itself_alone(names: list[str]) -> None:
+    path = "/".join(names)
+
+    async def exists(asked: str) -> bool:
+        return asked == path
+
+    pattern = await path_first(path, exists)
+    if path != pattern:
+        assert Glob(pattern).matches(path)
+        assert Glob(pattern).prefix == "".join(f"{name}/" for name in names[:-1])

@@ -54,7 +54,7 @@ class Rules:
     def __init__(self, text: str) -> None:
         kinds: list[tuple[tuple[bool, bool, bool], list[str]]] = []
         self.size = 0
-        for line in text.removeprefix("\ufeff").split("\n"):
+        for line in text.split("\n"):
             rule = _read_rule(line.removesuffix("\r"))
             if rule is None:
                 continue
@@ -163,7 +163,8 @@ async def _text(workspace: Workspace, path: str) -> str:
     try:
         if await workspace.realpath(path) != path:
             return ""  # git follows no link here either
-        return (await read_whole(workspace, path, MAX_BYTES)).decode("utf-8", "replace")
+        # Each file may begin with a byte order mark, which git skips.
+        return (await read_whole(workspace, path, MAX_BYTES)).decode("utf-8-sig", "replace")
     except (OSError, ValueError, WorkspaceError):
         return ""  # a folder of that name, unreadable, outside, or too large
 

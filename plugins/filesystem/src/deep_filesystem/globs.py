@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import takewhile
 
 from anyio import lowlevel, to_thread
 
 from .quoting import quoted
 
-__all__ = ["INLINE_STEPS", "BadGlob", "Glob", "basename_or_path", "name_regex", "path_regex", "select"]
+__all__ = [
+    "INLINE_STEPS",
+    "BadGlob",
+    "Glob",
+    "basename_or_path",
+    "name_regex",
+    "path_first",
+    "path_regex",
+    "select",
+]
 
 MAX_ALTERNATIVES = 256
 """Maximum number of patterns that the braces expand to, and of braces to expand."""
@@ -19,6 +29,8 @@ MAX_PATTERN, MAX_EXPANDED = 1_000, 4_000
 INLINE_STEPS = 250_000
 """Maximum product of pattern and path lengths to match in the event loop: about a millisecond at worst."""
 _SPECIAL = re.compile(r"[*?\[{]")
+_ESCAPED = re.compile(r"\\([*?\[\]{},\\])")
+_ONE = re.compile(r"\[([*?\[\]{},\\])\]")
 
 
 class BadGlob(ValueError):
@@ -31,7 +43,8 @@ class BadGlob(ValueError):
 class Glob:
     """A compiled pattern: `*` and `?` within a name, `**` over any number of directories, `[a-z]`, `[!a]`, `{a,b}`.
 
-    Wildcards match a leading dot too.
+    Wildcards match a leading dot too. A backslash before a special character takes its meaning, as a class of that
+    character alone does (`[[]`).
 
     Matching takes at most `size` times the path's length in steps, because no part of the regular expression is tried
     again once it matched. The text between two stars has a fixed length, and so has the path between two `**` in
@@ -39,7 +52,7 @@ class Glob:
     must be at the end.
 
     Attributes:
-        prefix: the directories before the first special character, "" or ending in "/".
+        prefix: the first directories of the pattern, as far as they are plain names; "" or ending in "/".
         depth: maximum directories below `prefix` in a match; None with `**`.
         size: characters of the pattern with its braces expanded.
 
@@ -51,9 +64,8 @@ class Glob:
         if len(pattern) > MAX_PATTERN:
             raise BadGlob(pattern, f"a glob has at most {MAX_PATTERN:,} characters")
         self.pattern = pattern
-        found = _SPECIAL.search(pattern)
-        fixed = pattern[: found.start()] if found else pattern
-        self.prefix = fixed[: fixed.rfind("/") + 1]
+        pattern = _ESCAPED.sub(r"[\1]", pattern)
+        self.prefix = "".join(f"{name}/" for name in takewhile(bool, map(_literal, pattern.split("/")[:-1])))
         alternatives = _expand(pattern)
         self.size = sum(map(len, alternatives))
         if self.size > MAX_EXPANDED:
@@ -90,6 +102,27 @@ async def select(glob: Glob, paths: Sequence[str], key: Callable[[str], str] = s
             start, cost = end, 0
     await lowlevel.checkpoint()  # a backend of this machine lists directories without one
     return kept + _matching(glob, paths[start:], key)
+
+
+async def path_first(pattern: str, exists: Callable[[str], Awaitable[bool]]) -> str:
+    """Escape the first names of a pattern as far as they exist as written: `app/[id]/*.tsx` is about that directory.
+
+    Frameworks name files so, and a model that writes such a path means the file (google-gemini/gemini-cli#8596).
+
+    Args:
+        pattern: a pattern of `Glob`.
+        exists: whether a path, relative like the pattern, exists.
+    """
+    names = pattern.split("/")
+    for end in range(len(names), 0, -1):
+        if _SPECIAL.search(names[end - 1]) and names[end - 1].strip("*") and await exists("/".join(names[:end])):
+            return "/".join([*(re.sub(r"[*?\[\]{},\\]", r"\\\g<0>", name) for name in names[:end]), *names[end:]])
+    return pattern
+
+
+def _literal(name: str) -> str | None:
+    """Return what a name without wildcards stands for; None for one with wildcards."""
+    return None if _SPECIAL.search(_ONE.sub("", name)) else _ONE.sub(r"\1", name)
 
 
 def _matching(glob: Glob, paths: Sequence[str], key: Callable[[str], str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from anyio import fail_after
@@ -20,7 +21,8 @@ from .access import Place, locate, open_source, range_reader, shown_path
 from .commands import render_output, render_result
 from .dialect import BadPattern, read_pattern
 from .failures import tool_failures
-from .globs import BadGlob, Glob, basename_or_path
+from .gitignore import exists
+from .globs import BadGlob, Glob, basename_or_path, path_first
 from .linematch import text_of
 from .locks import holding
 from .options import FilesystemOptions
@@ -134,7 +136,8 @@ class Operations:
         workspace = ctx.workspace
         folders = pattern.endswith("/")
         try:
-            glob, base = _read_glob(pattern.rstrip("/"), path)
+            wanted, base = _read_glob(pattern.rstrip("/"), path)
+            glob = Glob(await path_first(wanted, _below(workspace, base)))
         except BadGlob as error:
             raise ToolFailed(f"Bad pattern {error}") from error
         start = posixpath.join(base, glob.prefix) if glob.prefix else base
@@ -191,7 +194,7 @@ class Operations:
         workspace = ctx.workspace
         try:
             dialect = read_pattern(pattern)
-            wanted = basename_or_path(unescape(glob)) if glob else None
+            wanted = basename_or_path(await path_first(unescape(glob), _below(workspace, path))) if glob else None
         except (BadPattern, BadGlob) as error:
             raise ToolFailed(str(error)) from error
         if not pattern:
@@ -301,14 +304,28 @@ def _takes_pictures(ctx: RunContext[Any]) -> bool:
     return profile.get("supports_image_input", True)
 
 
-def _read_glob(pattern: str, path: str) -> tuple[Glob, str]:
+def _below(workspace: Workspace, base: str) -> Callable[[str], Awaitable[bool]]:
+    """Return a function that says whether a path below `base` exists."""
+
+    async def found(path: str) -> bool:
+        try:
+            return await exists(
+                workspace, (await locate(workspace, posixpath.join(base, escape(path.lstrip("/"))))).absolute
+            )
+        except (OSError, ValueError):
+            return False  # it leads outside
+
+    return found
+
+
+def _read_glob(pattern: str, path: str) -> tuple[str, str]:
     if pattern.startswith("/"):
         pattern, path = pattern.lstrip("/"), "/"
     while pattern.startswith("./"):
         pattern = pattern[2:]
     if not pattern or ".." in pattern.split("/") or "\0" in pattern:
         raise BadGlob(pattern, "give a pattern without `..`; set `path` to search elsewhere")
-    return Glob(unescape(pattern)), path
+    return unescape(pattern), path
 
 
 async def _searchable(workspace: Workspace, place: Place, limit: int) -> None:
