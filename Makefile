@@ -20,7 +20,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Every process of the tests writes byte code for the next one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-nightly test-wheels lint format docs bench bench-peers clean
+.PHONY: demo test test-all test-nightly test-wheels wheels lint format docs bench bench-peers clean
 
 demo: $(VENV)/.run
 	@$(BIN)/deep demo
@@ -40,6 +40,11 @@ test-nightly: $(VENV)/.dev
 # Builds every wheel and installs it into fresh environments; .ci/run does this too.
 test-wheels: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m wheels $$(grep -rl 'mark\.wheels' --include='test_*.py' tests plugins)
+
+# Every distribution's wheel, into dist/: `pip install --find-links dist deep-everything`.
+wheels: $(VENV)/.run
+	rm -rf dist
+	$(BIN)/python scripts/release.py wheels dist
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

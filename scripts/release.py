@@ -5,6 +5,7 @@
     python scripts/release.py check            # versions, ranges, urls, changelog, names
     python scripts/release.py names            # every distribution and module against names_checked.json
     python scripts/release.py names --against FILE   # and first that list against all names of an index
+    python scripts/release.py wheels dist      # every wheel, unchecked
     python scripts/release.py build dist       # sdists, wheels from them, twine check, entry points
 
 FILE has a name a line, up to a tab if there is one; `-` is standard input, as in release.yml.
@@ -148,6 +149,14 @@ def run(*command: str | Path, **more: Any) -> None:
     subprocess.run(command, check=True, **more)
 
 
+def wheels(root: Path, out: Path) -> None:
+    """Build every wheel, in this process: to start a build backend for each takes longer than they do."""
+    from hatchling.builders.wheel import WheelBuilder
+
+    for folder in projects(root):
+        list(WheelBuilder(str(folder)).build(directory=str(out.resolve()), versions=["standard"]))
+
+
 def build(root: Path, out: Path) -> list[str]:
     """Build sdists, then wheels from them, into an empty folder; check both, and import every entry point."""
     if out.exists() and any(out.iterdir()):
@@ -180,6 +189,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     commands.add_parser("bump").add_argument("version")
     commands.add_parser("check")
     commands.add_parser("names").add_argument("--against", metavar="FILE")
+    commands.add_parser("wheels").add_argument("out", type=Path)
     commands.add_parser("build").add_argument("out", type=Path)
     given = parser.parse_args(arguments)
     match given.command:
@@ -189,6 +199,9 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
             wrong = bump(root, given.version)
         case "names":
             wrong = compare_names(root, given.against)
+        case "wheels":
+            wheels(root, given.out)
+            wrong = []
         case "build":
             wrong = build(root, given.out)
         case _:

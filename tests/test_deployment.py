@@ -9,7 +9,6 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 
 from tests.another_process import WEB, Started, run, start
 from tests.docs_pages import ROOT, blocks, readers_environment
+from tests.local_wheels import PROJECTS, build
 from tests.postgresql import cluster
 
 PAGE = ROOT / "docs" / "deployment.md"
@@ -201,15 +201,9 @@ def test_the_container_file_has_known_instructions_and_starts_the_service() -> N
 
 @pytest.mark.needs("Docker")
 def test_the_container_answers(tmp_path: Path) -> None:
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    for project in (ROOT, *(ROOT / "plugins" / name for name in ("sessions", "backends", "demo"))):
-        build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, project]
-        subprocess.run(build, check=True)
-    names = [f"./wheels/{path.name}" for path in sorted(wheels.iterdir())]
-    (tmp_path / "requirements.txt").write_text("\n".join([*names, "fastapi", "uvicorn", ""]), "utf-8")
-    text = FILES["Dockerfile"].replace("COPY requirements.txt .", "COPY requirements.txt .\nCOPY wheels wheels")
-    (tmp_path / "Dockerfile").write_text(text, "utf-8")
+    build(PROJECTS, tmp_path / "dist")
+    (tmp_path / "requirements.txt").write_text("deep-everything\nfastapi\nuvicorn\n", "utf-8")
+    (tmp_path / "Dockerfile").write_text(FILES["Dockerfile"], "utf-8")
     (tmp_path / "service.py").write_text(FILES["service.py"], "utf-8")
     name = f"deep-deployment-{os.getpid()}"
     subprocess.run(["docker", "build", "--quiet", "--tag", name, tmp_path], check=True)
