@@ -54,7 +54,8 @@ def own_names(root: Path) -> list[Name]:
     """Return every distribution of a checkout, and every module that its wheels bring, sorted."""
     manifests = (root / "pyproject.toml", *root.glob("plugins/*/pyproject.toml"))
     projects = (tomllib.loads(path.read_text("utf-8"))["project"]["name"] for path in manifests)
-    modules = (root / "deep_core", *(path for path in root.glob("plugins/*/src/*") if path.stem.isidentifier()))
+    modules = (root / "deep_core", *(path.parent for path in root.glob("plugins/*/src/*/__init__.py")))
+    modules += (*root.glob("plugins/*/src/*.py"),)
     found = {*(Name("distribution", name) for name in projects), *(Name("module", path.stem) for path in modules)}
     return sorted(found)
 
