@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`. They need python3 with pip, and nothing else.
+# `make help` lists the targets. They need python3 with pip, and nothing else.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -16,55 +16,70 @@ install = { $(or $(UV),$(BIN)/uv) pip install --quiet $(COMPILE) --python $(BIN)
 # All byte code at once, on every processor. For a single process it is cheaper to compile what it imports.
 COMPILE ?= --compile-bytecode
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PYTEST = $(BIN)/python -m pytest -q -n auto --dist worksteal
+# Another Python than the one of .venv, for the oldest Pydantic AI: the first that runs.
+OTHER_PYTHON ?= $(firstword $(shell for python in python3.13 python3.12 $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.1[32]*/bin/python; \
+	do $$python -c 'import venv' 2>/dev/null && echo $$python; done) $(PYTHON))
 
 # Every process of the tests writes byte code for the next one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-nightly test-wheels wheels lint format docs bench bench-peers clean
+.PHONY: help demo test test-slow test-oldest test-nightly test-prerelease lint format docs wheels release bench bench-peers clean
 
-demo: $(VENV)/.run
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.run ## installs, and runs the main job with a scripted model: no key, no server
 	@$(BIN)/deep demo
 
-test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels and not exhaustive and not slow"
+test: $(VENV)/.dev ## the tests for every change, in less than five minutes; one plugin: .venv/bin/pytest plugins/todo
+	$(PYTEST) -m "not slow and not wheels and not exhaustive"
 
-# With the slow tests and every combination, and with new random examples each time.
-test-all: $(VENV)/.dev
-	DEEP_TEST_PROFILE=ci $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not wheels"
+test-slow: $(VENV)/.dev ## tests that take longer, need a browser, or install wheels into fresh environments
+	$(PYTEST) -m "(slow or wheels) and not exhaustive"
 
-# Draws 10,000 sequences and all examples, where CI draws 50 new ones, and kills the processes of 3,000 sessions: an hour
-# of one processor.
-test-nightly: $(VENV)/.dev
-	DEEP_TEST_PROFILE=nightly $(BIN)/python -m pytest -q -n auto --dist worksteal $$(grep -rlE 'sequences\(|examples\(|nightly=' --include='test_*.py' tests plugins)
+test-oldest: .venv-oldest/.oldest ## `make test` on the oldest Pydantic AI that we allow, and on another Python
+	$(MAKE) --silent test VENV=.venv-oldest
 
-# Builds every wheel and installs it into fresh environments; .ci/run does this too.
-test-wheels: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m wheels $$(grep -rl 'mark\.wheels' --include='test_*.py' tests plugins)
+test-nightly: $(VENV)/.dev ## everything, with every matrix, and new random examples: hours
+	DEEP_TEST_PROFILE=nightly $(PYTEST)
 
-# Every distribution's wheel, into dist/: `pip install --find-links dist deep-everything`.
-wheels: $(VENV)/.run
-	rm -rf dist
-	$(BIN)/python scripts/release.py wheels dist
+test-prerelease: .venv-oldest/.oldest ## the kernel's tests on the newest pre-release of Pydantic AI
+	$(BIN)/uv pip install --quiet --python .venv-oldest/bin/python --upgrade --prerelease allow pydantic-ai-slim pydantic-graph
+	rm .venv-oldest/.oldest
+	.venv-oldest/bin/python -m pytest -q -n auto --dist worksteal -m "not slow and not exhaustive" tests/agent
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.dev ## ruff, its format, and pyright strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-format: $(VENV)/.dev
+format: $(VENV)/.dev ## fixes what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.dev
+docs: $(VENV)/.dev ## writes the generated pages, and builds the site in strict mode
 	$(BIN)/python docs/generate.py
 	$(BIN)/mkdocs build --strict
 
-bench: $(VENV)/.dev
+wheels: $(VENV)/.run ## every distribution's wheel, into dist/: pip install --find-links dist deep-everything
+	rm -rf dist
+	$(BIN)/python scripts/release.py wheels dist
+
+# The tools in a folder of their own: twine brings keyring, which `deep keys` would find in the environment.
+release: $(VENV)/.dev ## sdists, wheels from them, and their checks, into build/release
+	rm -rf build/release build/release-installed
+	$(call install,--target $(VENV)/release -r requirements/release.txt)
+	PYTHONPATH=$(VENV)/release $(BIN)/python scripts/release.py build build/release
+
+bench: $(VENV)/.dev ## measures deep beside a bare agent
 	$(BIN)/python -m benchmarks
 
-# Installs the peers of benchmarks/peers.txt from the index, each into an environment of its own.
-bench-peers: $(VENV)/.dev
+bench-peers: $(VENV)/.dev ## measures deep beside the peers of benchmarks/peers.txt, which it installs
 	$(BIN)/python -m benchmarks --peers
+
+clean: ## removes what the targets made
+	rm -rf .venv .venv-oldest dist build site .hypothesis .ruff_cache .pytest_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "deep needs Python 3.11 or newer: make PYTHON=python3.12")'
@@ -83,5 +98,8 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
 	@$(call install,-r requirements/dev.txt)
 	@touch $@
 
-clean:
-	rm -rf $(VENV) dist build site .hypothesis .ruff_cache .pytest_cache
+# Below what constraints.txt names, so in an environment of its own.
+.venv-oldest/.oldest: $(VENV)/.dev requirements/oldest.txt
+	@$(MAKE) --silent .venv-oldest/.dev VENV=.venv-oldest PYTHON=$(OTHER_PYTHON) UV=$(BIN)/uv COMPILE=
+	@$(BIN)/uv pip install --quiet --python .venv-oldest/bin/python -r requirements/oldest.txt
+	@touch $@

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drawn import first_of_each, load_profile, part_of_all
+from tests.drawn import load_profile
 from tests.needs import one_skip_for_all
 
 load_profile()
@@ -33,9 +33,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(trylast=True)  # after -m and -k: the skip counts what they leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the profile does not want, and skip what this machine cannot run."""
-    first_of_each(config, items)
-    part_of_all(config, items)
+    """Skip what this machine cannot run."""
     one_skip_for_all(config, items)
 
 
@@ -66,11 +64,3 @@ def import_share(config: pytest.Config) -> None:
     for file in share:
         with contextlib.suppress(Exception, pytest.skip.Exception):  # pytest imports it again, and reports it
             import_module(".".join(file.relative_to(config.rootpath).with_suffix("").parts))
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Append the id of a failed test to the file that DEEP_FAILED_TESTS names, for `.ci/run`."""
-    # A worker of pytest-xdist has the variable too, and its controller sees all reports.
-    if report.failed and "DEEP_FAILED_TESTS" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
-        with open(os.environ["DEEP_FAILED_TESTS"], "a", encoding="utf-8") as file:
-            file.write(f"{report.nodeid}\n")

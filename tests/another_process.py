@@ -5,24 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.forked import nursery
+from tests import forked
 
-__all__ = ["WEB", "Started", "run", "start"]
-
-WEB = ("fastapi", "uvicorn", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto")
-"""What servers import."""
+__all__ = ["Started", "run", "start"]
 
 
 class Started(subprocess.Popen[Any]):
     """A `Popen` whose child is a fork: of subprocess, it replaces how a child starts and how its end is seen."""
-
-    def __init__(self, command: Sequence[str], preloaded: Sequence[str], **how: Any) -> None:
-        self._preloaded = preloaded
-        super().__init__(command, **how)
 
     def _execute_child(  # type: ignore[override]
         self,
@@ -47,14 +40,8 @@ class Started(subprocess.Popen[Any]):
         given = (p2cread, c2pwrite, errwrite)
         first, second, third = (number if stream == -1 else stream for number, stream in enumerate(given))
         try:
-            self._forked = nursery().start(
-                Path(sys.prefix),
-                args,
-                cwd or Path.cwd(),
-                os.environ if env is None else env,
-                (first, second, third),
-                preloaded=self._preloaded,
-            )
+            variables = os.environ if env is None else env
+            self._forked = forked.start(Path(sys.prefix), args, cwd or Path.cwd(), variables, (first, second, third))
             self.pid = self._forked.pid
             self._child_created = True
         finally:
@@ -69,15 +56,14 @@ class Started(subprocess.Popen[Any]):
         return self.returncode
 
 
-def start(*arguments: str | Path, preloaded: Sequence[str] = (), **how: Any) -> Started:
+def start(*arguments: str | Path, **how: Any) -> Started:
     """Start `python ARGUMENTS…` in a process of its own.
 
     Args:
         arguments: `-m MODULE`, `-c CODE` or a path, and the program's arguments.
-        preloaded: third-party modules that no later fork imports again.
         how: `cwd`, `env`, the streams and their encoding, as for `subprocess.Popen`.
     """
-    return Started([sys.executable, *map(str, arguments)], preloaded, **how)
+    return Started([sys.executable, *map(str, arguments)], **how)
 
 
 def run(
@@ -87,7 +73,6 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: str = "",
     timeout: float = 600,
-    preloaded: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run `python FILE ARGUMENTS…` (a path), `python -m MODULE …` (a dotted name) or `python -c CODE …` to its end.
 
@@ -98,7 +83,6 @@ def run(
         env: its environment; None for this one's.
         stdin: what it reads.
         timeout: seconds.
-        preloaded: third-party modules that no later fork imports again.
 
     Raises:
         subprocess.TimeoutExpired: it took longer, and was killed.
@@ -109,7 +93,6 @@ def run(
         *option,
         program,
         *arguments,
-        preloaded=preloaded,
         cwd=cwd,
         env=env,
         stdin=pipe,

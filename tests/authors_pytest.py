@@ -1,13 +1,12 @@
-"""A run of pytest like a plugin author's, as a fork that has made the third-party imports (tests.forked)."""
+"""A run of pytest like a plugin author's, in a process of its own."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from tests.forked import relayed
 
 __all__ = ["IN_A_FORK", "RunPytest", "authors_pytest"]
 
@@ -22,4 +21,4 @@ RunPytest = Callable[..., pytest.RunResult]
 def authors_pytest(folder: Path, *arguments: str) -> list[str]:
     """The command that runs pytest with these arguments, and keeps its temporary files in the folder."""
     own = ("-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'temporary'}")
-    return relayed("-m", "pytest", *own, *arguments, *IN_A_FORK)
+    return [sys.executable, "-m", "pytest", *own, *arguments]

@@ -30,7 +30,7 @@ from typing import Any
 
 import pytest
 
-from tests.forked import nursery
+from tests import forked
 
 __all__ = [
     "BELOW",
@@ -369,12 +369,12 @@ class Environment:
         return Finished(done.returncode, done.stdout, done.stderr)
 
     def fork(self, *arguments: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Finished:
-        """`run` its interpreter with these arguments, in a fork that has made the third-party imports (tests.forked).
+        """`run` its interpreter with these arguments, in a fork that has made the third-party imports.
 
         Only `run` shows what an interpreter loads when it starts, and what can go wrong there.
         """
         command = [str(self.python), *map(str, arguments)]
-        return Finished(*nursery().run(self.prefix, command, cwd or self.work, self.variables(**(env or {}))))
+        return Finished(*forked.run(self.prefix, command, cwd or self.work, self.variables(**(env or {}))))
 
     def ask(
         self,

@@ -34,7 +34,7 @@ def without(*names: str) -> Callable[[Suite], Suite]:
 
 
 def exhaustive(name: str) -> Callable[[Suite], Suite]:
-    """Decorate a suite to have this rule only in `make test-all`."""
+    """Decorate a suite to have this rule only in `make test-nightly`."""
 
     def mark(suite: Suite) -> Suite:
         rule = getattr(suite, name)

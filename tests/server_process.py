@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.another_process import WEB, Started, start
+from tests.another_process import Started, start
 from tests.docs_pages import readers_environment
 from tests.environments import REPOSITORY
 
@@ -34,7 +34,6 @@ class Server:
             self.process = start(
                 *command,
                 *("--store", self.store, "--execute"),
-                preloaded=WEB,
                 cwd=REPOSITORY,
                 env=readers_environment(self.data.parent),
                 stdout=log,

@@ -21,7 +21,7 @@ from pydantic_ai.models.test import TestModel
 from deep_core import Kernel
 
 SERVER = Path(__file__).resolve().parent.parent / "plugins" / "mcp" / "tests" / "server.py"
-NAMES = ("ask", "capabilities.named_capabilities", "folders", "guards", "mcp", "memory", "web_tools")
+NAMES = ("ask", "capabilities.named_capabilities", "folders", "guards", "mcp", "memories", "web_tools")
 
 
 class Weather(AbstractCapability[Any]):
@@ -54,7 +54,7 @@ def test_explain_names_the_source_of_each_part(tmp_path: Path, monkeypatch: pyte
         "folders": {"paths": [str(review)]},
         "guards": {"deny_commands": ["git push"]},
         "mcp": {"servers": {"harbor": server}, "wait": 60},
-        "memory": {"enabled": True, "project": "harbor"},
+        "memories": {"enabled": True, "project": "harbor"},
         "web_tools": {"search": "searxng", "searxng_url": "http://127.0.0.1:1"},
     }
     plugins: list[Any] = [deep_backends, deep_filesystem, deep_skills, deep_subagents]
@@ -69,7 +69,7 @@ def test_explain_names_the_source_of_each_part(tmp_path: Path, monkeypatch: pyte
         "ask": {"ask_user"},
         "filesystem": {"ls", "read_file", "write_file", "edit_file", "glob", "grep", "execute"},
         "mcp": {f"harbor_{name}" for name in ("look", "put", "burn", "echo", "die", "hang", "fail")},
-        "memory": {"recall", "remember", "forget"},
+        "memories": {"recall", "remember", "forget"},
         "named_capabilities": {"forecast"},
         "skills": {"list_skills", "load_skill", "read_skill_resource"},
         "subagents": {"task"},
@@ -80,7 +80,7 @@ def test_explain_names_the_source_of_each_part(tmp_path: Path, monkeypatch: pyte
         ("backends", "workspace"),
         ("folders", "instructions"),  # AGENTS.md
         ("guards", "warning"),
-        ("memory", "index"),
+        ("memories", "index"),
         ("named_capabilities", "instructions"),
         ("skills", "active"),
         ("skills", "catalog"),
@@ -99,5 +99,5 @@ def test_explain_names_the_source_of_each_part(tmp_path: Path, monkeypatch: pyte
     assert "Use tabs." in found.prompt
     assert "reviewing" in found.prompt
     assert found.left_out == ()
-    configured = {"ask", "folders", "mcp", "memory", "named_capabilities", "web_tools"}
+    configured = {"ask", "folders", "mcp", "memories", "named_capabilities", "web_tools"}
     assert {plugin for plugin, tokens in found.by_plugin().items() if tokens} >= configured  # guards say nothing yet

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.another_process import WEB, Started, run, start
+from tests.another_process import Started, run, start
 from tests.docs_pages import ROOT, blocks, readers_environment
 from tests.local_wheels import PROJECTS, build
 from tests.postgresql import cluster
@@ -37,7 +37,7 @@ def service(folder: Path, store: str, *options: str) -> Iterator[str]:
     command = ["-m", "uvicorn", "service:app", "--host", "127.0.0.1", "--port", str(port), *options]
     variables = readers_environment(folder) | {"STORE": store, "DEEP_MODEL": "demo:echo"}
     with (folder / "log").open("ab") as log:
-        process = start(*command, cwd=folder, env=variables, stdout=log, stderr=log, preloaded=WEB)
+        process = start(*command, cwd=folder, env=variables, stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"
         wait_for(url, process, folder / "log")

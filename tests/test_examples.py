@@ -110,7 +110,7 @@ NOT_RUN = {"scripted.py"}
 NEEDS = {"docker_sandbox.py": "Docker", "data_agent.py": "bubblewrap"}
 """What an example needs that a machine may lack (tests.needs)."""
 SAMPLE = ("basic.py", "approvals.py", "custom_plugin.py", "embed_script.py")
-"""What `make test` runs; `make test-all` runs every example."""
+"""What `make test` runs; `make test-nightly` runs every example."""
 
 
 def run(name: str, home: Path, typed: str = "") -> subprocess.CompletedProcess[str]:

@@ -1,8 +1,7 @@
-"""A forked program has the modules of its environment, although the fork has imported ours."""
+"""A forked program is one of its environment, and ends as a started one does."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,64 +9,55 @@ import pytest
 from tests.authors_pytest import IN_A_FORK
 from tests.environments import REPOSITORY, Distribution, Environment
 
-ASK = "import {0}; answer([{0}.__file__, {0}.__spec__.origin, getattr({0}, 'CHANGED', False)])"
+ASK = "import {0}; answer([{0}.__file__, {0}.__spec__.origin])"
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
-    """One that has deep-agent-core alone."""
-    return Environment.create(tmp_path)
+    """One that has deep-agent-core, deep-cli and deep-sessions, which deep-cli imports."""
+    environment = Environment.create(tmp_path)
+    environment.install(*(Distribution.of_project(REPOSITORY / "plugins" / name) for name in ("cli", "sessions")))
+    return environment
 
 
-@pytest.fixture
-def sessions() -> Distribution:
-    """deep-sessions, which deep-cli imports."""
-    return Distribution.of_project(REPOSITORY / "plugins" / "sessions")
-
-
-def where(environment: Environment, module: str) -> list[object]:
-    """The file of a module in a forked program, that of its spec, and whether its text was changed."""
-    answer: list[object] = environment.ask(ASK.format(module), start=False)
-    return answer
-
-
-@pytest.mark.slow
-def test_a_module_is_the_file_of_the_environment(environment: Environment, sessions: Distribution) -> None:
-    environment.install(sessions, Distribution.of_project(REPOSITORY / "plugins" / "cli"))
-    for module in ("deep_cli.main", "deep_sessions", "deep_sessions.stores", "deep_sessions.runner"):
-        file, origin, _ = where(environment, module)
+def test_a_module_is_the_file_of_the_environment(environment: Environment) -> None:
+    for module in ("deep_cli.main", "deep_sessions", "deep_sessions.runner"):
+        file, origin = environment.ask(ASK.format(module), start=False)
         assert file == origin
         assert Path(str(file)).is_relative_to(environment.site)
-    assert where(environment, "deep_core")[0] == str(REPOSITORY / "deep_core" / "__init__.py")
+    assert environment.ask(ASK.format("deep_core"), start=False)[0] == str(REPOSITORY / "deep_core" / "__init__.py")
 
 
-def test_a_module_that_the_environment_has_otherwise_is_the_one_of_the_environment(
-    environment: Environment, sessions: Distribution
-) -> None:
-    path = "deep_sessions/runner.py"
-    changed = {**sessions.files, path: sessions.files[path] + "\nCHANGED = True\n"}
-    environment.install(replace(sessions, files=changed), Distribution.of_project(REPOSITORY / "plugins" / "cli"))
-    assert where(environment, "deep_sessions.runner")[2] is True
-    used = "import deep_cli.run.stored, deep_sessions.runner; answer(hasattr(deep_sessions.runner, 'CHANGED'))"
-    assert environment.ask(used, start=False) is True
-
-
-def test_a_module_that_the_environment_lacks_cannot_be_imported_nor_what_needs_it(environment: Environment) -> None:
-    environment.install(Distribution.of_project(REPOSITORY / "plugins" / "cli"))
+def test_a_module_that_the_environment_lacks_cannot_be_imported(environment: Environment) -> None:
     code = """
-failed = []
-for name in "deep_sessions", "deep_todo", "deep_cli.run.stored":
-    try:
-        __import__(name)
-    except ModuleNotFoundError as error:
-        failed.append([name, error.name])
-answer(failed)
+import sys
+try:
+    import deep_todo
+except ModuleNotFoundError as error:
+    answer([error.name, sys.prefix, sys.argv, __name__])
 """
-    assert environment.ask(code, start=False) == [
-        ["deep_sessions", "deep_sessions"],
-        ["deep_todo", "deep_todo"],
-        ["deep_cli.run.stored", "deep_sessions"],
-    ]
+    assert environment.ask(code, start=False) == ["deep_todo", str(environment.prefix), ["-c"], "__main__"]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "print('out'); raise SystemExit('a text')",
+        "import sys; sys.exit(7)",
+        "import sys; sys.exit()",
+        "1 / 0",
+        "raise KeyboardInterrupt",
+        "import os; os.kill(os.getpid(), 9)",
+        "import atexit; atexit.register(print, 'at the end')",
+        "import threading, time; threading.Thread(target=lambda: (time.sleep(0.1), print('late'))).start()",
+        "import sys; print('out'); sys.stdout.close()",
+        "import os; print(os.read(0, 1))",
+    ],
+)
+def test_it_ends_as_a_started_one_does(environment: Environment, program: str) -> None:
+    forked, started = environment.fork("-c", program), environment.run(environment.python, "-c", program)
+    assert (forked.code, forked.out) == (started.code, started.out)
+    assert forked.err.splitlines()[-1:] == started.err.splitlines()[-1:]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 from tests.drawn import many
 from tests.environments import FIXTURES, REPOSITORY, Distribution, Environment, plugin
 
-INTERPRETERS, FORKS = many(3, 3, nightly=5), many(6, 6, nightly=20)
+INTERPRETERS, FORKS = many(3, 5), many(6, 20)
 """Each interpreter has its own PYTHONHASHSEED and order of installation, each fork its own order of directory
 listings."""
 INSTALLED = [

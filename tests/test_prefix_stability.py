@@ -41,7 +41,7 @@ from tests.stubs.wire import wire_prefix
 from tests.test_wire import PROVIDERS, both, ignore
 
 one_of_both = pytest.mark.parametrize("provider", sample(PROVIDERS, "anthropic"))
-TURNS = many(50, 25)
+TURNS = many(25, 50)
 PLUGINS: list[Any] = [
     deep_backends,
     deep_filesystem,
@@ -56,7 +56,7 @@ ASKED = "Your text will replace it"
 """In every prompt for a summary, and nowhere else."""
 MOVING = ("folders.instructions", "skills.catalog", "todo.state", "uploads.files")
 """The live sections whose texts change."""
-SMALL = {"max_input_tokens": many(9_000, 5_000)}
+SMALL = {"max_input_tokens": many(5_000, 9_000)}
 """A window that fifty turns overflow several times, at the default trigger and keep."""
 
 
@@ -224,7 +224,6 @@ def play(provider: str, **how: Any) -> Sent:
 
 
 @pytest.mark.slow
-@pytest.mark.more
 @both
 def test_every_request_continues_the_one_before(here: Path, provider: str) -> None:
     sent = play(provider)
@@ -238,7 +237,6 @@ def test_every_request_continues_the_one_before(here: Path, provider: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.more
 @one_of_both
 def test_where_it_is_compacted_and_nowhere_else_it_begins_anew(here: Path, provider: str) -> None:
     sent = play(provider, summarization=SMALL)

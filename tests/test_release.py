@@ -258,7 +258,7 @@ def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(wheels: Mapping[str, 
 def test_entry_points_of_the_wheels_import_and_one_that_does_not_is_named(
     wheels: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    # The script itself imports those of all wheels, in `.ci/run`.
+    # The script itself imports those of all wheels, in `make release`.
     assert release.entry_points([wheels["deep-agent-core"], wheels["deep-todo"]], tmp_path / "whole") == []
     broken = tmp_path / wheels["deep-todo"].name
     with zipfile.ZipFile(broken, "w") as archive:

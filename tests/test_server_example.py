@@ -521,9 +521,8 @@ async def test_a_kill_loses_no_question_and_no_effect_happens_twice(process: Ser
 
 
 @pytest.mark.slow
-@pytest.mark.more
 async def test_many_sessions_at_once_never_cross(tmp_path: Path) -> None:
-    sessions = many(20, 5, nightly=40)
+    sessions = many(5, 40)
     async with serving(tmp_path) as running:
         everything: dict[str, str] = {}
 

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.another_process import WEB, start
+from tests.another_process import start
 from tests.environments import REPOSITORY
 from tests.postgresql import cluster
 from tests.stubs import Call, OpenAIStub, Script
@@ -84,7 +84,7 @@ def service(store: str, publisher: Publisher, stub: OpenAIStub, home: Path) -> I
         "PUBLISHER": publisher.url,
     }
     command = ["-m", "uvicorn", "examples.service.app:app", "--port", str(port), "--log-level", "error"]
-    process = start(*command, cwd=REPOSITORY, env=env, preloaded=WEB)
+    process = start(*command, cwd=REPOSITORY, env=env)
     try:
         address = f"http://127.0.0.1:{port}"
         while True:

@@ -55,7 +55,7 @@ from tests.drawn import many
 from tests.plugins_by_hand import plugin, scripted
 from tests.stubs import Call
 
-SESSIONS, THREADS = many(14, 10, nightly=40), 4
+SESSIONS, THREADS = many(10, 40), 4
 PATIENCE = 600
 """Seconds after which nobody comes any more: a bug of the test, or a session that hangs."""
 ASKED = "Your text will replace it"
@@ -533,7 +533,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.more
 def test_on_one_event_loop(root: Path) -> None:
     stage = Stage(root)
     asyncio.run(stage.sessions(range(SESSIONS)))

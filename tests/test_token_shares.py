@@ -62,7 +62,7 @@ def shares(**how: Any) -> dict[str, int]:
 
 def test_breadth_costs_little_until_it_is_configured() -> None:
     """Everything of breadth installed and nothing configured: at most 300 tokens more in a request."""
-    names = ("ask", "capabilities.named_capabilities", "folders", "guards", "mcp", "memory", "web_tools")
+    names = ("ask", "capabilities.named_capabilities", "folders", "guards", "mcp", "memories", "web_tools")
     breadth = [import_module(f"deep_{name}") for name in names]
     with Kernel(plugins=[*FEATURES, *breadth], discover=False, strict=True) as kernel:
         found = kernel.explain(kernel.create_agent(TestModel(), backend="local"))

@@ -17,10 +17,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import forked
 from tests.docs_pages import ROOT, blocks
 from tests.drawn import sample
 from tests.environments import Distribution, Environment, Finished
-from tests.forked import nursery
 from tests.stubs import AnthropicStub, Failure, Script
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
@@ -111,7 +111,7 @@ class Reader:
     def _python(self, arguments: list[str], env: Mapping[str, str] | None) -> Finished:
         command = [str(self.environment.python), *arguments]
         variables = self.variables(**(env or {}))
-        return Finished(*nursery().run(self.environment.prefix, command, self.folder, variables, ""))
+        return Finished(*forked.run(self.environment.prefix, command, self.folder, variables, ""))
 
 
 @pytest.fixture(scope="module")

@@ -236,7 +236,6 @@ def grown(before: Counter[str]) -> dict[str, int]:
     return {kind: count - before[kind] for kind, count in after.items() if count - before[kind] > 100}
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("ran", [False, True])
 def test_many_kernels_made_and_closed_leave_nothing_behind(ran: bool) -> None:
     def one() -> None:
@@ -251,7 +250,7 @@ def test_many_kernels_made_and_closed_leave_nothing_behind(ran: bool) -> None:
     before = Counter(type(item).__qualname__ for item in gc.get_objects())
     modules, threads = set(sys.modules), threading.active_count()
     filters = len(warnings.filters)
-    for _ in range(many(400, 150, nightly=1000)):
+    for _ in range(many(150, 1000)):
         one()
     assert grown(before) == {}
     assert set(sys.modules) == modules
@@ -259,7 +258,6 @@ def test_many_kernels_made_and_closed_leave_nothing_behind(ran: bool) -> None:
     assert len(warnings.filters) == filters
 
 
-@pytest.mark.more
 def test_many_runs_leave_nothing_behind() -> None:
     kernel, _ = of_kind("red")
     agent = kernel.create_agent(
@@ -274,7 +272,7 @@ def test_many_runs_leave_nothing_behind() -> None:
     asyncio.run(runs(5))
     gc.collect()
     before = Counter(type(item).__qualname__ for item in gc.get_objects())
-    asyncio.run(runs(many(300, 120)))
+    asyncio.run(runs(many(120, 300)))
     assert grown(before) == {}
 
 

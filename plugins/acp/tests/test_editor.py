@@ -23,7 +23,6 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from deep_core import hookimpl
 from plugins.acp.tests.editor import Editor, connected
-from tests.forked import relayed
 from tests.stubs import OpenAIStub, Script
 
 NOISY = """
@@ -247,7 +246,7 @@ def test_a_file_in_a_prompt_cannot_end_its_own_element() -> None:
 
 
 async def test_the_command_uses_a_stored_key(folder: Path) -> None:
-    deep = relayed("-P", "-m", "deep_cli")
+    deep = [sys.executable, "-P", "-m", "deep_cli"]
     with OpenAIStub(Script("answered with a key")) as stub:
         env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **stub.env}
         del env["OPENAI_API_KEY"]

@@ -18,7 +18,7 @@ import pytest
 
 from tests import forked
 from tests.environments import REPOSITORY, Distribution, Environment, Finished
-from tests.forked import Forked, Line
+from tests.forked import Forked
 
 NUMBERS = itertools.count()
 
@@ -34,11 +34,11 @@ class Deep:
 
     Attributes:
         environment: where it is installed.
-        nursery: whose fork a command is; None: it is started.
+        forks: whether a command is a fork that has made the third-party imports, or is started.
     """
 
     environment: Environment
-    nursery: Line | None = None
+    forks: bool = True
 
     @property
     def work(self) -> Path:
@@ -50,7 +50,7 @@ class Deep:
         return [str(self.environment.python), "-P", "-m", "deep_cli", *map(str, arguments)]
 
     def __call__(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> Finished:
-        if self.nursery is None:
+        if not self.forks:
             return self.environment.run(*self.command(*arguments), env=env)
         return self.piped("", *arguments, env=env)
 
@@ -58,10 +58,9 @@ class Deep:
         self, text: str, *arguments: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> Finished:
         """`printf TEXT | deep …`."""
-        assert self.nursery is not None
         variables = self.environment.variables(**(env or {}))
         return Finished(
-            *self.nursery.run(self.environment.prefix, self.command(*arguments), cwd or self.work, variables, text)
+            *forked.run(self.environment.prefix, self.command(*arguments), cwd or self.work, variables, text)
         )
 
     def config(self, text: str) -> None:
@@ -85,9 +84,9 @@ class Deep:
     def attach(self, terminal: int, *arguments: str | Path, env: Mapping[str, str]) -> subprocess.Popen[bytes] | Forked:
         """Start it on a pseudo-terminal, in its own session."""
         command, variables = self.command(*arguments), self.environment.variables(**env)
-        if self.nursery is not None:
+        if self.forks:
             streams = (terminal, terminal, terminal)
-            return self.nursery.start(self.environment.prefix, command, self.work, variables, streams)
+            return forked.start(self.environment.prefix, command, self.work, variables, streams)
         return subprocess.Popen(
             command,
             cwd=self.work,
@@ -154,12 +153,6 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     return home
 
 
-@pytest.fixture(scope="session")
-def nursery() -> Line:
-    """The process that forks the commands. Test files about starting define None under this name."""
-    return forked.nursery()
-
-
 def offline(wheels: Path) -> dict[str, str]:
     """What makes pip install from a folder of wheels, and from nowhere else."""
     return {
@@ -172,22 +165,22 @@ def offline(wheels: Path) -> dict[str, str]:
     }
 
 
-def made(root: Path, nursery: Line | None, *names: str, others: tuple[Distribution, ...] = ()) -> Deep:
+def made(root: Path, *names: str, others: tuple[Distribution, ...] = ()) -> Deep:
     """The command with these of our distributions (besides deep-cli and deep-sessions) and these others."""
     environment = Environment.create(root)
     environment.install(ours("cli"), ours("sessions"), *(ours(name) for name in names), *others)
-    return Deep(environment, nursery)
+    return Deep(environment)
 
 
 def started(deep: Deep) -> Deep:
     """Start the command instead of a fork: only then does a broken installation fail."""
-    return replace(deep, nursery=None)
+    return replace(deep, forks=False)
 
 
 @pytest.fixture
-def make_deep(tmp_path: Path, nursery: Line | None) -> Callable[..., Deep]:
+def make_deep(tmp_path: Path) -> Callable[..., Deep]:
     """Return a function that creates the command: `make_deep("backends", others=(…,))`."""
-    return partial(made, tmp_path, nursery)
+    return partial(made, tmp_path)
 
 
 @pytest.fixture

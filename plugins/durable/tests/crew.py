@@ -21,7 +21,7 @@ from deep_sessions import SessionBusy
 from tests.another_process import Started, start
 from tests.environments import REPOSITORY
 
-__all__ = ["Crew", "effects", "finished", "preloaded", "until"]
+__all__ = ["Crew", "effects", "finished", "until"]
 
 
 class Tasks:
@@ -96,7 +96,7 @@ class Crew:
         """Start one more worker."""
         words = ["-m", "plugins.durable.tests.crew", self.store, self.folder, self.task]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        process = start(*words, cwd=REPOSITORY, preloaded=preloaded(self.store), **streams)
+        process = start(*words, cwd=REPOSITORY, **streams)
         self.processes.append(process)
         return process
 
@@ -114,11 +114,6 @@ class Crew:
                 process.kill()
             for process in self.processes:
                 process.communicate()
-
-
-def preloaded(store: str) -> tuple[str, ...]:
-    """Name what the queue of a store imports."""
-    return ("dbos", "filelock") if store.startswith("sqlite") else ("procrastinate", "psycopg_pool")
 
 
 def effects(folder: Path, verb: str = "end") -> list[str]:

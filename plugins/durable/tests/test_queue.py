@@ -133,9 +133,8 @@ def test_a_killed_workers_sessions_run_on_the_next(store: str, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.more
 def test_many_sessions_and_kills_lose_nothing(store: str, tmp_path: Path) -> None:
-    kills = many(5, 2)
+    kills = many(2, 5)
     sessions = [f"s{number}" for number in range(12 * kills)]
 
     async def main() -> None:

@@ -13,7 +13,7 @@ import pytest
 from deep_durable import enqueue, open_queue
 from deep_sessions import open_store
 
-from plugins.durable.tests.crew import finished, preloaded
+from plugins.durable.tests.crew import finished
 from tests.another_process import Started, run, start
 from tests.stubs import OpenAIStub, Script
 
@@ -39,7 +39,7 @@ with Kernel() as kernel:
 def deep_worker(store: str, *words: str, env: Mapping[str, str] | None = None) -> Generator[Started]:
     command = ["-m", "deep_cli", "worker", "--store", store, "--backend", "memory", *words]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with start(*command, env=env, preloaded=preloaded(store), **streams) as process:
+    with start(*command, env=env, **streams) as process:
         try:
             yield process
         finally:

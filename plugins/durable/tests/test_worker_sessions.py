@@ -111,7 +111,7 @@ def waits(entries: list[Entry]) -> list[tuple[float, float]]:
 
 
 def test_many_sessions_complete_while_workers_are_killed(postgresql_store: str, tmp_path: Path) -> None:
-    count, steps, crew = many(30, 16, nightly=200), many(20, 10), many(4, 2)
+    count, steps, crew = many(16, 200), many(10, 20), many(2, 4)
     sessions = [f"s{number}" for number in range(count)]
     place = Place(postgresql_store, tmp_path, "--model", f"long:{steps}")
     kills: list[float] = []
@@ -123,9 +123,9 @@ def test_many_sessions_complete_while_workers_are_killed(postgresql_store: str, 
 
     async def kill(queue: Queue) -> None:
         draw = random.Random(13)
-        while len(kills) < many(1000, 4):
+        while len(kills) < many(4, 1000):
             done = len(place.lines("puts"))
-            await asyncio.sleep(many(BETWEEN, 0))
+            await asyncio.sleep(many(0, BETWEEN))
             await until(lambda done=done: len(place.lines("puts")) > done)
             while len(found := await working(queue)) < min(crew, 3):
                 await asyncio.sleep(0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from deep_core import Kernel, create_default_deps
-from tests.forked import relayed
 
 SERVER = Path(__file__).with_name("server.py")
 
@@ -58,7 +58,7 @@ class Servers:
         return folder
 
     def __call__(self, name: str, *more: str, **settings: Any) -> dict[str, Any]:
-        command, *args = relayed(SERVER, self.state(name), *more)
+        command, *args = sys.executable, str(SERVER), str(self.state(name)), *more
         return {"command": command, "args": args, **settings}
 
     def lines(self, name: str, file: str) -> list[str]:

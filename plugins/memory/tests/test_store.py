@@ -194,9 +194,8 @@ for n in range(int(count)):
 """
 
 
-@pytest.mark.more
 def test_processes_that_write_at_once_lose_nothing(store: Store) -> None:
-    count = many(60, 15)
+    count = many(15, 60)
     writers = [another_process.start("-c", WRITER, store.folder, who, str(count)) for who in ("ann", "bob", "cy")]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     found = {topic.name: topic.notes for topic in store.topics()}

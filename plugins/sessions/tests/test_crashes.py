@@ -95,7 +95,6 @@ def cut_and_resume(cut: int, *, after: bool) -> tuple[list[int], MemoryStore]:
     return ran, again
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("soon", [0, 3600], ids=["results at once", "results with the next write"])
 def test_a_cut_at_any_write_loses_nothing_and_repeats_no_effect(
@@ -104,7 +103,7 @@ def test_a_cut_at_any_write_loses_nothing_and_repeats_no_effect(
     monkeypatch.setattr(journal, "SOON", soon)
     total = writes_of_a_run()
     # Before and after the odd writes of a run: after a write is before the next one.
-    for cut in range(1, total + 1, many(4, 8, nightly=1)):
+    for cut in range(1, total + 1, many(8, 1)):
         ran, store = cut_and_resume(cut, after=after)
         twice = [n for n, times in Counter(ran).items() if times > 1]
         assert not twice, f"cut {cut}: {twice} ran twice"

@@ -90,20 +90,18 @@ def killed(request: pytest.FixtureRequest, zygote: Zygote, tmp_path: Path) -> Ki
 
 
 @pytest.mark.slow
-@pytest.mark.more
 def test_a_process_killed_at_a_write_loses_at_most_the_step(killed: Killed) -> None:
     for after in (False, True):
         # Some results wait for the next write: on a busy machine more of them, so that a run has 35 to 50 writes.
-        writes = itertools.count(random.randint(1, many(4, 1, nightly=1)), many(4, 19, nightly=1))
+        writes = itertools.count(1, many(19, 1))
         last = next(write for write in writes if not killed.kill_and_finish({"write": write, "after": after}))
         assert last > 20
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("seed", range(many(2, 1, nightly=51)))
+@pytest.mark.parametrize("seed", range(many(1, 51)))
 def test_processes_killed_at_any_moment_one_after_the_other(killed: Killed, seed: int) -> None:
     draw = random.Random(seed)
     for number in itertools.count(1):
         killed.kill_and_finish(*({"part": draw.uniform(0.0, 1.2)} for _ in range(draw.randint(2, 4))))
-        if number >= many(10, 2, nightly=28) and killed.kills > 0:  # a run may end before the moment comes
+        if number >= many(2, 28) and killed.kills > 0:  # a run may end before the moment comes
             break

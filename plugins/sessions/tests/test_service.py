@@ -495,10 +495,9 @@ async def test_a_watcher_sees_a_run_that_another_process_takes_over_from_a_kille
 
 
 @pytest.mark.slow
-@pytest.mark.more
 async def test_many_sessions_of_one_process_stay_apart_and_all_watchers_read_the_same(tmp_path: Path) -> None:
     """Watchers lose their connection after every seventh event, and come back with its number."""
-    count, watched = many(120, 60, nightly=1000), many(10, 6, nightly=50)
+    count, watched = many(60, 1000), many(6, 50)
 
     def answer(messages: list[ModelMessage]) -> str:
         return f"<{last_prompt(messages)}>" * 5
@@ -713,7 +712,7 @@ async def test_a_run_has_its_workspace_as_long_as_it_lasts_and_fails_to_begin_wi
 async def test_who_sees_the_end_of_a_run_can_send_the_next_message_at_once() -> None:
     async with service(lambda messages: f"heard {last_prompt(messages)}") as sessions:
         last = 0
-        for number in range(many(50, 20)):
+        for number in range(many(20, 50)):
             await sessions.send("s", str(number))
             last = (await until(sessions, "s", "run_ended", after=last))[-1].n
         await sessions.wait("s")
@@ -727,7 +726,7 @@ async def test_who_sees_a_question_can_answer_it_at_once() -> None:
 
     async with service(answer, tools=[burn], interrupt_on={"burn": True}) as sessions:
         last = 0
-        for _ in range(many(50, 20)):
+        for _ in range(many(20, 50)):
             await sessions.send("s", "Burn.")
             last = (await until(sessions, "s", "approvals_asked", after=last))[-1].n
             requests = await sessions.waiting("s")

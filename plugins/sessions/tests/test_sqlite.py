@@ -384,11 +384,10 @@ async def check_damaged(path: Path, tmp_path: Path, whole: dict[str, list[dict[s
 
 
 @pytest.mark.slow
-@pytest.mark.more
 async def test_a_run_in_a_damaged_file_works_or_says_what_to_do(path: Path, tmp_path: Path) -> None:
     whole = await run_some(path, tmp_path)
     data, draw, refused = path.read_bytes(), random.Random(11), 0
-    for _ in range(many(50, 12, nightly=150)):
+    for _ in range(many(12, 150)):
         for log in path.parent.glob("*-*"):
             log.unlink()
         at = draw.randrange(100, len(data))

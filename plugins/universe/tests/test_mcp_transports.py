@@ -20,7 +20,6 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from tests.drawn import sample
-from tests.forked import relayed
 
 pytestmark = pytest.mark.anyio
 
@@ -103,7 +102,7 @@ async def approves(ctx: Any, params: types.ElicitRequestParams) -> types.ElicitR
 async def http_server(folder: Path, environ: dict[str, str], *more: str) -> AsyncGenerator[str]:
     """A server on a free port; yields its address."""
     process = await asyncio.create_subprocess_exec(
-        *relayed(*command("--http", "127.0.0.1:0", *more)), cwd=folder, env=environ, stderr=subprocess.PIPE
+        sys.executable, *command("--http", "127.0.0.1:0", *more), cwd=folder, env=environ, stderr=subprocess.PIPE
     )
     assert process.stderr is not None
     try:
@@ -129,7 +128,7 @@ async def http_server(folder: Path, environ: dict[str, str], *more: str) -> Asyn
 async def test_over_stdio_tools_are_listed_and_called_and_nothing_else_is_printed(
     folder: Path, environ: dict[str, str], mode: str
 ) -> None:
-    program, *args = relayed(*command())
+    program, *args = sys.executable, *command()
     server = StdioServerParameters(command=program, args=args, cwd=folder, env=environ)
     async with Client(server, mode=mode, elicitation_callback=approves) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
@@ -257,7 +256,7 @@ def test_an_argument_that_cannot_be_served_is_one_line(
 
 
 async def test_only_the_selected_tools_are_served(folder: Path, environ: dict[str, str]) -> None:
-    program, *args = relayed(*command("--tools", "^dep"))
+    program, *args = sys.executable, *command("--tools", "^dep")
     server = StdioServerParameters(command=program, args=args, cwd=folder, env=environ)
     async with Client(server) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["depth"]

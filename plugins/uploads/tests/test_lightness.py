@@ -105,6 +105,6 @@ def test_256_mib_are_taken_at_constant_memory(tmp_path: Path, way: str) -> None:
     assert growth(tmp_path, way, 256 * 1024**2) < 16 * 1024
 
 
-@pytest.mark.wheels  # not a wheel, but as large as one of those tests: .ci/run and `make test-wheels` run it
+@pytest.mark.wheels  # not a wheel, but as large as one of those tests
 def test_2_gib_are_taken_at_constant_memory(tmp_path: Path) -> None:
     assert growth(tmp_path, "stream", 2 * 1024**3) < 16 * 1024

@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.another_process import WEB, Started, start
+from tests.another_process import Started, start
 from tests.docs_pages import readers_environment
 from tests.environments import REPOSITORY
 
@@ -85,7 +85,7 @@ class DeepWeb:
         command = ["-m", "deep_cli", "web", "--port", str(self.port), "--no-browser", *self.options]
         with output.open("ab") as out, (self._root / "errors.txt").open("ab") as errors:
             streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": errors}
-            self.process = start(*command, cwd=self.folder, env=self.environment, preloaded=WEB, **streams)
+            self.process = start(*command, cwd=self.folder, env=self.environment, **streams)
         deadline = time.monotonic() + SECONDS
         while not output.read_text().endswith("\n"):  # the address
             assert self.process.poll() is None, (self._root / "errors.txt").read_text()

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.another_process import WEB, Started, start
+from tests.another_process import Started, start
 from tests.environments import REPOSITORY
 
 from .served import CONFIG, SECONDS
@@ -68,7 +68,7 @@ class WebProcess:
         environment: dict[str, Any] = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
         with (self._root / "log").open("a") as log:
             streams = {"stdout": subprocess.PIPE, "stderr": log, "text": True}
-            self._process = start(*command, cwd=self.folder, env=environment, preloaded=WEB, **streams)
+            self._process = start(*command, cwd=self.folder, env=environment, **streams)
         assert self._process.stdout is not None
         self.page = self._process.stdout.readline().strip()
         assert self.page.startswith("http"), (self._root / "log").read_text()

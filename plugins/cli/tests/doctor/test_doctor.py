@@ -12,7 +12,6 @@ import pytest
 from plugins.cli.tests.conftest import made, started
 from tests.drawn import sample
 from tests.environments import Distribution
-from tests.forked import Line
 from tests.local_wheels import write_wheel
 
 HOOK = """
@@ -156,9 +155,9 @@ def test_every_plugin_that_ends_the_process_is_named_and_the_others_are_looked_a
 
 
 @pytest.fixture(scope="module")
-def crowd(nursery: Line, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, int, dict[str, Any]]:
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, int, dict[str, Any]]:
     """The command with all of these plugins, and doctor's report of one run, for the tests below."""
-    deep = made(tmp_path_factory.mktemp("crowd"), nursery, others=CROWD)
+    deep = made(tmp_path_factory.mktemp("crowd"), others=CROWD)
     return deep, *checks(deep, env={"DEEP_PLUGINS_DISABLE": "off"})
 
 
@@ -395,12 +394,12 @@ def test_for_people_each_check_is_a_line_and_its_fix_the_next(make_deep: Any) ->
 
 
 @pytest.fixture(scope="module")
-def alone(nursery: Line, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
     """Doctor's report with a plugin and without a backend, and the processes that imported the plugin."""
     root = tmp_path_factory.mktemp("alone")
     mark = root / "mark"
     code = f"import sys\nwith open({str(mark)!r}, 'a') as f: f.write(' '.join(sys.orig_argv) + '\\n')\n"
-    _, found = checks(made(root, nursery, others=(acme("good", code + HOOK),)))
+    _, found = checks(made(root, others=(acme("good", code + HOOK),)))
     return found, mark.read_text()
 
 
