@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 HOMES = {
     "agent.config": ["AgentConfig"],
-    "agent.context": ["AgentContext", "BackendContext"],
+    "agent.context": ["AgentContext", "BackendContext", "BackendFactory"],
     "agent.kernel": ["Kernel", "create_deep_agent"],
     "agent.run.backend_protocols": [
         "BackendProtocol", "SandboxProtocol", "SupportsGuardedWrite", "SupportsProtect", "SupportsRangeRead",
@@ -18,13 +18,13 @@ HOMES = {
     "agent.run.capability": ["agent_context"],
     "plugins.context": ["PluginContext"],
     "plugins.contributions": [
-        "Allow", "Ask", "BackendFactory", "Contribution", "Deny", "Processor", "PromptSection",
-        "StateSlot", "ToolCall", "Without",
+        "Allow", "Ask", "Contribution", "Deny", "Processor", "StateSlot", "ToolCall", "Without",
     ],
     "errors": ["ConfigError", "MissingExtra", "PluginError", "PluginWarning"],
     "agent.run.events": [
         "ApprovalEvent", "CompactionEvent", "RequestEvent", "RunEndEvent", "RunEvent", "RunStartEvent", "ToolEvent",
     ],
+    "agent.sections": ["PromptSection"],
     "agent.explain": ["Explanation", "explain"],
     "plugins.index": ["PluginRecord"],
     "plugins.kernel": ["PluginKernel", "default_kernel"],

@@ -13,7 +13,7 @@ from tool_expressions import (
 )
 
 from .agent.config import AgentConfig
-from .agent.context import AgentContext, BackendContext
+from .agent.context import AgentContext, BackendContext, BackendFactory
 from .agent.explain import Explanation, explain
 from .agent.kernel import Kernel, create_deep_agent
 from .agent.run.backend_protocols import (
@@ -36,6 +36,7 @@ from .agent.run.events import (
     ToolEvent,
 )
 from .agent.run.session import DeepAgentDeps, SessionState, create_default_deps
+from .agent.sections import PromptSection
 from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
 from .lazy import lazy_exports as lazy_exports
 from .parameters import AgentParameters, SubagentParameters
@@ -43,11 +44,9 @@ from .plugins.context import PluginContext
 from .plugins.contributions import (
     Allow,
     Ask,
-    BackendFactory,
     Contribution,
     Deny,
     Processor,
-    PromptSection,
     StateSlot,
     ToolCall,
     Without,

@@ -21,6 +21,12 @@ _HIDDEN = (
 )
 
 
+def check_name(kind: str, name: str) -> None:
+    """Raise a ValueError for a name that no plugin, section or slot can have."""
+    if not NAME.fullmatch(name):
+        raise ValueError(f"{kind} name {name!r} must be lower-case letters, digits and _ (at most 40), a letter first")
+
+
 def visible(text: str) -> str:
     """Write control and invisible characters as codes (`\\x1b`, `\\u200b`), so that none moves or hides text."""
     shown = text.isascii() and text.isprintable()

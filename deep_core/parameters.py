@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from pydantic_ai.workspaces import WorkspaceBackend
     from tool_expressions import ToolExpression
 
-    from .agent.config import AgentConfig
-    from .agent.policy.rules import InterruptOn
-    from .plugins.contributions import BackendFactory, Processor, Without
-    from .plugins.options import PluginOptions
+    # As a caller names them: this file is the public interface of `create_deep_agent`.
+    from . import AgentConfig, BackendFactory, PluginOptions, Processor, Without
+    from .plugins.contributions import InterruptOn
     from .plugins.status import ConfigSource
 
 

@@ -8,7 +8,7 @@ from .lazy import lazy_exports
 
 HOMES = {
     "agent.config": ["agent_values", "ignored_keys", "read_agent_config", "restricted_layers"],
-    "agent.assemble": ["Assembly"],
+    "agent.plan": ["Plan"],
     "agent.policy.gates": ["PolicyCapability", "approves"],
     "agent.run.capability": ["DeepCapability"],
     "agent.run.history": ["last_live_texts", "live_text"],

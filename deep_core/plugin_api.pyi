@@ -2,8 +2,8 @@
 from entry_point_index import canonical, site_directories
 from tool_expressions import And, ExpressionParseError, Not, Or, UnmatchedExpression, as_expression
 
-from .agent.assemble import Assembly
 from .agent.config import agent_values, ignored_keys, read_agent_config, restricted_layers
+from .agent.plan import Plan
 from .agent.policy.gates import PolicyCapability, approves
 from .agent.run.capability import DeepCapability
 from .agent.run.history import last_live_texts, live_text
@@ -29,7 +29,6 @@ __all__ = [
     "RESERVED_TOOL_NAMES",
     "SETTINGS",
     "And",
-    "Assembly",
     "Candidate",
     "Config",
     "ConfigFile",
@@ -40,6 +39,7 @@ __all__ = [
     "Incident",
     "Not",
     "Or",
+    "Plan",
     "PluginSettings",
     "PolicyCapability",
     "UnmatchedExpression",

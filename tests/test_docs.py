@@ -436,7 +436,7 @@ TOOL_WALK = [
     ("plugins/load.py", "_import"),
     ("plugins/registry.py", "register"),
     ("agent/kernel.py", "create_agent"),
-    ("agent/assemble.py", "_collect"),
+    ("agent/collect.py", "contributed"),
     ("agent/tools/assembly.py", "toolbox"),
     ("agent/run/capability.py", "get_toolset"),
 ]

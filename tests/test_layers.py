@@ -23,14 +23,15 @@ PACKAGES = [KERNEL, *sorted(path for path in ROOT.glob("plugins/*/src/*") if (pa
 
 UP_FOR_TYPES = {
     ("deep_core.plugins.context", "deep_core.agent.run.session"): "PluginContext.session_dir takes a session",
-    ("deep_core.plugins.contributions", "deep_core.agent.context"): "a backend's factory receives a context",
-    ("deep_core.plugins.contributions", "deep_core.agent.run.session"): "a live section's function sees the session",
-    ("deep_core.plugins.hookspecs", "deep_core.agent.context"): "hooks that receive a context",
-    ("deep_core.plugins.hookspecs", "deep_core.agent.run.session"): "hooks that receive a session",
-    ("deep_core.plugins.hookspecs", "deep_core.agent.run.events"): "deep_run_event receives events",
 }
-"""Where the lower layer names a type of the upper one, and why no protocol cuts it."""
-LAYERS = ["deep_core.names", "deep_core.lazy", "deep_core.errors", "deep_core.tracing", "deep_core.parameters"]
+"""Where the lower layer names a type of the upper one, and why no protocol cuts it.
+
+`hookspecs.py` is written as a plugin's author writes: it names the types of the public package.
+"""
+LAYERS = [
+    *("deep_core.names", "deep_core.lazy", "deep_core.errors", "deep_core.tracing", "deep_core.parameters"),
+    "deep_core.tables",
+]
 """Modules of the root that both layers stand on."""
 
 
@@ -97,9 +98,9 @@ def test_the_plugin_layer_stays_below_2000_lines_of_code() -> None:
     assert lines_of_code(KERNEL / "plugins") < 2_000
 
 
-def test_both_layers_stay_below_5000_lines_of_code() -> None:
+def test_both_layers_stay_below_5300_lines_of_code() -> None:
     """docs/decisions/0015-the-size-of-the-kernel.md says what the lines are for, and what left the kernel."""
-    assert lines_of_code(KERNEL) < 5_000
+    assert lines_of_code(KERNEL) < 5_300
 
 
 # -- tests mirror modules ----------------------------------------------------------------------------------------------

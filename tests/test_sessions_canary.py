@@ -50,7 +50,8 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.run import AgentRunResultEvent
 
 from deep_core import DeepAgentDeps, Kernel, PromptSection, SkillLoader, ToolCall
-from deep_core.agent.policy.approvals import APPROVALS, RUNS
+from deep_core.agent.policy.approvals import APPROVALS
+from deep_core.agent.policy.decisions import RUN
 from tests.drawn import many
 from tests.plugins_by_hand import plugin, scripted
 from tests.stubs import Call
@@ -414,7 +415,7 @@ class User:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert self.deps.state[RUNS] == {}
+        assert self.deps.state[RUN].policy is None
 
     async def approval(self) -> None:
         kind = kind_of(self.number)
@@ -457,7 +458,7 @@ class User:
         assert [todo.content for todo in state[TODOS]] == [f"plan of {self.word} {n}" for n in range(2)]
         assert {Path(path).name for path in state[UPLOADS]} == {f"{self.word}.txt"}
         assert set(state[SKILLS]) == {self.word}
-        assert (state[RUNS], state[IN_FLIGHT].files, state[IN_FLIGHT].size) == ({}, 0, 0)
+        assert (state[RUN].policy, state[IN_FLIGHT].files, state[IN_FLIGHT].size) == (None, 0, 0)
         assert state[PAUSED] == {}
         assert all(question.call_id.startswith(self.word) for question in state[APPROVALS])
         assert len(state[APPROVALS]) == (kind == "left waiting")  # every other question was answered, once

@@ -17,6 +17,7 @@ from pydantic_ai.capabilities import Hooks
 # It puts queued messages into a request. Pydantic AI adds one to each agent that has none, and copies the run's context
 # for it 33 times a turn; the outer gate is one. Since 2.62.
 from pydantic_ai.capabilities._pending_messages import PendingMessageDrainCapability
+from pydantic_ai.exceptions import UnexpectedModelBehavior, UserError
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset
 
 # It stands around all toolsets of a run, so no plugin's toolset lists its tool. Since 2.62.
@@ -31,6 +32,8 @@ __all__ = [
     "has_handler",
     "has_instructions",
     "is_async_callable",
+    "is_unknown_model",
+    "retries_are_spent",
     "run_in_executor",
     "takes_run_context",
 ]
@@ -42,6 +45,17 @@ def has_handler(hooks: Hooks[Any], hook: str) -> bool:
     `Hooks` overrides every hook method, so the methods do not tell; its registry does. `_get` since 2.62.
     """
     return bool(hooks._get(hook))  # pyright: ignore[reportPrivateUsage, reportArgumentType]
+
+
+def is_unknown_model(error: UserError) -> bool:
+    """Whether Pydantic AI says that it knows no such model: a `UserError` as any other. Text since 2.62."""
+    return str(error).startswith("Unknown model")
+
+
+def retries_are_spent(error: Exception, tool: str) -> bool:
+    """Whether the model has used up its retries of a tool: not the tool's doing. Text since 2.62."""
+    text = str(error) if isinstance(error, UnexpectedModelBehavior) else ""
+    return "exceeded max retries" in text and repr(tool) in text
 
 
 def has_instructions(toolset: AbstractToolset[Any]) -> bool:

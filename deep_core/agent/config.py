@@ -20,6 +20,7 @@ from ..plugins.options import Documented
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+    from pydantic_ai.settings import ModelSettings
 
 
 @dataclass(frozen=True)
@@ -135,14 +136,20 @@ class ModelSection(Documented):
             return None
         return f"{self.provider}:{self.model}" if self.provider else self.model
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> ModelSettings:
         """Return this section as Pydantic AI model settings."""
-        out = {"temperature": self.temperature, "max_tokens": self.max_tokens, "thinking": self.thinking}
+        out: ModelSettings = {}
+        if self.temperature is not None:
+            out["temperature"] = self.temperature
+        if self.max_tokens is not None:
+            out["max_tokens"] = self.max_tokens
+        if self.thinking is not None:
+            out["thinking"] = self.thinking
         if self.timeout_ms is not None:
             out["timeout"] = self.timeout_ms / 1000
         if self.tool_choice in ("auto", "none"):
             out["tool_choice"] = self.tool_choice
-        return {key: value for key, value in out.items() if value is not None}
+        return out
 
     def served(self, model_id: str) -> Model | None:
         """Return the configured model on the server at `base_url`. None for another id, or without such a server.
@@ -161,10 +168,11 @@ class ModelSection(Documented):
         return OpenAIChatModel(self.model or "", provider=OpenAIProvider(base_url=self.base_url, api_key=key))
 
     @property
-    def forced(self) -> dict[str, Any]:
+    def forced(self) -> ModelSettings | None:
         """The settings of a run's first request only: forced in all requests, a call would never end the run."""
-        asks = self.tool_choice not in (None, "auto", "none")
-        return {"tool_choice": "required" if self.tool_choice == "required" else [self.tool_choice]} if asks else {}
+        if self.tool_choice in (None, "auto", "none"):
+            return None
+        return {"tool_choice": "required" if self.tool_choice == "required" else [self.tool_choice]}
 
 
 class Models(Documented):

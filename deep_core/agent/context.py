@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
 
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import UserError
@@ -17,8 +18,77 @@ if TYPE_CHECKING:
     from pydantic_ai.capabilities import AbstractCapability
 
     from ..parameters import SubagentParameters
-    from .assemble import Assembly
-    from .run.session import DeepAgentDeps
+    from ..plugins.config import Config
+    from ..plugins.kernel import PluginKernel
+    from ..plugins.options import PluginOptions
+    from .config import AgentConfig
+    from .run.session import DeepAgentDeps, Deps
+
+BackendFactory: TypeAlias = "Callable[[BackendContext], WorkspaceBackend]"
+"""Creates a session's backend. Called once for each session. It does no I/O: a backend connects on first use."""
+RunHook = Literal["deep_check_call", "deep_run_event"]
+
+
+class Making(Protocol):
+    """What a context asks of the agent that it belongs to, while that is made and afterwards."""
+
+    @property
+    def kernel(self) -> PluginKernel:
+        """Who makes the agent."""
+        ...
+
+    @property
+    def config(self) -> Config:
+        """The layers of the agent's configuration."""
+        ...
+
+    @property
+    def agent_config(self) -> AgentConfig:
+        """`[agent]`."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, PluginOptions]:
+        """The validated options of plugins."""
+        ...
+
+    @property
+    def depth(self) -> int:
+        """The number of agents above this one."""
+        ...
+
+    @property
+    def asks(self) -> bool:
+        """Whether calls can wait for approval."""
+        ...
+
+    def contributions(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
+        """Return what a plugin may collect."""
+        ...
+
+    def rest(self, plugin: str, hooks: tuple[RunHook, ...]) -> None:
+        """Note that a plugin has nothing to do at these hooks."""
+        ...
+
+    def vet(self, plugin: str, capability: AbstractCapability[Deps]) -> object:
+        """Check a plugin's capability. Raises PluginError."""
+        ...
+
+    def backend(self, deps: Deps) -> WorkspaceBackend:
+        """Return a session's backend."""
+        ...
+
+    def resolve_model(self, model_id: str) -> Model | None:
+        """Ask the plugins for a model."""
+        ...
+
+    def explain_unknown(self, model_id: str, error: UserError) -> None:
+        """Raise a better error for a model that nothing knows, if there is one."""
+        ...
+
+    def subagent(self, model: Model | str | None, changes: Mapping[str, Any]) -> Agent[DeepAgentDeps[Any], Any]:
+        """Create a subagent."""
+        ...
 
 
 class AgentContext(PluginContext):
@@ -33,13 +103,13 @@ class AgentContext(PluginContext):
         logger: `deep.<plugin>`.
     """
 
-    def __init__(self, plugin: str, assembly: Assembly) -> None:
-        super().__init__(plugin, assembly.kernel, partial(assembly.options.get, plugin))
-        self.config = assembly.agent_config
-        self.config_files = assembly.config.protected
-        self.depth = assembly.spec.depth
-        self.asks = assembly.policy.asks
-        self._assembly = assembly
+    def __init__(self, plugin: str, making: Making) -> None:
+        super().__init__(plugin, making.kernel, partial(making.options.get, plugin))
+        self.config = making.agent_config
+        self.config_files = making.config.protected
+        self.depth = making.depth
+        self.asks = making.asks
+        self._making = making
 
     def collect(self, hook: str) -> tuple[Contribution[Any], ...]:
         """Return the contributions to a hook of an earlier phase, or to one that this plugin owns.
@@ -47,18 +117,18 @@ class AgentContext(PluginContext):
         Raises:
             PluginError: the hook is of a later phase, of another plugin, or unknown.
         """
-        return self._assembly.contributions(self.plugin, hook)
+        return self._making.contributions(self.plugin, hook)
 
-    def idle(self, *hooks: Literal["deep_check_call", "deep_run_event"]) -> None:
+    def idle(self, *hooks: RunHook) -> None:
         """Say that this plugin has nothing to do at these hooks for this agent, so that calls cost nothing there.
 
         Call it in a contribution hook, such as `deep_capabilities`: later it has no effect.
         """
-        self._assembly.idle.update((self.plugin, hook) for hook in hooks)
+        self._making.rest(self.plugin, hooks)
 
     def vet(self, capability: AbstractCapability[Any]) -> None:
         """Check a capability of this plugin as the kernel will. Raises PluginError: the kernel would refuse it."""
-        self._assembly.vet(self.plugin, capability)
+        self._making.vet(self.plugin, capability)
 
     def backend(self, deps: DeepAgentDeps[Any]) -> WorkspaceBackend:
         """Return a session's backend; create it if this agent has not used it yet. At run time only.
@@ -66,7 +136,7 @@ class AgentContext(PluginContext):
         Raises:
             PluginError: the agent is still being created.
         """
-        return self._assembly.backend(deps)
+        return self._making.backend(deps)
 
     def resolve_model(self, model_id: str) -> Model:
         """Resolve a model id as this agent does: by the plugins, else by Pydantic AI.
@@ -74,10 +144,13 @@ class AgentContext(PluginContext):
         Raises:
             pydantic_ai.UserError: no plugin and no provider knows the id, or the provider's key is not set.
         """
+        found = self._making.resolve_model(model_id)
+        if found is not None:
+            return found
         try:
-            return self._assembly.resolve_model(model_id) or infer_model(model_id)
+            return infer_model(model_id)
         except UserError as error:
-            self._assembly.explain_unknown(error, model_id)
+            self._making.explain_unknown(model_id, error)
             raise
 
     def create_agent(
@@ -89,7 +162,7 @@ class AgentContext(PluginContext):
             PluginError: the agent is still being created.
             TypeError: an unknown parameter, or one that a subagent cannot change.
         """
-        return self._assembly.child(model, parameters)
+        return self._making.subagent(model, parameters)
 
 
 class BackendContext(AgentContext):
@@ -100,5 +173,5 @@ class BackendContext(AgentContext):
     """
 
     def __init__(self, context: AgentContext, session_id: str) -> None:
-        vars(self).update(vars(context))
+        super().__init__(context.plugin, context._making)
         self.session_id = session_id

@@ -17,8 +17,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tool_expressions import tool_facts
 
 from ..plugins.kernel import PluginKernel
+from .policy.decisions import Policy
 from .policy.gates import PolicyCapability, leaves_of
-from .policy.rules import Policy
 from .run.capability import DeepCapability
 from .run.history import last_live_texts
 from .run.session import create_default_deps
@@ -122,22 +122,22 @@ def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Expla
     leaves = leaves_of(agent.root_capability)
     deep = next((leaf for leaf in leaves if isinstance(leaf, DeepCapability)), None)
     policy = next((leaf for leaf in leaves if isinstance(leaf, PolicyCapability)), None)
-    if deep is None or policy is None or (kernel is not None and deep.assembly.kernel is not kernel):
+    if deep is None or policy is None or (kernel is not None and deep.plan.kernel is not kernel):
         raise ValueError("explain() needs an agent that this kernel made")
-    messages, shown = _request(agent, deep.assembly.kernel)
+    messages, shown = _request(agent, deep.plan.kernel)
     sections = [*_sections(deep, messages, shown)]
     tools = shown.function_tools
     return Explanation(
         sections=tuple(section for section, _ in sections),
         tools=tuple(_tool(definition, policy.policy) for definition in tools),
         history_processors=tuple(
-            {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in deep.assembly.processors
+            {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in deep.plan.processors
         ),
         capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, deep)} for leaf in _chain(leaves)),
         contributions=tuple(_contributions(deep)),
         left_out=tuple(
             {"plugin": plugin, "status": status, "reason": reason}
-            for plugin, (status, reason) in deep.assembly.dropped.items()
+            for plugin, (status, reason) in deep.plan.contributed.dropped.items()
         ),
         prompt="\n\n".join(text for _, text in sections if text),
         chars=sum(len(text) for _, text in sections) + sum(schema_chars(d) for d in tools if not d.defer_loading),
@@ -167,21 +167,21 @@ def _chain(leaves: Iterable[Any]) -> Iterator[Any]:
 def _owner(leaf: Any, deep: DeepCapability) -> str | None:
     if leaf.id in ("deep", "deep.policy"):
         return "deep_core"
-    return deep.assembly.owners.get(leaf.id or "") or (
+    return deep.plan.owners.get(leaf.id or "") or (
         "pydantic_ai" if type(leaf).__module__.startswith("pydantic_ai.") else "app"
     )
 
 
 def _contributions(deep: DeepCapability) -> Iterator[dict[str, str]]:
     """Yield contributions to plugins' hooks. A mapping's item is named by its key, any other by its `name` or type."""
-    for hook, found in deep.assembly.collected.items():
+    for hook, found in deep.plan.contributed.collected.items():
         # All other hooks of the kernel are shown as what came of them.
-        owner = deep.assembly.kernel.hooks.get(hook) or ("deep_core" if hook == "deep_skill_loaders" else None)
+        owner = deep.plan.kernel.hooks.get(hook) or ("deep_core" if hook == "deep_skill_loaders" else None)
         for plugin, value in found if owner else ():
             pair = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
             name = getattr(cast("object", value), "name", next(iter(pair), ""))
             item = name if isinstance(name, str) else type(cast("object", value)).__name__
-            if plugin not in deep.assembly.dropped:
+            if plugin not in deep.plan.contributed.dropped:
                 yield {"hook": hook, "owner": str(owner), "plugin": plugin, "item": item}
 
 
@@ -212,7 +212,7 @@ def _sections(
     deep: DeepCapability, messages: list[ModelMessage], shown: ModelRequestParameters
 ) -> Iterator[tuple[SectionCost, str]]:
     """Yield the prompt's sections with their texts, the static ones first; a live one may have no text yet."""
-    static = {f"{plugin}.{section.name}": (plugin, section) for plugin, section in deep.assembly.static}
+    static = {f"{plugin}.{section.name}": (plugin, section) for plugin, section in deep.plan.static}
     for part in shown.instruction_parts or []:
         if (part.name or "") in static:
             plugin, section = static[part.name or ""]
@@ -220,10 +220,10 @@ def _sections(
         else:
             _, of_capability, owner = str(part.id).partition("capability:")
             own = owner.split(":")[0]
-            plugin = (deep.assembly.owners.get(own) or own.split(".")[0]) if of_capability else "app"
+            plugin = (deep.plan.owners.get(own) or own.split(".")[0]) if of_capability else "app"
             yield _section(part.name or "instructions", plugin, part.content, live=False, locked=False)
     texts = last_live_texts(messages)
-    for plugin, section in deep.assembly.live:
+    for plugin, section in deep.plan.live:
         sent = texts.get(f"{plugin}.{section.name}")
         yield _section(section.name, plugin, sent.text if sent else "", live=True, locked=section.locked)
 

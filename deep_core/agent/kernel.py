@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from ..parameters import AgentParameters
+    from ..plugins.contributions import InterruptOn
     from .explain import Explanation
-    from .policy.rules import InterruptOn
     from .run.session import App, DeepAgentDeps
 
     Output = TypeVar("Output", default=str)

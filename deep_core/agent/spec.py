@@ -20,7 +20,7 @@ from ..plugins.status import entry_source
 from .config import AgentConfig
 
 if TYPE_CHECKING:
-    from .policy.rules import InterruptOn
+    from ..plugins.contributions import InterruptOn
 
 PASSED_ON = frozenset(inspect.signature(Agent.__init__).parameters) - {"self", "model", *SESSION}
 """The parameters of the installed `pydantic_ai.Agent`: a newer version may have more than our list."""

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-from ..names import NAME
+from ..names import check_name
 
 if TYPE_CHECKING:
-    from pydantic_ai import RunContext
     from pydantic_ai.capabilities import HistoryProcessor
-    from pydantic_ai.workspaces import WorkspaceBackend
-    from tool_expressions import ToolFacts
-
-    from ..agent.context import BackendContext
-    from ..agent.run.session import DeepAgentDeps
+    from tool_expressions import ToolExpression, ToolFacts
 
 T = TypeVar("T")
-
-BackendFactory: TypeAlias = "Callable[[BackendContext], WorkspaceBackend]"
-"""Creates a session's backend. Called once for each session. It does no I/O: a backend connects on first use."""
 
 ProcessorPhase = Literal["redact", "reduce", "annotate"]
 """The phases of history processors, in the order in which they run."""
 PROCESSOR_PHASES: tuple[ProcessorPhase, ...] = get_args(ProcessorPhase)
-
-LiveText: TypeAlias = "Callable[[RunContext[DeepAgentDeps[Any]]], str | None | Awaitable[str | None]]"
-
-
-def _check_name(kind: str, name: str) -> None:
-    if not NAME.fullmatch(name):
-        raise ValueError(f"{kind} name {name!r} must be lower-case letters, digits and _ (at most 40), a letter first")
 
 
 class Contribution(NamedTuple, Generic[T]):
@@ -65,62 +50,9 @@ class StateSlot(Generic[T]):
     migrate: Callable[[Any, int], T] | None = None
 
     def __post_init__(self) -> None:
-        _check_name("slot", self.name)
+        check_name("slot", self.name)
         if self.child not in ("fresh", "share"):
             raise ValueError(f"slot {self.name!r}: child is fresh or share, not {self.child!r}")
-
-
-@dataclass(frozen=True)
-class PromptSection:
-    """A part of the prompt. Make one with `PromptSection.static` or `PromptSection.live`.
-
-    Attributes:
-        name: unique within its plugin.
-        text: the fixed text, or a function that returns it (called once an agent); None for a live section.
-        fn: makes the live text, or None for a static section.
-        order: lower first among the sections; ties by plugin order, then name.
-        locked: kept when the application's base prompt is replaced.
-        needs: tools (by original or final name) without which the section is left out.
-    """
-
-    name: str
-    text: str | Callable[[], str] | None = None
-    fn: LiveText | None = None
-    order: int = 100
-    locked: bool = False
-    needs: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        _check_name("section", self.name)
-        if (self.text is None) == (self.fn is None):
-            raise ValueError(f"section {self.name!r} needs a text or a function, not both")
-
-    @classmethod
-    def static(
-        cls,
-        name: str,
-        text: str | Callable[[], str],
-        *,
-        order: int = 100,
-        locked: bool = False,
-        needs: Sequence[str] = (),
-    ) -> PromptSection:
-        """Create a section whose text never changes. `{tool:NAME}` in it becomes that tool's final name.
-
-        `text` may be a function: it is called once, when an agent is made; if it raises, the section is left out.
-        """
-        return cls(name, text=text, order=order, locked=locked, needs=tuple(needs))
-
-    @classmethod
-    def live(
-        cls, name: str, fn: LiveText, *, order: int = 100, locked: bool = False, needs: Sequence[str] = ()
-    ) -> PromptSection:
-        """Create a section that may change during a conversation.
-
-        `fn(ctx)`, plain or async, returns the current text, or None for nothing to say. The text is appended to the
-        conversation when it differs from what was last sent; what was sent is never rewritten.
-        """
-        return cls(name, fn=fn, order=order, locked=locked, needs=tuple(needs))
 
 
 @dataclass(frozen=True)
@@ -206,6 +138,10 @@ class Deny(_Said):
 
 
 Verdict: TypeAlias = Allow | Ask | Deny
+Predicate: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
+"""Whether a call asks."""
+InterruptOn: TypeAlias = "bool | str | ToolExpression | Mapping[str, bool | Predicate]"
+"""Which calls ask: tool name -> True, False or a predicate; or one expression; False for none."""
 
 
 class Without(NamedTuple):

@@ -21,12 +21,20 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.toolsets import AbstractToolset
 
-    from ..agent.context import AgentContext
-    from ..agent.run.events import RunEvent
-    from ..agent.run.session import DeepAgentDeps
-    from .contributions import BackendFactory, Processor, PromptSection, StateSlot, ToolCall, Verdict
-    from .options import PluginOptions
-    from .skills import SkillLoader
+    # As a plugin's author names them: this file is the public interface, and the layers below know no agent.
+    from .. import (
+        AgentContext,
+        BackendFactory,
+        DeepAgentDeps,
+        PluginOptions,
+        Processor,
+        PromptSection,
+        RunEvent,
+        SkillLoader,
+        StateSlot,
+        ToolCall,
+    )
+    from .contributions import Verdict
 
 
 @hookspec(policy="collect", item="types:ModuleType")
@@ -271,7 +279,7 @@ def deep_skill_loaders(context: AgentContext) -> Iterable[SkillLoader]:  # pyrig
     """
 
 
-@hookspec(policy="collect", item="deep_core.plugins.contributions:PromptSection")
+@hookspec(policy="collect", item="deep_core.agent.sections:PromptSection")
 def deep_prompt_sections(context: AgentContext) -> Iterable[PromptSection]:  # pyright: ignore[reportReturnType]
     """Prompt sections, which tell the model what it should know about the plugin.
 

@@ -227,7 +227,7 @@ EFFECTS = {
         "approvers_names_a_plugin_that_may_approve": ["approvers"],
     },
     "tests/agent/policy/test_vetting.py": {"a_named_plugins_capability_is_innermost_and_works": ["innermost"]},
-    "tests/agent/policy/test_gates_native_tools.py": {
+    "tests/agent/policy/test_native_tools.py": {
         "a_native_tool_that_was_not_named_is_refused_and_one_that_was_named_is_sent": ["native_tools"],
     },
     "plugins/backends/tests/test_modes.py": {

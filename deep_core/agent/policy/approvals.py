@@ -1,18 +1,16 @@
-"""Approvals: the session's record of questions to a person, their decisions, and the admitted call."""
+"""Approvals: the session's record of questions to a person and of the answers; digests of arguments."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from time import time as now
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import BaseModel, SecretBytes, SecretStr
-from pydantic_ai import ToolDefinition
 from pydantic_ai.messages import (
     BaseToolReturnPart,
     ModelMessage,
@@ -21,11 +19,15 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
 )
-from pydantic_ai.tools import DeferredToolResults, RunContext, ToolApproved
+from pydantic_ai.tools import DeferredToolResults, ToolApproved
 from pydantic_core import from_json, to_json
 
 from ...plugins.contributions import StateSlot
+from ...tables import is_collection, is_table
 from ..run.session import session
+
+if TYPE_CHECKING:
+    from ..run.session import Ctx
 
 
 class Question(NamedTuple):
@@ -46,64 +48,7 @@ REMEMBERED = 200
 REMEMBERED_SECONDS = 90 * 24 * 3600
 
 
-@dataclass(eq=False)
-class Admission:
-    """A call that the outer gate admitted, for the gates inside.
-
-    Attributes:
-        policy: the policy of the gate.
-        call_id: the call's id.
-        tool: `plugin:tool`.
-        digests: of the arguments that it may run with.
-        approved: whether a person approved it; then it runs only once.
-        used: whether it has run.
-        asked: digests of arguments that a gate inside asked about.
-    """
-
-    policy: object
-    call_id: str
-    tool: str
-    digests: frozenset[str]
-    approved: bool
-    used: bool = False
-    asked: set[str] = field(default_factory=set[str])
-
-    def covers(self, policy: object, call_id: str, tool: str, digest: str) -> bool:
-        """Whether a gate inside may admit this call without a new decision."""
-        same = self.policy is policy and self.call_id == call_id and self.tool == tool
-        return same and digest in self.digests and not (self.approved and self.used)
-
-
-@dataclass(eq=False, repr=False)
-class RunCalls:
-    """The calls of one run.
-
-    Attributes:
-        policy: the run's policy.
-        above: the policies of its callers that this one does not include.
-        own: final name -> the definition that the kernel attributed for this run.
-        answers: approved call -> the arguments that the person wrote instead, as JSON; None for the original ones.
-        handed: call that was given to a named approver -> its arguments, as JSON.
-    """
-
-    policy: Any = None
-    above: tuple[Any, ...] = ()
-    own: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
-    answers: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
-    handed: dict[str, str] = field(default_factory=dict[str, str])
-
-
-RUNS: StateSlot[dict[str, RunCalls]] = StateSlot("deep_runs", dict[str, RunCalls], dict[str, RunCalls], persist=False)
-"""Run id -> its calls, while it runs."""
-
-
-def calls_of(ctx: RunContext[Any]) -> RunCalls:
-    """Return the run's record; outside a run an empty one, because nothing is approved there."""
-    runs = session(ctx).state[RUNS]
-    return runs.get(ctx.run_id or "") or RunCalls()
-
-
-def remember_question(ctx: RunContext[Any], tool: str, digests: Iterable[str]) -> None:
+def remember_question(ctx: Ctx, tool: str, digests: Iterable[str]) -> None:
     """Record that a person is asked whether this call may run with any of these arguments."""
     record = session(ctx).state[APPROVALS]
     # Keep equal questions: two conversations may wait with the same id and arguments.
@@ -111,7 +56,7 @@ def remember_question(ctx: RunContext[Any], tool: str, digests: Iterable[str]) -
     record[:] = [question for question in record if question.asked_at >= now() - REMEMBERED_SECONDS][-REMEMBERED:]
 
 
-def take_question(ctx: RunContext[Any], tool: str, digest: str | None) -> frozenset[str]:
+def take_question(ctx: Ctx, tool: str, digest: str | None) -> frozenset[str]:
     """Remove one question about this call from the record.
 
     Call ids are not unique: two conversations of one session may wait with the same id.
@@ -132,9 +77,15 @@ def take_question(ctx: RunContext[Any], tool: str, digest: str | None) -> frozen
     return frozenset()
 
 
-def note_decisions(ctx: RunContext[Any], results: DeferredToolResults) -> None:
-    """Record a person's decisions. A denied question is answered: no later approval counts for it."""
-    answers, record = calls_of(ctx).answers, session(ctx).state[APPROVALS]
+def note_decisions(ctx: Ctx, results: DeferredToolResults, answers: dict[str, str | None]) -> None:
+    """Record a person's decisions. A denied question is answered: no later approval counts for it.
+
+    Args:
+        ctx: the run's context.
+        results: the decisions.
+        answers: gets each approved call, with the arguments that the person wrote instead, as JSON.
+    """
+    record = session(ctx).state[APPROVALS]
     for call_id, decision in results.approvals.items():
         if decision is True or isinstance(decision, ToolApproved):
             instead = decision.override_args if isinstance(decision, ToolApproved) else None
@@ -143,25 +94,25 @@ def note_decisions(ctx: RunContext[Any], results: DeferredToolResults) -> None:
             record[:] = [question for question in record if question.call_id != call_id]
 
 
-def jsonable(args: Mapping[str, Any]) -> Any:
+def jsonable(args: Mapping[str, object]) -> object:
     """Convert arguments to JSON values, for a person to read."""
     return from_json(to_json(dict(args), fallback=repr, serialize_unknown=True))
 
 
-def digest_args(args: Mapping[str, Any]) -> str:
+def digest_args(args: Mapping[str, object]) -> str:
     """Return a digest of validated arguments, including what serialization would omit."""
     return sha256(to_json(_plain(args), fallback=repr, serialize_unknown=True)).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, str | int | float | bool | bytes | None):
-        return cast("Any", value)
+        return value
     if isinstance(value, SecretStr | SecretBytes):
         return value.get_secret_value()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in cast("Iterable[Any]", value)]
+    if is_table(value):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if is_collection(value):
+        return [_plain(item) for item in value]
     if isinstance(value, BaseModel):
         fields = {**vars(value), **(value.model_extra or {})}
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -172,7 +123,7 @@ def _plain(value: Any) -> Any:
     return {"": type(value).__qualname__, **{key: _plain(item) for key, item in fields.items()}}
 
 
-def copy_args(args: Mapping[str, Any]) -> Mapping[str, Any]:
+def copy_args(args: Mapping[str, object]) -> Mapping[str, object]:
     """Copy arguments, so that listeners cannot change the call."""
     try:
         return MappingProxyType(copy.deepcopy(dict(args)))
@@ -180,12 +131,12 @@ def copy_args(args: Mapping[str, Any]) -> Mapping[str, Any]:
         return MappingProxyType(dict(args))
 
 
-def args_as_json(args: str | Mapping[str, Any] | None) -> str:
+def args_as_json(args: str | Mapping[str, object] | None) -> str:
     """Return a call's arguments as JSON text."""
     return args if isinstance(args, str) else to_json(args or {}).decode()
 
 
-def args_in_history(ctx: RunContext[Any]) -> str | None:
+def args_in_history(ctx: Ctx) -> str | None:
     """Return a call's arguments in the conversation; None if it shows none or already has a result."""
     for message in reversed(ctx.messages):
         for part in message.parts:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pydantic_ai.exceptions import UsageLimitExceeded
-from pydantic_ai.tools import RunContext
 
 from ...plugins.contributions import StateSlot
 from ..run.session import session
+
+if TYPE_CHECKING:
+    from ..run.session import Ctx
 
 Waiting = set[tuple[int, str | None]]
 WAITING: StateSlot[Waiting] = StateSlot("deep_waiting", Waiting, set, persist=False, child="share")
 """(identity of the usage, run id) of each request without an answer. A usage counts only requests with one."""
 
 
-def reserve_request(ctx: RunContext[Any]) -> None:
+def reserve_request(ctx: Ctx) -> None:
     """Check the run's limit of requests, and reserve one.
 
     A subagent's run shares its caller's usage. Subagents that work side by side would otherwise all send the last one.
@@ -32,6 +34,6 @@ def reserve_request(ctx: RunContext[Any]) -> None:
     waiting.add(own)
 
 
-def release_request(ctx: RunContext[Any]) -> None:
+def release_request(ctx: Ctx) -> None:
     """End the reservation: the usage counts the request now, or the run has ended."""
     session(ctx).state[WAITING].discard((id(ctx.usage), ctx.run_id))

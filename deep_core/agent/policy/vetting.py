@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 
 from ...errors import PluginError
 from ..run.capability import AttemptCapability
+from ..run.session import Deps
 from .gates import PolicyCapability, approves, is_innermost, leaves_of
 
 
 def vet(
-    capability: AbstractCapability[Any], label: str, native_tools: Collection[str], rights: Collection[str] = ()
+    capability: AbstractCapability[Deps], label: str, native_tools: Collection[str], rights: Collection[str] = ()
 ) -> None:
     """Check one capability that a plugin returned.
 

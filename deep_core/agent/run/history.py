@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
-from pydantic_ai.tools import RunContext
 
 from ...errors import describe_error, reraise_control
-from ...plugins.contributions import Contribution, Processor, PromptSection, StateSlot
+from ...plugins.contributions import Contribution, Processor, StateSlot
 from .._pydantic_ai import await_maybe, is_async_callable, run_in_executor, takes_run_context
+from .observers import Observers, where
 from .session import session
 
 if TYPE_CHECKING:
-    from ..assemble import Assembly
+    from ...plugins.dispatch import Incidents
+    from ...tracing import Tracer
+    from ..sections import PromptSection
+    from .session import Ctx
 
 LIVE_LIMIT = 8_000
 """Most characters of one live text in the conversation: text from files and users must not flood it."""
@@ -81,26 +84,38 @@ def sanitize(text: str) -> str:
 
 @dataclass(eq=False, repr=False)
 class History:
-    """The processors and live sections of one agent."""
+    """The processors and live sections of one agent.
 
-    assembly: Assembly
+    Attributes:
+        live: the live sections, in order.
+        processors: the history processors, by phase, then in plugin order.
+        tracer: traces the sections.
+        incidents: records failures.
+        observers: hear of compaction.
+    """
+
+    live: Sequence[Contribution[PromptSection]]
+    processors: Sequence[Contribution[Processor]]
+    tracer: Tracer
+    incidents: Incidents
+    observers: Observers
     _forms: dict[int, Form] = field(default_factory=dict[int, "Form"], init=False, repr=False, compare=False)
     """By the identity of a processor, which lives as long as this object."""
 
-    async def prepare(self, ctx: RunContext[Any], request: ModelRequestContext, offered: frozenset[str]) -> None:
+    async def prepare(self, ctx: Ctx, request: ModelRequestContext, offered: frozenset[str]) -> None:
         """Change the request's messages, and the stored ones, before it is sent."""
         added = await self._speak(ctx, offered, request.messages, again=False)
-        if added is None and not self.assembly.processors:
+        if added is None and not self.processors:
             return
         stored, sent = [*ctx.messages], [*request.messages]
         if added is not None:
             stored.append(added)
             sent.append(added)
-        for phase, processors in groupby(self.assembly.processors, attrgetter("value.phase")):
+        for phase, processors in groupby(self.processors, attrgetter("value.phase")):
             before = sent
             for processor in processors:
                 stored, sent = await self._process(ctx, processor, stored, sent)
-            if phase == "reduce" and self.assembly.live and _cut(before, sent):
+            if phase == "reduce" and self.live and _cut(before, sent):
                 # The reducer removed messages, perhaps with live texts: append those again.
                 added = await self._speak(ctx, offered, sent, again=True)
                 if added is not None:
@@ -111,7 +126,7 @@ class History:
         ctx.messages[:] = stored
         request.messages = session(ctx).state[LIVE].redacted = sent
 
-    async def redact(self, ctx: RunContext[Any], request: ModelRequestContext) -> None:
+    async def redact(self, ctx: Ctx, request: ModelRequestContext) -> None:
         """Redact an attempt's messages again if another capability has changed them since `prepare`."""
         if _changed(session(ctx).state[LIVE].redacted, request.messages):
             for processor in self.redactors:
@@ -120,11 +135,11 @@ class History:
     @cached_property
     def redactors(self) -> Sequence[Contribution[Processor]]:
         """The processors that redact."""
-        return [processor for processor in self.assembly.processors if processor.value.phase == "redact"]
+        return [processor for processor in self.processors if processor.value.phase == "redact"]
 
     async def _process(
         self,
-        ctx: RunContext[Any],
+        ctx: Ctx,
         processor: Contribution[Processor],
         stored: list[ModelMessage],
         sent: list[ModelMessage],
@@ -141,7 +156,7 @@ class History:
             if rule.stops:
                 raise
             where, effect = f"processor {rule.name}", "the history stays as it was"
-            self.assembly.incidents.record(processor.plugin, where, error, effect)
+            self.incidents.record(processor.plugin, where, error, effect)
             if rule.phase == "reduce":
                 await self._report(ctx, processor, sent, sent, describe_error(error))
             return stored, sent
@@ -151,15 +166,24 @@ class History:
 
     async def _report(
         self,
-        ctx: RunContext[Any],
+        ctx: Ctx,
         processor: Contribution[Processor],
         before: Sequence[ModelMessage],
         after: Sequence[ModelMessage],
         error: str | None = None,
     ) -> None:
-        about = {"plugin": processor.plugin, "processor": processor.value.name, "error": error}
-        sizes = {"messages_before": len(before), "messages_after": len(after)}
-        await self.assembly.emit("CompactionEvent", ctx, **about, **sizes)
+        if self.observers.any:
+            from .events import CompactionEvent
+
+            event = CompactionEvent(
+                **where(ctx),
+                plugin=processor.plugin,
+                processor=processor.value.name,
+                messages_before=len(before),
+                messages_after=len(after),
+                error=error,
+            )
+            await self.observers.send(event)
 
     def _form(self, rule: Processor) -> Form:
         if id(rule) not in self._forms:
@@ -167,9 +191,9 @@ class History:
         return self._forms[id(rule)]
 
     async def _speak(
-        self, ctx: RunContext[Any], offered: frozenset[str], messages: Sequence[ModelMessage], *, again: bool
+        self, ctx: Ctx, offered: frozenset[str], messages: Sequence[ModelMessage], *, again: bool
     ) -> ModelRequest | None:
-        if not self.assembly.live:
+        if not self.live:
             return None
         said = session(ctx).state[LIVE]
         if again or said.run_id != ctx.run_id:
@@ -177,7 +201,7 @@ class History:
             said.revisions = {name: text.revision for name, text in last_live_texts(messages).items()}
         revisions = said.revisions  # another run of this session may replace them meanwhile
         parts: list[UserPromptPart] = []
-        for section in self.assembly.live:
+        for section in self.live:
             name = f"{section.plugin}.{section.value.name}"
             text = await self._text(replace(ctx, messages=[*messages]) if again else ctx, section, offered, said.clean)
             if text is None or (not text and name not in revisions):
@@ -192,7 +216,7 @@ class History:
 
     async def _text(
         self,
-        ctx: RunContext[Any],
+        ctx: Ctx,
         section: Contribution[PromptSection],
         offered: frozenset[str],
         clean: dict[str, tuple[str, str]],
@@ -202,14 +226,14 @@ class History:
         if rule.fn is None or not offered.issuperset(rule.needs):
             return ""
         try:
-            with self.assembly.kernel.tracer.step(section.plugin, "section", rule.name, ctx):
+            with self.tracer.step(section.plugin, "section", rule.name, ctx):
                 returned: Any = rule.fn(ctx)
                 text: Any = await returned if inspect.isawaitable(returned) else returned
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"a live section returns text or None, not {type(text).__name__}")
         except BaseException as error:
             reraise_control(error)
-            self.assembly.incidents.record(section.plugin, f"section {rule.name}", error, "its last text stays")
+            self.incidents.record(section.plugin, f"section {rule.name}", error, "its last text stays")
             return None
         if not text:
             return ""
@@ -219,7 +243,7 @@ class History:
         return clean[name][1]
 
 
-Form: TypeAlias = "Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]"
+Form: TypeAlias = "Callable[[Ctx, list[ModelMessage]], Awaitable[list[ModelMessage]]]"
 """The one form to which `as_form` converts every history processor that Pydantic AI accepts."""
 
 
@@ -233,7 +257,7 @@ def as_form(processor: Any) -> Form:
     takes_context = takes_run_context(processor) or _needs(processor) == 2
     is_async = is_async_callable(processor)
 
-    async def process(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
+    async def process(ctx: Ctx, messages: list[ModelMessage]) -> list[ModelMessage]:
         given: tuple[Any, ...] = (ctx, messages) if takes_context else (messages,)
         if is_async:
             return await processor(*given)

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic_ai.capabilities import AbstractCapability, CombinedCapability
 
+from .session import Deps
+
 if TYPE_CHECKING:
-    from pydantic_ai import RunContext
+    from pydantic_ai import ToolDefinition
+    from pydantic_ai.capabilities.abstract import AgentNode, NodeResult, WrapToolExecuteHandler
+    from pydantic_ai.messages import AgentStreamEvent, ModelResponse, ToolCallPart
+    from pydantic_ai.models import Model, ModelRequestContext
+    from pydantic_ai.run import AgentRunResult
+
+    from .session import Args, Ctx
 
 _RUN_HOOKS = ("before_run", "after_run", "after_node_run", "before_model_request", "after_model_request")
 HOOKS = (*_RUN_HOOKS, "before_tool_execute", "after_tool_execute", "wrap_tool_execute", "get_wrapper_model")
@@ -22,7 +30,7 @@ HOOKS = (*_RUN_HOOKS, "before_tool_execute", "after_tool_execute", "wrap_tool_ex
 PLAIN = {*HOOKS, "id", "description", "defer_loading", "get_serialization_name"}
 
 
-def hostable(capability: AbstractCapability[Any]) -> bool:
+def hostable(capability: AbstractCapability[Deps]) -> bool:
     """Whether a capability implements nothing but `HOOKS`, in its class or on the instance."""
     classes = [cls for cls in type(capability).__mro__ if cls not in AbstractCapability.__mro__]
     own = {name for cls in classes for name in vars(cls)} | {*vars(capability)}
@@ -30,7 +38,7 @@ def hostable(capability: AbstractCapability[Any]) -> bool:
     return changed <= PLAIN and capability.defer_loading is not True
 
 
-class PassingEvents(AbstractCapability[Any]):
+class PassingEvents(AbstractCapability[Deps]):
     """A capability that leaves event streams alone. Pydantic AI's default is a generator that passes each event on."""
 
     @property
@@ -38,7 +46,9 @@ class PassingEvents(AbstractCapability[Any]):
         """False: otherwise every request would stream."""
         return False
 
-    def wrap_run_event_stream(self, ctx: RunContext[Any], *, stream: AsyncIterable[Any]) -> AsyncIterable[Any]:
+    def wrap_run_event_stream(
+        self, ctx: Ctx, *, stream: AsyncIterable[AgentStreamEvent]
+    ) -> AsyncIterable[AgentStreamEvent]:
         """Return the stream itself."""
         return stream
 
@@ -51,47 +61,84 @@ class HostingCapability(PassingEvents):
         hosted: outermost first.
     """
 
-    hosted: tuple[AbstractCapability[Any], ...] = ()
+    hosted: tuple[AbstractCapability[Deps], ...] = ()
 
     def __post_init__(self) -> None:
         own = {hook: [each for each in self.hosted if _implements(each, hook)] for hook in HOOKS}
-        self._by_hook = {hook: _dispatcher(found) for hook, found in own.items()}
+        self._at = {hook: _dispatcher(found) for hook, found in own.items()}
+
+    async def before_run(self, ctx: Ctx) -> None:
+        """Call the hosted capabilities."""
+        await self._at["before_run"].before_run(ctx)
+
+    async def after_run(self, ctx: Ctx, *, result: AgentRunResult[object]) -> AgentRunResult[object]:
+        """Call the hosted capabilities."""
+        return await self._at["after_run"].after_run(ctx, result=result)
+
+    async def after_node_run(self, ctx: Ctx, *, node: AgentNode[Deps], result: NodeResult[Deps]) -> NodeResult[Deps]:
+        """Call the hosted capabilities."""
+        return await self._at["after_node_run"].after_node_run(ctx, node=node, result=result)
+
+    async def before_model_request(self, ctx: Ctx, request_context: ModelRequestContext) -> ModelRequestContext:
+        """Call the hosted capabilities."""
+        return await self._at["before_model_request"].before_model_request(ctx, request_context)
+
+    async def after_model_request(
+        self, ctx: Ctx, *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """Call the hosted capabilities."""
+        hosted = self._at["after_model_request"]
+        return await hosted.after_model_request(ctx, request_context=request_context, response=response)
+
+    async def before_tool_execute(self, ctx: Ctx, *, call: ToolCallPart, tool_def: ToolDefinition, args: Args) -> Args:
+        """Call the hosted capabilities."""
+        return await self._at["before_tool_execute"].before_tool_execute(ctx, call=call, tool_def=tool_def, args=args)
+
+    async def after_tool_execute(
+        self, ctx: Ctx, *, call: ToolCallPart, tool_def: ToolDefinition, args: Args, result: object
+    ) -> object:
+        """Call the hosted capabilities."""
+        hosted = self._at["after_tool_execute"]
+        return await hosted.after_tool_execute(ctx, call=call, tool_def=tool_def, args=args, result=result)
+
+    async def wrap_tool_execute(
+        self, ctx: Ctx, *, call: ToolCallPart, tool_def: ToolDefinition, args: Args, handler: WrapToolExecuteHandler
+    ) -> object:
+        """Call the hosted capabilities."""
+        hosted = self._at["wrap_tool_execute"]
+        return await hosted.wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
+
+    def get_wrapper_model(self, model: Model) -> Model | None:
+        """Call the hosted capabilities."""
+        return self._at["get_wrapper_model"].get_wrapper_model(model)
 
 
-def _dispatcher(capabilities: list[AbstractCapability[Any]]) -> AbstractCapability[Any]:
+def _dispatcher(capabilities: list[AbstractCapability[Deps]]) -> AbstractCapability[Deps]:
     """Return Pydantic AI's own dispatch. Capabilities that emit no events need no copies of the context."""
     if not all(getattr(each, "shares_context", False) for each in capabilities):
-        return CombinedCapability[Any](capabilities)
+        return CombinedCapability[Deps](capabilities)
     return capabilities[0] if len(capabilities) == 1 else _SharedContext(capabilities)
 
 
-class _SharedContext(CombinedCapability[Any]):
+class _SharedContext(CombinedCapability[Deps]):
     async def wrap_tool_execute(
-        self, ctx: RunContext[Any], *, args: dict[str, Any], handler: Callable[[Any], Awaitable[Any]], **about: Any
-    ) -> Any:
+        self, ctx: Ctx, *, call: ToolCallPart, tool_def: ToolDefinition, args: Args, handler: WrapToolExecuteHandler
+    ) -> object:
         """Call each around the next, without the two copies of the context that Pydantic AI makes for each."""
         for each in reversed(self.capabilities):
-            handler = _around(each, handler, ctx, about)
+            handler = _around(each, handler, ctx, call, tool_def)
         return await handler(args)
 
 
 def _around(
-    capability: AbstractCapability[Any], handler: Callable[[Any], Awaitable[Any]], ctx: RunContext[Any], about: Any
-) -> Callable[[Any], Awaitable[Any]]:
-    return lambda args: capability.wrap_tool_execute(ctx, args=args, handler=handler, **about)
+    capability: AbstractCapability[Deps],
+    handler: WrapToolExecuteHandler,
+    ctx: Ctx,
+    call: ToolCallPart,
+    tool_def: ToolDefinition,
+) -> Callable[[Args], Awaitable[object]]:
+    return lambda args: capability.wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
 
 
-def _forward(hook: str) -> Callable[..., Any]:
-    # Not async: an async hook's coroutine passes through, and `get_wrapper_model` returns no coroutine.
-    def call_hosted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self._by_hook[hook], hook)(*args, **kwargs)
-
-    return call_hosted
-
-
-for _hook in HOOKS:
-    setattr(HostingCapability, _hook, _forward(_hook))
-
-
-def _implements(capability: AbstractCapability[Any], hook: str) -> bool:
+def _implements(capability: AbstractCapability[Deps], hook: str) -> bool:
     return getattr(type(capability), hook) is not getattr(AbstractCapability, hook) or hook in vars(capability)

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeGuard, TypeVar, cast, get_args, get_origin, overload
 
 from ...errors import describe_error, reraise_control, suggest, warn
 from ...plugins.contributions import StateSlot
@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from ...plugins.kernel import PluginKernel
 
 T = TypeVar("T")
-App = TypeVar("App")
+App = TypeVar("App", covariant=True)  # the kernel only hands the application's object on
+NewApp = TypeVar("NewApp")
+Deps: TypeAlias = "DeepAgentDeps[object]"
+"""Any session: whatever application it belongs to."""
+Ctx: TypeAlias = "RunContext[DeepAgentDeps[object]]"
+"""The context of a run, in any session."""
+Args: TypeAlias = dict[str, object]
+"""A call's validated arguments."""
 FORMAT = 1
 """Version of the text that `DeepAgentDeps.dump` writes."""
 _warn_once = cache(warn)  # in a process: a client sends its state with each request, and filters may show each warning
@@ -325,8 +332,8 @@ class DeepAgentDeps(Generic[App]):
         *,
         backend: WorkspaceBackend | None = None,
         kernel: PluginKernel | None = None,
-        app: App = None,  # pyright: ignore[reportArgumentType]
-    ) -> DeepAgentDeps[App]:
+        app: NewApp = None,
+    ) -> DeepAgentDeps[NewApp]:
         """Load a session from a text that `dump` wrote.
 
         A slot is validated on first use. If its plugin is absent or its data does not validate, its data stays
@@ -347,22 +354,27 @@ class DeepAgentDeps(Generic[App]):
             raise ValueError(f"a session dump of format {data.get('format')!r}; this deep-agent-core reads {FORMAT}")
         state = SessionState(stored=cast("dict[str, Any]", slots), kept=cast("dict[str, Any]", kept))
         state.bind(kernel)
-        return cls(backend=backend, session_id=data["session_id"], state=state, app=app)
+        return DeepAgentDeps(backend=backend, session_id=data["session_id"], state=state, app=app)
 
     def clone_for_subagent(self) -> DeepAgentDeps[App]:
         """Return a subagent's session: the same backend and `app`, slots as they declare, one level deeper."""
         return replace(self, state=self.state.child(), depth=self.depth + 1)
 
 
-def session(ctx: RunContext[Any]) -> DeepAgentDeps[Any]:
+def is_session(deps: object) -> TypeGuard[Deps]:
+    """Whether an object is a session."""
+    return isinstance(deps, DeepAgentDeps)
+
+
+def session(ctx: RunContext[object]) -> Deps:
     """Return the session of a run.
 
     Raises:
         pydantic_ai.UserError: the run has no session; the message shows the line to add.
     """
-    deps: object = ctx.deps
-    if isinstance(deps, DeepAgentDeps):
-        return cast("DeepAgentDeps[Any]", deps)
+    deps = ctx.deps
+    if is_session(deps):
+        return deps
     from pydantic_ai import UserError
 
     raise UserError(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic_ai.messages import WorkspaceRef
 from pydantic_ai.workspaces import UnavailableWorkspace, Workspace, WorkspaceBackend, WrapperWorkspace
 
 from ...errors import PluginError, suggest
-from ...plugins.contributions import BackendFactory
-from ..context import AgentContext, BackendContext
+from ..context import AgentContext, BackendContext, BackendFactory
 from .backend_protocols import SupportsProtect
-from .session import DeepAgentDeps
+from .session import Deps
 
 
 class _Here(WrapperWorkspace):
@@ -54,7 +52,7 @@ class Workspaces:
         if chosen is not None and not isinstance(chosen, str) and not callable(chosen):
             _require_backend(chosen, "backend=", "a name, an instance or a factory")
 
-    def for_session(self, deps: DeepAgentDeps[Any], ref: WorkspaceRef | None) -> WorkspaceBackend:
+    def for_session(self, deps: Deps, ref: WorkspaceRef | None) -> WorkspaceBackend:
         """Return the session's backend; create it on first use and keep it in the deps."""
         backend = deps.backend
         if backend is None:

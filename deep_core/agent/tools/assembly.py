@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic_ai import ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
@@ -12,11 +12,12 @@ from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolse
 from tool_expressions import ToolExpression, ToolFacts, as_expression, check_atoms, find_slips, tool_facts
 
 from ...errors import ConfigError, suggest, warn
-from ...plugins.contributions import Contribution
+from ..run.session import Deps
 from .toolsets import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
 
 if TYPE_CHECKING:
-    from ..assemble import Assembly
+    from ..plan import Contributed
+    from ..policy.decisions import Policy
 
 
 class Replacement(NamedTuple):
@@ -31,9 +32,10 @@ class Replacement(NamedTuple):
 class ToolAssembly:
     """The construction of one agent's toolbox."""
 
-    assembly: Assembly
+    found: Contributed
+    policy: Policy
 
-    def toolbox(self, contributed: Sequence[Contribution[Any]]) -> Toolbox:
+    def toolbox(self) -> Toolbox:
         """Combine all toolsets.
 
         Raises:
@@ -44,63 +46,67 @@ class ToolAssembly:
         hidden: dict[str, set[str]] = {}
         for plugin, other, tool in replacements:
             hidden.setdefault(other, set()).add(tool)
-            self.assembly.policy.replacing(plugin, other, tool)
+            self.policy.tools.replacing(plugin, other, tool)
         toolsets: list[PluginToolset] = []
-        for item in contributed:
-            toolsets.append(PluginToolset(item.value, item.plugin, self._rules(item.plugin, hidden), self.assembly))
-        given, app = self.assembly.spec.given, ToolRules()
+        for item in self.found.to("deep_toolsets"):
+            toolsets.append(self._member(item.value, item.plugin, self._rules(item.plugin, hidden)))
+        given, app = self.found.spec.given, ToolRules()
         if tools := given.get("tools"):
             # The timeout applies to `tools`, not to `toolsets`.
-            own = FunctionToolset[Any](list(tools), id="app", timeout=given.get("tool_timeout"))
-            toolsets.append(PluginToolset(own, "app", app, self.assembly))
+            own = FunctionToolset[Deps](list(tools), id="app", timeout=given.get("tool_timeout"))
+            toolsets.append(self._member(own, "app", app))
         for item in given.get("toolsets", ()):
-            toolset: Any = cast("Any", item) if isinstance(item, AbstractToolset) else DynamicToolset[Any](item)
-            toolsets.append(PluginToolset(toolset, "app", app, self.assembly))
+            toolset = DynamicToolset[Deps](item) if callable(item) else item
+            toolsets.append(self._member(toolset, "app", app))
         for member in toolsets:
             for definition in member.static_definitions() or ():
                 if tool_facts(definition).original in member.rules.hidden:
-                    self.assembly.policy.replaced(member.plugin, definition)
+                    self.policy.tools.replaced(definition)
         self._check_replacements(toolsets, replacements)
         return Toolbox(toolsets)
 
-    def _rules(self, plugin: str, hidden: Mapping[str, set[str]]) -> ToolRules:
-        settings = self.assembly.settings[plugin]
+    def _member(self, toolset: AbstractToolset[Deps], plugin: str, rules: ToolRules) -> PluginToolset:
+        return PluginToolset(toolset, plugin, rules, self.policy, self.found.kernel, self.found.incidents)
 
-        def expression(key: str, value: str | bool | None) -> Any:
-            if not isinstance(value, str):
-                return value
+    def _rules(self, plugin: str, hidden: Mapping[str, set[str]]) -> ToolRules:
+        settings = self.found.settings[plugin]
+
+        def expression(key: str, value: str) -> ToolExpression:
             try:
                 return as_expression(value)
             except ValueError as error:
                 where = settings.sources.get(key, "code")
                 raise ConfigError(f"{where}: plugins.{plugin}.{key}: {error}", plugin=plugin) from error
 
+        def either(key: str, value: str | bool | None) -> ToolExpression | bool | None:
+            return expression(key, value) if isinstance(value, str) else value
+
         return ToolRules(
             prefix=settings.prefix,
-            offered=expression("tools", settings.tools),
-            require_approval=expression("require_approval", settings.require_approval),
-            defer=expression("defer", settings.defer),
+            offered=None if settings.tools is None else expression("tools", settings.tools),
+            require_approval=either("require_approval", settings.require_approval),
+            defer=either("defer", settings.defer),
             hidden=frozenset(hidden.get(plugin, ())),
         )
 
     def _replacements(self) -> Iterator[Replacement]:
-        for plugin in self.assembly.kept:
-            for entry in self.assembly.settings[plugin].replaces:
+        for plugin in self.found.plugins:
+            for entry in self.found.settings[plugin].replaces:
                 other, _, tool = entry.partition(":")
-                if not tool or ":" in tool or other not in self.assembly.kernel.plugins:
-                    hint = suggest(other, self.assembly.kernel.plugins)
+                if not tool or ":" in tool or other not in self.found.kernel.plugins:
+                    hint = suggest(other, self.found.kernel.plugins)
                     raise self._wrong_replacement(plugin, entry, f'is not "plugin:tool" of an installed plugin.{hint}')
                 yield Replacement(plugin, other, tool)
 
-    def check_names(self, capabilities: Sequence[tuple[str, AbstractCapability[Any]]]) -> None:
+    def check_names(self, toolbox: Toolbox, capabilities: Sequence[tuple[str, AbstractCapability[Deps]]]) -> None:
         """Raise a PluginError if two tools have one name. Checks tools known without I/O, those of capabilities too."""
-        tools = [tool_facts(definition) for definition in self.assembly.toolbox.offered()]
+        tools = [tool_facts(definition) for definition in toolbox.offered()]
         for plugin, capability in capabilities:
             tools += [ToolFacts(name, "", plugin) for name in function_tools(capability.get_toolset())]
-        check_clashes(tools, self.assembly.kernel.label)
+        check_clashes(tools, self.found.kernel.label)
 
     def _wrong_replacement(self, plugin: str, entry: str, what: str) -> ConfigError:
-        where = self.assembly.settings[plugin].sources.get("replaces", "code")
+        where = self.found.settings[plugin].sources.get("replaces", "code")
         return ConfigError(f"{where}: plugins.{plugin}.replaces: {entry!r} {what}", plugin=plugin)
 
     def _check_replacements(self, toolsets: Sequence[PluginToolset], replacements: Sequence[Replacement]) -> None:
@@ -115,22 +121,22 @@ class ToolAssembly:
             entry, there, own = f"{other}:{tool}", originals(other), originals(plugin)
             if (plugin, tool) in replaced:  # else neither is offered, or the first one's approvals are lost
                 raise self._wrong_replacement(plugin, entry, f"needs {plugin}:{tool}, which is replaced itself")
-            if other in self.assembly.kept and there is not None and tool not in there:
+            if other in self.found.plugins and there is not None and tool not in there:
                 raise self._wrong_replacement(plugin, entry, f"names no tool of {other}.{suggest(tool, there)}")
             if own is not None and tool not in own:
                 has = f"has none: {', '.join(sorted(own)) or 'no tools'}"
                 raise self._wrong_replacement(plugin, entry, f"needs a tool {tool!r} of {plugin}, which {has}")
 
-    def check_rules(self, *, complete: bool) -> list[ToolDefinition] | None:
+    def check_rules(self, toolbox: Toolbox, *, complete: bool) -> list[ToolDefinition] | None:
         """Check that every rule matches a tool, if all tools are known.
 
         Args:
+            toolbox: the tools.
             complete: whether only toolsets have tools: no capability may bring some in a run.
 
         Returns:
             The offered tools, or None if some are not known without I/O.
         """
-        toolbox = self.assembly.toolbox
         of_plugin: dict[str, list[PluginToolset]] = {}
         for toolset in toolbox.members:
             of_plugin.setdefault(toolset.plugin, []).append(toolset)
@@ -150,10 +156,10 @@ class ToolAssembly:
                 # Each name must match: a tool behind a misspelt one would run without approval.
                 check_atoms(rules.require_approval, tools, where=f"{where}.require_approval")
         definitions = [*toolbox.offered()]
-        if self.assembly.spec.depth:
-            self.assembly.policy.trust_names()  # the parent checked its rules; a subagent may have fewer tools
-        elif self.assembly.policy.has_rules and complete:
-            self.assembly.policy.check_names(definitions)
+        if self.found.spec.depth:
+            self.policy.tools.trust_names()  # the parent checked its rules; a subagent may have fewer tools
+        elif self.policy.rules.name_tools and complete:
+            self.policy.tools.check(definitions)
         return definitions if complete else None
 
 

@@ -6,20 +6,23 @@ import copy
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeGuard, TypeVar
 
 from pydantic_ai import ToolDefinition
-from pydantic_ai.tools import RunContext, Tool
+from pydantic_ai.tools import Tool
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from tool_expressions import Not, ToolExpression, ToolFacts, check_matches, tags_of, tool_facts
 
 from ...errors import PluginError, clash_message, describe_error, reraise_control
 from .._pydantic_ai import QuietToolset, gather, has_instructions
-from ..policy.approvals import calls_of
+from ..policy.decisions import Policy, calls_of
+from ..run.session import Deps
 
 if TYPE_CHECKING:
-    from ..assemble import Assembly
+    from ...plugins.dispatch import Incidents
+    from ...plugins.kernel import PluginKernel
+    from ..run.session import Args, Ctx
 
 RESERVED_TOOL_NAMES = ("search_tools", "load_capability", "final_result")
 """Tool names that Pydantic AI takes for itself as soon as a deferred tool, capability or an output model exists."""
@@ -73,12 +76,12 @@ def _holds(rule: ToolExpression | bool | None, tool: ToolFacts) -> bool:
 class _Listing(NamedTuple):
     """One listing: tools by final name, their definitions, and all definitions with those of hidden tools."""
 
-    tools: dict[str, ToolsetTool[Any]]
+    tools: dict[str, ToolsetTool[Deps]]
     own: dict[str, ToolDefinition]
     all: list[ToolDefinition]
 
 
-def _with_tools(toolset: FunctionToolset[Any], tools: dict[str, Tool[Any]]) -> FunctionToolset[Any]:
+def _with_tools(toolset: FunctionToolset[Deps], tools: dict[str, Tool[Deps]]) -> FunctionToolset[Deps]:
     """Copy a toolset's settings; give it other tools."""
     other = copy.copy(toolset)
     other.tools = tools
@@ -86,23 +89,24 @@ def _with_tools(toolset: FunctionToolset[Any], tools: dict[str, Tool[Any]]) -> F
 
 
 @dataclass(eq=False, repr=False)
-class PluginToolset(WrapperToolset[Any]):
-    """One toolset of one plugin (or of the application, `app`), attributed and gated.
+class PluginToolset(WrapperToolset[Deps]):
+    """One toolset of one plugin (or of the application, `app`), attributed and verified.
 
-    Calls pass the policy here a second time, innermost: nothing between the policy and the tool can change an
-    approved call.
+    The policy verifies here that a call is the one that it decided on: nothing but the tool itself comes after.
     """
 
     plugin: str
     rules: ToolRules
-    agent: Assembly
+    policy: Policy
+    kernel: PluginKernel
+    incidents: Incidents
     _entered: list[bool] = field(default_factory=list[bool], init=False, repr=False, compare=False)
     """Whether each `__aenter__` worked."""
     _seen: dict[str, tuple[ToolDefinition, ToolDefinition]] = field(
         default_factory=dict[str, tuple[ToolDefinition, ToolDefinition]], repr=False, compare=False
     )
     """Cache: original name -> the definition as listed last, and as attributed. Safe to share between runs."""
-    _fixed: tuple[tuple[object, ...], _Listing, dict[str, Tool[Any]]] | None = field(
+    _fixed: tuple[tuple[object, ...], _Listing, dict[str, Tool[Deps]]] | None = field(
         default=None, init=False, repr=False, compare=False
     )
     """Cache: the key, the listing and the tools of those that do not change. Safe to share between runs."""
@@ -112,7 +116,7 @@ class PluginToolset(WrapperToolset[Any]):
         """The wrapped toolset's id, which durable engines need."""
         return self.wrapped.id
 
-    async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
+    async def for_run(self, ctx: Ctx) -> AbstractToolset[Deps]:
         """Return this run's own toolset if it may connect somewhere: connecting can fail for one run only."""
         wrapped = await self.wrapped.for_run(ctx)
         if wrapped is self.wrapped and static_definitions(wrapped) is not None:
@@ -131,22 +135,20 @@ class PluginToolset(WrapperToolset[Any]):
             self._entered.append(True)
         return self
 
-    async def __aexit__(self, *args: Any) -> bool | None:
+    async def __aexit__(self, *args: object) -> bool | None:
         """Disconnect, if connecting worked."""
         return await self.wrapped.__aexit__(*args) if self._entered.pop() else None
 
     def _failed(self, what: str, error: BaseException) -> None:
         if self.plugin == "app":
             raise error
-        error.add_note(f"plugin {self.agent.kernel.label(self.plugin)}, toolset {self.wrapped.label}")
-        self.agent.incidents.record(self.plugin, f"toolset {self.wrapped.label}", error, f"it {what} and was left out")
+        error.add_note(f"plugin {self.kernel.label(self.plugin)}, toolset {self.wrapped.label}")
+        self.incidents.record(self.plugin, f"toolset {self.wrapped.label}", error, f"it {what} and was left out")
 
-    async def _listed(
-        self, ctx: RunContext[Any], toolset: AbstractToolset[Any] | None = None
-    ) -> dict[str, ToolsetTool[Any]]:
+    async def _listed(self, ctx: Ctx, toolset: AbstractToolset[Deps] | None = None) -> dict[str, ToolsetTool[Deps]]:
         if self._entered and not self._entered[-1]:
             return {}
-        name, tracer = self.wrapped.id or self.wrapped.label, self.agent.kernel.tracer
+        name, tracer = self.wrapped.id or self.wrapped.label, self.kernel.tracer
         try:
             with tracer.step(self.plugin, "toolset", name, ctx):
                 return await (toolset or self.wrapped).get_tools(ctx)
@@ -155,7 +157,7 @@ class PluginToolset(WrapperToolset[Any]):
             self._failed("could not list its tools", error)
             return {}
 
-    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+    async def get_tools(self, ctx: Ctx) -> dict[str, ToolsetTool[Deps]]:
         """List the offered tools by final name: those that never change first."""
         wrapped = self.wrapped
         if type(wrapped) is not FunctionToolset:
@@ -168,13 +170,11 @@ class PluginToolset(WrapperToolset[Any]):
                 more = self._listing(await self._listed(ctx, _with_tools(wrapped, others)))
                 listing = _Listing(listing.tools | more.tools, listing.own | more.own, listing.all + more.all)
         calls_of(ctx).own.update(listing.own)
-        if not self.agent.policy.is_checked:
-            self.agent.policy.seen((self.plugin, self.wrapped.label), listing.all)
+        if not self.policy.tools.is_checked:
+            self.policy.tools.seen((self.plugin, self.wrapped.label), listing.all)
         return dict(listing.tools)
 
-    async def _fixed_listing(
-        self, wrapped: FunctionToolset[Any], tools: dict[str, Tool[Any]], ctx: RunContext[Any]
-    ) -> _Listing:
+    async def _fixed_listing(self, wrapped: FunctionToolset[Deps], tools: dict[str, Tool[Deps]], ctx: Ctx) -> _Listing:
         """List tools that do not change between steps. Cached until the toolset gets others."""
         # Also what decides how a tool asks: an application may change it later.
         key = (
@@ -188,13 +188,13 @@ class PluginToolset(WrapperToolset[Any]):
             self._fixed = fixed = (key, self._listing(listed), tools)
         return fixed[1]
 
-    def _listing(self, listed: Mapping[str, ToolsetTool[Any]]) -> _Listing:
+    def _listing(self, listed: Mapping[str, ToolsetTool[Deps]]) -> _Listing:
         out = _Listing({}, {}, [])
         for name, tool in listed.items():
             definition = self._attributed(name, tool.tool_def)
             out.all.append(definition)
             if name in self.rules.hidden:
-                self.agent.policy.replaced(self.plugin, definition)
+                self.policy.tools.replaced(definition)
             if self.offers(definition):
                 out.own[definition.name] = definition
                 out.tools[definition.name] = replace(tool, toolset=self, tool_def=definition)
@@ -215,24 +215,19 @@ class PluginToolset(WrapperToolset[Any]):
             self._seen[name] = seen = (definition, attributed)
         return seen[1]
 
-    async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> Any:
-        """Gate the call with the arguments that are about to be used, then make it under the author's name."""
+    async def call_tool(self, name: str, tool_args: Args, ctx: Ctx, tool: ToolsetTool[Deps]) -> object:
+        """Verify the call with the arguments that are about to be used, then make it under the author's name."""
         # The definition that this toolset listed: a capability may have changed the one that comes back.
-        calls = calls_of(ctx)
-        definition = calls.own.get(name) or next(d for _, d in self._seen.values() if d.name == name)
-        admission = await self.agent.policy.admit(ctx, calls, definition, tool_args)
-        if admission is not None:
-            admission.used = True
+        definition = calls_of(ctx).own.get(name) or next(d for _, d in self._seen.values() if d.name == name)
+        decision = await self.policy.verify(ctx, definition, tool_args)
         original = tool_facts(definition).original
         named = tool.tool_def.name == ctx.tool_name == original  # true for most tools
         inner = tool if named else replace(tool, tool_def=replace(tool.tool_def, name=original))
         own = ctx if named else replace(ctx, tool_name=original)
-        if ctx.tool_call_approved and not (admission and admission.approved):
+        if ctx.tool_call_approved and not (decision and decision.approved):
             own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # forged: no person approved it
         try:
-            with self.agent.kernel.tracer.step(self.plugin, "tool", name, ctx):
+            with self.kernel.tracer.step(self.plugin, "tool", name, ctx):
                 return await self.wrapped.call_tool(original, tool_args, own, inner)
         except BaseException as error:
             if isinstance(error, Exception) or self.plugin == "app":
@@ -247,19 +242,24 @@ class PluginToolset(WrapperToolset[Any]):
         return None if definitions is None else [self._attributed(d.name, d) for d in definitions]
 
 
+def is_toolset(given: object) -> TypeGuard[AbstractToolset[Deps]]:
+    """Whether an object is a toolset."""
+    return isinstance(given, AbstractToolset)
+
+
 def function_tools(toolset: object) -> list[str]:
     """Return the names of the tools in all function toolsets inside a toolset."""
     names: list[str] = []
 
-    def visit(leaf: AbstractToolset[Any]) -> None:
+    def visit(leaf: AbstractToolset[Deps]) -> None:
         names.extend(definition.name for definition in static_definitions(leaf) or ())
 
-    if isinstance(toolset, AbstractToolset):
-        cast("AbstractToolset[Any]", toolset).apply(visit)
+    if is_toolset(toolset):
+        toolset.apply(visit)
     return names
 
 
-def static_definitions(toolset: AbstractToolset[Any]) -> list[ToolDefinition] | None:
+def static_definitions(toolset: AbstractToolset[Deps]) -> list[ToolDefinition] | None:
     """Return a toolset's tools, or None if they are not known without I/O."""
     if type(toolset) is FunctionToolset:
         return [tool.tool_def for tool in toolset.tools.values()]
@@ -273,30 +273,28 @@ class SequentialToolset(QuietToolset):
     kernel does in a turn (docs/decisions/0010).
     """
 
-    async def for_run(self, ctx: RunContext[Any]) -> Self:
+    async def for_run(self, ctx: Ctx) -> Self:
         """Return this run's own toolset."""
         return replace(self, toolsets=await self._asked(lambda toolset: toolset.for_run(ctx)))
 
-    async def for_run_step(self, ctx: RunContext[Any]) -> Self:
+    async def for_run_step(self, ctx: Ctx) -> Self:
         """Return this step's toolset: itself if none of its toolsets changes."""
         toolsets = await self._asked(lambda toolset: toolset.for_run_step(ctx))
         return self if all(map(is_, toolsets, self.toolsets)) else replace(self, toolsets=toolsets)
 
-    async def _asked(self, ask: Callable[[AbstractToolset[Any]], Awaitable[T]]) -> list[T]:
+    async def _asked(self, ask: Callable[[AbstractToolset[Deps]], Awaitable[T]]) -> list[T]:
         """Ask each toolset once; run those that may wait concurrently."""
         waiting = [toolset for toolset in self.toolsets if not _settled(toolset)]
         late = iter(await gather(*map(ask, waiting)) if waiting else ())
         return [await ask(toolset) if _settled(toolset) else next(late) for toolset in self.toolsets]
 
-    async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> Any:
+    async def call_tool(self, name: str, tool_args: Args, ctx: Ctx, tool: ToolsetTool[Deps]) -> object:
         """Call the tool through the toolset that listed it."""
         if hasattr(tool, "source_toolset"):  # listed among others
             return await super().call_tool(name, tool_args, ctx, tool)
         return await tool.toolset.call_tool(name, tool_args, ctx, tool)
 
-    def speaks(self, toolset: AbstractToolset[Any]) -> bool:
+    def speaks(self, toolset: AbstractToolset[Deps]) -> bool:
         """Return whether a toolset may have instructions."""
         own = toolset.wrapped if isinstance(toolset, PluginToolset) else toolset
         if isinstance(own, SequentialToolset):
@@ -308,7 +306,7 @@ class RunToolsets(SequentialToolset):
     """All function toolsets of a run. Lists and calls the only toolset with tools directly."""
 
     @classmethod
-    def of(cls, prepared: AbstractToolset[Any], toolbox: Toolbox) -> AbstractToolset[Any]:
+    def of(cls, prepared: AbstractToolset[Deps], toolbox: Toolbox) -> AbstractToolset[Deps]:
         """Replace Pydantic AI's own combination of a run's toolsets.
 
         Args:
@@ -317,13 +315,13 @@ class RunToolsets(SequentialToolset):
         """
         if type(prepared) is not PreparedToolset or type(prepared.wrapped) is not CombinedToolset:
             return prepared
-        flat: list[AbstractToolset[Any]] = []
+        flat: list[AbstractToolset[Deps]] = []
         for toolset in prepared.wrapped.toolsets:
             flat += toolset.toolsets if type(toolset) is CombinedToolset else [toolset]
         own = [toolbox if isinstance(t, WrapperToolset) and t.wrapped is toolbox else t for t in flat]
         return replace(prepared, wrapped=cls(own))
 
-    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+    async def get_tools(self, ctx: Ctx) -> dict[str, ToolsetTool[Deps]]:
         """List all tools."""
         some = [toolset for toolset in self.toolsets if not _is_empty(toolset)]
         return await (some[0].get_tools(ctx) if len(some) == 1 else super().get_tools(ctx))
@@ -335,7 +333,7 @@ class Toolbox(SequentialToolset):
     @property
     def members(self) -> Sequence[PluginToolset]:
         """The plugins' toolsets: a toolbox has no others."""
-        return cast("Sequence[PluginToolset]", self.toolsets)
+        return [toolset for toolset in self.toolsets if isinstance(toolset, PluginToolset)]
 
     def offered(self) -> Iterator[ToolDefinition]:
         """Yield the offered tools known without I/O."""
@@ -344,7 +342,7 @@ class Toolbox(SequentialToolset):
                 if toolset.offers(definition):
                     yield definition
 
-    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+    async def get_tools(self, ctx: Ctx) -> dict[str, ToolsetTool[Deps]]:
         """List all tools by final name.
 
         Raises:
@@ -353,18 +351,18 @@ class Toolbox(SequentialToolset):
         listed = await self._asked(lambda toolset: toolset.get_tools(ctx))
         tools = {name: tool for own in listed for name, tool in own.items()}
         if len(tools) < sum(map(len, listed)) or not tools.keys().isdisjoint(RESERVED_TOOL_NAMES):
-            label = self.members[0].agent.kernel.label
+            label = self.members[0].kernel.label
             check_clashes([tool_facts(tool.tool_def) for own in listed for tool in own.values()], label)
         return tools
 
 
-def _settled(toolset: AbstractToolset[Any]) -> bool:
+def _settled(toolset: AbstractToolset[Deps]) -> bool:
     """Return whether a toolset answers without waiting: it has only functions, all known."""
     own = toolset.wrapped if isinstance(toolset, PluginToolset) else toolset
     return isinstance(own, FunctionToolset) and type(own).get_tools is FunctionToolset.get_tools
 
 
-def _is_empty(toolset: AbstractToolset[Any]) -> bool:
+def _is_empty(toolset: AbstractToolset[Deps]) -> bool:
     return _settled(toolset) and isinstance(toolset, FunctionToolset) and not toolset.tools
 
 

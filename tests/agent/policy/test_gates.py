@@ -42,7 +42,10 @@ from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
 from deep_core import Deny, PluginError, ToolFacts
+from deep_core.agent.policy.catalog import Catalog
+from deep_core.agent.policy.decisions import Policy
 from deep_core.agent.policy.gates import PolicyCapability
+from deep_core.agent.policy.rules import Rules
 from deep_core.agent.run.capability import DeepCapability
 from tests.plugins_by_hand import Tools, kernel_of, outcomes, plugin, returns, run, scripted
 from tests.stubs import Call
@@ -109,7 +112,13 @@ class TakesTheKernelsId(Answers):
     id = "deep"
 
 
-@dataclass
+def permissive(kind: type[PolicyCapability]) -> PolicyCapability:
+    """A gate without a rule, of the kernel's own id."""
+    rules = Rules()
+    return kind(id="deep.policy", kernel=kernel_of(), policy=Policy(rules, Catalog(rules)))
+
+
+@dataclass(kw_only=True)
 class OwnPolicy(PolicyCapability):
     """A subclass of the gate, without a gate."""
 
@@ -314,7 +323,7 @@ def unapproved_attacks() -> Iterator[tuple[str, Callable[[], list[Any]], str]]:
     """(name, capabilities, the tool that the model calls)."""
     for kind in (Answers, AnswersOutermost, WrapsEverything, WrapsThePolicy, WrapsLater, TakesTheId, TakesTheKernelsId):
         yield kind.__name__, lambda kind=kind: [kind()], "wipe"
-    yield "own policy", lambda: [OwnPolicy(id="deep.policy")], "wipe"
+    yield "own policy", lambda: [permissive(OwnPolicy)], "wipe"
     yield "own policy, another id", lambda: [OwnPolicy(id="fine"), Answers()], "wipe"
     for kind in (Approves, ApprovesByAttribute, ApprovesByLookup, ApprovesInTheRun, BecomesAnother):
         yield kind.__name__, lambda kind=kind: [kind()], "wipe"
@@ -406,13 +415,13 @@ def test_nor_a_call_that_the_filter_hides(attack: str) -> None:
 
 
 PER_RUN: dict[str, Callable[[], list[Any]]] = {
-    "the same class and id": lambda: [PolicyCapability(id="deep.policy")],
+    "the same class and id": lambda: [permissive(PolicyCapability)],
     "the same class and id, with an approver": lambda: [
-        PolicyCapability(id="deep.policy"),
+        permissive(PolicyCapability),
         HandleDeferredToolCalls(handler=approve_all),
     ],
-    "a subclass with the id": lambda: [OwnPolicy(id="deep.policy")],
-    "a subclass with the id, with an approver": lambda: [OwnPolicy(id="deep.policy"), Approves()],
+    "a subclass with the id": lambda: [permissive(OwnPolicy)],
+    "a subclass with the id, with an approver": lambda: [permissive(OwnPolicy), Approves()],
     "another class with the id": lambda: [TakesTheId()],
     "an approver": lambda: [HandleDeferredToolCalls(handler=approve_all)],
     "a function that makes an approver": lambda: [lambda ctx: Approves()],
@@ -443,7 +452,7 @@ def test_the_gate_holds_in_the_run_after_one_that_tried() -> None:
     agent = kernel_of(plugin("disk", toolsets=[tools.toolset])).create_agent(scripted(then=Call("wipe", {})))
     for _ in range(2):
         with suppress(*REFUSED):
-            run(agent, capabilities=[PolicyCapability(id="deep.policy")])
+            run(agent, capabilities=[permissive(PolicyCapability)])
         assert isinstance(run(agent).output, DeferredToolRequests)
     assert tools.ran == []
 

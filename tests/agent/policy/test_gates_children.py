@@ -226,7 +226,7 @@ def test_a_child_has_no_native_tool_that_was_not_named_for_its_parent() -> None:
         return []
 
     kernel_of(plugin("boss", toolsets=toolsets)).create_agent(scripted())
-    from tests.agent.policy.test_gates_native_tools import Tells
+    from tests.agent.policy.test_native_tools import Tells
 
     with suppress(Exception):
         capabilities = [NativeTool(WebSearchTool())]

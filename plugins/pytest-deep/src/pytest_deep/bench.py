@@ -27,7 +27,7 @@ from pydantic_ai.models.function import AgentInfo
 from pydantic_ai.settings import ModelSettings
 
 from deep_core import STANDARD_TAGS, DeepAgentDeps, Kernel, tool_facts
-from deep_core.plugin_api import Assembly, DeepCapability, Incident
+from deep_core.plugin_api import DeepCapability, Incident, Plan
 
 from .arguments import fill, least
 from .factories import make_deps
@@ -180,11 +180,11 @@ class Bench:
         self.make_agent(kernel)
         return tuple(kernel.latest)
 
-    def parts(self, agent: Agent[Any, Any]) -> Assembly:
-        """The contributions collected for an agent."""
+    def parts(self, agent: Agent[Any, Any]) -> Plan:
+        """What an agent was built from."""
         leaves: list[object] = []
         agent.root_capability.apply(leaves.append)
-        return next(leaf for leaf in leaves if isinstance(leaf, DeepCapability)).assembly
+        return next(leaf for leaf in leaves if isinstance(leaf, DeepCapability)).plan
 
     def contributions(self, hook: str) -> list[Any]:
         """The last result of the plugin's hook; empty if it has none, or it raised."""

@@ -80,7 +80,7 @@ def _drivers(agent: Agent[Any, Any]) -> list[ToolDriver]:
 
     capabilities: list[AbstractCapability[Any]] = []
     agent.root_capability.apply(capabilities.append)
-    kernels = [capability.assembly.kernel for capability in capabilities if isinstance(capability, DeepCapability)]
+    kernels = [capability.plan.kernel for capability in capabilities if isinstance(capability, DeepCapability)]
     if kernels and "universe" in kernels[0].active:
         return drivers_of(kernels[0])
     return default_drivers()

@@ -1,0 +1,286 @@
+"""The two verbs of a policy: `decide` on a call outside everything, `verify` at the tool that it is still that call."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+
+from pydantic import ValidationError
+from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
+from tool_expressions import tool_facts
+
+from ...errors import reraise_control
+from ...plugins.contributions import Allow, Ask, Deny, Predicate, StateSlot, ToolCall, Verdict
+from ..run.observers import Observers, where
+from ..run.session import session
+from .approvals import args_in_history, copy_args, digest_args, jsonable, remember_question, take_question
+from .catalog import Catalog
+from .rules import Asks, Rules
+
+if TYPE_CHECKING:
+    from pydantic_ai import ToolDefinition
+
+    from ..run.session import Args, Ctx
+
+NO_CALL_WAITS = "a rule asks for approval, and with interrupt_on=False no call can wait for it"
+CheckCall: TypeAlias = "Callable[[Ctx, ToolCall], Awaitable[Verdict]]"
+
+
+@dataclass(eq=False)
+class Decision:
+    """A call that `decide` let through, for `verify`.
+
+    Attributes:
+        policy: who decided.
+        call_id: the call's id.
+        tool: `plugin:tool`.
+        digests: of the arguments that it may run with.
+        approved: whether a person approved it; then it runs only once.
+        used: whether it has run.
+        asked: digests of arguments that `verify` asked about.
+    """
+
+    policy: Policy
+    call_id: str
+    tool: str
+    digests: frozenset[str]
+    approved: bool
+    used: bool = False
+    asked: set[str] = field(default_factory=set[str])
+
+    def covers(self, policy: Policy, call_id: str, tool: str, digest: str) -> bool:
+        """Whether this is the call that was decided on, and an approved one has not run yet."""
+        same = self.policy is policy and self.call_id == call_id and self.tool == tool
+        return same and digest in self.digests and not (self.approved and self.used)
+
+
+decided: ContextVar[Decision | None] = ContextVar("deep_decided", default=None)
+"""What `decide` said of the call in this task."""
+
+
+@dataclass(eq=False, repr=False)
+class RunCalls:
+    """The calls of one run.
+
+    Attributes:
+        run_id: the run.
+        policy: the run's policy; None without a run.
+        above: the policies of its callers that this one does not include.
+        own: final name -> the definition that the kernel attributed for this run.
+        answers: approved call -> the arguments that the person wrote instead, as JSON; None for the original ones.
+        handed: call that was given to a named approver -> its arguments, as JSON.
+    """
+
+    run_id: str = ""
+    policy: Policy | None = None
+    above: tuple[Policy, ...] = ()
+    own: dict[str, ToolDefinition] = field(default_factory=dict[str, "ToolDefinition"])
+    answers: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    handed: dict[str, str] = field(default_factory=dict[str, str])
+
+
+RUN: StateSlot[RunCalls] = StateSlot("deep_run", RunCalls, RunCalls, persist=False)
+"""The calls of the run that holds the session; an empty record without one."""
+
+
+def calls_of(ctx: Ctx) -> RunCalls:
+    """Return the run's record; outside a run an empty one, because nothing is approved there."""
+    calls = session(ctx).state[RUN]
+    return calls if calls.policy is not None and calls.run_id == ctx.run_id else RunCalls()
+
+
+@dataclass(eq=False, repr=False)
+class Policy:
+    """The policy of one agent.
+
+    Attributes:
+        rules: what the application and the configuration say.
+        tools: the agent's tools, as the rules see them.
+        check_call: calls the plugins' `deep_check_call`; None if none implements it.
+        observers: hear who was asked, and what was approved or denied.
+        parent: of a subagent that a kernel made: its caller's policy, whose rules this one includes.
+    """
+
+    rules: Rules
+    tools: Catalog
+    check_call: CheckCall | None = None
+    observers: Observers = field(default_factory=Observers)
+    parent: Policy | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether a call can wait for approval. With `interrupt_on=False` none can: a call that would ask is denied."""
+        return self.rules.asks
+
+    def asks_statically(self, definition: ToolDefinition) -> Asks:
+        """Return how a tool asks, as far as its call does not matter."""
+        return self.tools.of(definition).how
+
+    async def decide(self, ctx: Ctx, calls: RunCalls, definition: ToolDefinition, args: Args) -> Decision | None:
+        """Decide on a call, outside everything that could change or answer it. Only here an approval counts.
+
+        Args:
+            ctx: the call's context.
+            calls: the run's calls.
+            definition: the attributed tool.
+            args: the validated arguments that the tool would receive.
+
+        Returns:
+            What `verify` compares the call with; None if no rule can apply to this tool.
+
+        Raises:
+            ApprovalRequired: a person must decide.
+            ToolFailed: the call is denied; the model reads the reason.
+        """
+        if not ctx.tool_call_approved and self._is_free(definition, calls):
+            return None
+        tool, digest = tool_facts(definition).key, digest_args(args)
+        approved = self._approved(ctx, calls, definition, tool, digest)
+        decision = Decision(self, ctx.tool_call_id or "", tool, approved or frozenset((digest,)), bool(approved))
+        await self._judge(ctx, calls, definition, args, decision)
+        return decision
+
+    async def verify(self, ctx: Ctx, definition: ToolDefinition, args: Args) -> Decision | None:
+        """Verify, at the tool, that this is the call that was decided on: that tool, those arguments, this once.
+
+        Any other call is decided on here, and no approval counts for it.
+
+        Returns:
+            The decision; None if no rule can apply to this tool.
+
+        Raises:
+            ApprovalRequired: a person must decide.
+            ToolFailed: the call is denied; the model reads the reason.
+        """
+        calls = calls_of(ctx)
+        if not ctx.tool_call_approved and self._is_free(definition, calls):
+            return None
+        known, digest, call_id = decided.get(), digest_args(args), ctx.tool_call_id or ""
+        tool = tool_facts(definition).key
+        if known is None or not known.covers(self, call_id, tool, digest):
+            outer, known = known, Decision(self, call_id, tool, frozenset((digest,)), approved=False)
+            await self._judge(ctx, calls, definition, args, known, outer)
+        known.used = True
+        return known
+
+    def _is_free(self, definition: ToolDefinition, calls: RunCalls) -> bool:
+        """Whether no rule and no check can apply to a tool, whatever its arguments."""
+        said = self.tools.of(definition)
+        return said.shown and said.how == "never" and self.check_call is None and not calls.above
+
+    async def _judge(
+        self,
+        ctx: Ctx,
+        calls: RunCalls,
+        definition: ToolDefinition,
+        args: Args,
+        decision: Decision,
+        outer: Decision | None = None,
+    ) -> None:
+        """Ask all rules and checks about a call, and raise if it may not run, or not yet."""
+        if self._is_free(definition, calls):
+            return
+        call = ToolCall.of(tool_facts(definition), copy_args(args), decision.call_id, session(ctx).depth)
+        verdicts = [await policy.verdict(ctx, call, definition) for policy in (self, *calls.above)]
+        verdict = next((each for kind in (Deny, Ask) for each in verdicts if isinstance(each, kind)), verdicts[0])
+        if isinstance(verdict, Deny):
+            await self._tell(ctx, call, "denied", verdict.reason)
+            raise ToolFailed(f"Denied: {verdict.reason}")
+        if isinstance(verdict, Ask):
+            await self._tell(ctx, call, "approved" if decision.approved else "asked", verdict.reason)
+            if not decision.approved:
+                self._ask(ctx, call, definition, verdict.reason, decision, outer)
+
+    async def verdict(self, ctx: Ctx, call: ToolCall, definition: ToolDefinition) -> Verdict:
+        """Return the strictest answer of the rules and of every plugin's check. With no way to ask, asking denies."""
+        answer = await self._strictest(ctx, call, definition)
+        return Deny(answer.reason or NO_CALL_WAITS) if isinstance(answer, Ask) and not self.asks else answer
+
+    async def _strictest(self, ctx: Ctx, call: ToolCall, definition: ToolDefinition) -> Verdict:
+        said = self.tools.of(definition)
+        if not said.shown:
+            return Deny(f"tool {call.tool!r} is not available in this run")
+        checked = await self.check_call(ctx, call) if self.check_call is not None else Allow()
+        if isinstance(checked, Deny):
+            return checked
+        if said.how in ("always", "denied"):
+            return Ask(checked.reason)
+        if said.how == "depends":
+            for predicate in self.rules.predicates(self.tools.stands_for(definition)):
+                if await _true(predicate, call):
+                    return Ask("interrupt_on")
+        return checked
+
+    def _ask(
+        self,
+        ctx: Ctx,
+        call: ToolCall,
+        definition: ToolDefinition,
+        reason: str,
+        decision: Decision,
+        outer: Decision | None,
+    ) -> NoReturn:
+        """Record the question, and raise it."""
+        if outer is None:
+            remember_question(ctx, decision.tool, decision.digests)
+        else:
+            outer.asked |= decision.digests  # the outer gate records them with the arguments that it decided on
+        about: dict[str, object] = {"plugin": call.plugin}
+        if reason:
+            about["reason"] = reason
+        if _validated(ctx, definition, args_in_history(ctx)) not in decision.digests:
+            about["args"] = jsonable(call.args)  # the call would run with other arguments than shown
+        raise ApprovalRequired(metadata=about)
+
+    def _approved(
+        self, ctx: Ctx, calls: RunCalls, definition: ToolDefinition, tool: str, digest: str
+    ) -> frozenset[str]:
+        """Return the digests that a person approved for this call; none unless the session recorded the question."""
+        call_id = ctx.tool_call_id or ""
+        if not ctx.tool_call_approved or call_id not in calls.answers or args_in_history(ctx) is None:
+            return frozenset()
+        instead = calls.answers.pop(call_id)
+        # Of two calls with this id, the person wrote over the one that the history shows.
+        wanted = digest if instead is None else _validated(ctx, definition, args_in_history(ctx))
+        asked = take_question(ctx, tool, wanted)
+        if instead is not None and (asked or take_question(ctx, tool, None)):
+            asked = frozenset(filter(None, [_validated(ctx, definition, instead)]))
+        return asked if digest in asked else frozenset()
+
+    async def _tell(
+        self, ctx: Ctx, call: ToolCall, decision: Literal["asked", "approved", "denied"], reason: str
+    ) -> None:
+        if self.observers.any:
+            from ..run.events import ApprovalEvent
+
+            about = ApprovalEvent(
+                **where(ctx), tool=call.tool, plugin=call.plugin, call_id=call.call_id, decision=decision, reason=reason
+            )
+            await self.observers.send(about)
+
+
+def _validated(ctx: Ctx, definition: ToolDefinition, args: str | None) -> str | None:
+    """Return the digest of validated arguments; None if they are invalid or absent."""
+    tool = ctx.tool_manager.tools.get(definition.name) if ctx.tool_manager and ctx.tool_manager.tools else None
+    if tool is None or args is None:
+        return None
+    try:
+        return digest_args(tool.args_validator.validate_json(args or "{}", context=ctx.validation_context))
+    except ValidationError:
+        return None
+
+
+async def _true(predicate: Predicate, call: ToolCall) -> bool:
+    try:
+        result = predicate(call)
+        return bool(await result if inspect.isawaitable(result) else result)
+    except BaseException as error:
+        reraise_control(error)
+        # Fail closed: if a predicate raises, a person decides.
+        error.add_note(f"interrupt_on predicate for {call.tool}; the call asks")
+        logging.getLogger("deep_core").warning("interrupt_on predicate for %s failed", call.tool, exc_info=error)
+        return True
