@@ -1,5 +1,5 @@
-"""Write the generated pages: hooks, the fields of `[agent]`, what a project's file may do to options, decisions, and
-all plugins, which deep-cli searches too.
+"""Write the generated pages: hooks, the fields of `[agent]`, the options of plugins, decisions, and all plugins, which
+deep-cli searches too.
 
 In other pages, write the table of the keys of a plugin's section between `<!-- settings -->` and `<!-- end -->`.
 
@@ -36,7 +36,7 @@ from deep_core import AgentConfig
 from deep_core.agent.config import HONORED_BY, Narrows
 from deep_core.plugins import hookspecs
 from deep_core.plugins.markers import HookPolicy
-from deep_core.plugins.options import NARROWER, PluginOptions, field_docs, project_mark
+from deep_core.plugins.options import PluginOptions, field_docs, project_mark
 from deep_core.plugins.settings import SETTINGS, PluginSettings
 
 DOCS = Path(__file__).resolve().parent
@@ -363,16 +363,28 @@ def settings_table() -> str:
 
 
 def options_page() -> str:
-    """Write what an untrusted project's file may do to each option of deep's own plugins."""
+    """Write every option of deep's own plugins, and what an untrusted project's file may do to it."""
     lines = [
-        "# Options in a project's file",
+        "# Options of plugins",
         "",
-        "What a project's `deep.toml` that you do not [trust](../configuration.md#what-a-projects-file-may-say) can do",
-        "to the options of deep's own plugins:",
-        "",
-        "| Plugin | Effect | Options |",
-        "|---|---|---|",
+        "Set these in `[plugins.<name>.options]`, or in code with the class of the plugin's module. *Project*: what a",
+        "project's `deep.toml` that you do not [trust](../configuration.md#what-a-projects-file-may-say) can set.",
     ]
+    for plugin, model in options_models().items():
+        package = model.__module__.partition(".")[0]
+        lines += ["", f"## {plugin}", "", f"`from {package} import {model.__name__}`", ""]
+        lines += ["| Option | Default | Meaning | Project |", "|---|---|---|---|"]
+        docs = field_docs(model)
+        for name, default in model().model_dump(mode="json").items():
+            shown = "none" if default is None else f"`{_toml(default)}`"
+            effect = EFFECTS[project_mark(model.model_fields[name])]
+            lines.append(f"| `{name}` | {shown} | {_cell(' '.join(docs[name].split()))} | {effect} |")
+    return "\n".join([*lines, ""])
+
+
+def options_models() -> dict[str, type[PluginOptions]]:
+    """Return the options of deep's own plugins, by the plugin's name."""
+    found: dict[str, type[PluginOptions]] = {}
     for path in sorted(DOCS.parent.glob("plugins/*/src/*/options.py")):
         module = import_module(f"{path.parent.name}.options")
         (model,) = [
@@ -381,11 +393,18 @@ def options_page() -> str:
             if isinstance(each, type) and issubclass(each, PluginOptions) and re.fullmatch(r"\w+Options", name)
             if each is not PluginOptions
         ]
-        plugin = getattr(module, "PLUGIN", path.parent.name.removeprefix("deep_"))
-        for mark in (*NARROWER, None):
-            if names := [f"`{name}`" for name, field in model.model_fields.items() if project_mark(field) == mark]:
-                lines.append(f"| {plugin} | {EFFECTS[mark]} | {', '.join(names)} |")
-    return "\n".join([*lines, ""])
+        project = tomllib.loads((path.parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        points = {re.split("[.:]", point)[0]: name for name, point in project["entry-points"]["deep"].items()}
+        found[points[path.parent.name]] = model
+    return found
+
+
+def _toml(value: Any) -> str:
+    """Write a value as a user would in a configuration file."""
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(each)}' for key, each in table.items())}}}"
+    return f"{value:_}" if type(value) is int else json.dumps(value)
 
 
 @cache
@@ -489,7 +508,7 @@ def render() -> dict[Path, str]:
     files = {DOCS / "hooks" / f"{hook.name}.md": hook_page(hook) for hook in found}
     files[DOCS / "hooks" / "index.md"] = hook_index(found)
     files[DOCS / "reference" / "config-schema.md"] = schema_page()
-    files[DOCS / "reference" / "project-options.md"] = options_page()
+    files[DOCS / "reference" / "options.md"] = options_page()
     files[DOCS / "reference" / "config-schema.json"] = json.dumps(schema(), indent=2, sort_keys=True) + "\n"
     pages = {page: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
     files |= {page: with_tables(text) for page, text in pages.items() if "<!-- settings" in text}

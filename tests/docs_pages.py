@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import importlib.util
 import json
 import os
 import re
@@ -21,6 +22,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 FENCE = re.compile(r"^```(?P<language>[a-z]*)(?: +(?P<attributes>.*))?$")
@@ -99,6 +101,17 @@ def brought_by_everything() -> list[str]:
     data = tomllib.loads((ROOT / "plugins" / "everything" / "pyproject.toml").read_text(encoding="utf-8"))
     names = [re.split(r"[\[<>=]", text)[0] for text in data["project"]["dependencies"]]
     return sorted(name for name in names if name.startswith("deep-") and name != "deep-agent-core")
+
+
+def generator() -> ModuleType:
+    """docs/generate.py as a module."""
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def readers_environment(home: Path) -> dict[str, str]:

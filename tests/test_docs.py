@@ -29,7 +29,17 @@ from deep_core.plugins.config import LISTS
 from deep_core.plugins.index import Status
 from deep_core.plugins.settings import SETTINGS
 from tests import another_process
-from tests.docs_pages import ROOT, blocks, brought_by_everything, expected, pages, readers_environment, turns, undefined
+from tests.docs_pages import (
+    ROOT,
+    blocks,
+    brought_by_everything,
+    expected,
+    generator,
+    pages,
+    readers_environment,
+    turns,
+    undefined,
+)
 from tests.drawn import sample
 from tests.import_graph import edges, read
 from tests.plugins_by_hand import Tools, agent_of, pending, plugin, run, scripted
@@ -81,16 +91,6 @@ FIRST_READ = ("first-plugin", "getting-started", "how-plugins-work", "index")
 PYTHON = sample(with_blocks("python"), ROOT / "README.md", *(DOCS / f"{name}.md" for name in FIRST_READ))
 CONSOLE = with_blocks("console")
 TYPED = sample(CONSOLE, *(page for page in CONSOLE if page.name != "testing-plugins.md"))  # starts pytest in pytest
-
-
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 # -- hooks ---------------------------------------------------------------------------------------------------------

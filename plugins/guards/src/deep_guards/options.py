@@ -15,7 +15,7 @@ class GuardsOptions(PluginOptions):
     """Options of the plugin `guards`."""
 
     warn_after: int = Field(default=3, ge=2, le=1_000, json_schema_extra=_LOWER)
-    """The model is told when a call has returned the same result this often."""
+    """The model reads a warning when a call has returned the same result this often."""
     stop_after: int = Field(default=5, ge=2, le=1_000, json_schema_extra=_LOWER)
     """The run ends when a call has returned the same result this often."""
     window: int = Field(default=20, ge=2, le=1_000)
@@ -23,7 +23,7 @@ class GuardsOptions(PluginOptions):
     may_repeat: str | None = None
     """A tool expression: tools that may return the same again and again, such as one that waits."""
     budget_share: float = Field(default=0.8, gt=0, le=1, json_schema_extra=_LOWER)
-    """The model is told when this share of a run's limit is used. 1 turns it off."""
+    """The model reads a warning when this share of a run's limit is used. 1 turns it off."""
     deny_commands: list[str] = Field(default_factory=list[str], json_schema_extra={"project": "superset"})
     """Commands that are refused: `"git push"`, `"rm -r"`. Not a sandbox."""
 

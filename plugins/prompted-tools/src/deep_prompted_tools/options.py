@@ -18,6 +18,6 @@ class PromptedToolsOptions(PluginOptions):
     dialect: str = "hermes"
     """How the model writes a call: the name of a text driver, a plugin's too."""
     retries: int = Field(default=2, ge=0, le=2, json_schema_extra={"project": "lower"})
-    """How often the model is asked again if it wrote a call wrongly; after that, its reply stands as text."""
+    """How often the model is asked again if it wrote a call wrongly, 0 to 2; after that, its reply stands as text."""
     recover: bool = Field(default=False, json_schema_extra={"project": "off"})
     """Execute calls that a model with tool calls wrote as text."""

@@ -86,11 +86,11 @@ class SubagentsOptions(PluginOptions):
     include_general_purpose: bool = Field(default=True, json_schema_extra={"project": "off"})
     """Whether `task` has the type general-purpose."""
     max_depth: int = Field(default=1, ge=1, le=5, json_schema_extra={"project": "lower"})
-    """Maximum levels of subagents: 1 means that a subagent cannot start one."""
+    """Maximum levels of subagents, at most 5: 1 means that a subagent cannot start one."""
     request_limit: int | None = Field(default=40, ge=1, json_schema_extra={"project": "lower"})
-    """Maximum requests of one subagent, in addition to the limits of the run."""
+    """Maximum requests of one subagent over all its pauses, beside the run's limits. None in code: no other limit."""
     timeout: float | None = Field(default=900, gt=0, le=86_400, json_schema_extra={"project": "lower"})
-    """Time limit of a subagent in seconds, without waits for approvals."""
+    """Time limit of a subagent in seconds, without waits for approvals. None in code: no limit."""
     max_result_chars: int = Field(default=16_000, ge=200, le=1_000_000, json_schema_extra={"project": "lower"})
     """Maximum characters of a subagent's report."""
     background: bool = Field(default=False, json_schema_extra={"project": "off"})

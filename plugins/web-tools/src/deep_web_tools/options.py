@@ -27,7 +27,7 @@ class WebToolsOptions(PluginOptions):
     fetch_seconds: float = Field(default=20, gt=0, json_schema_extra=_LOWER)
     """Time limit of one `fetch` or `search`, in seconds."""
     max_redirects: int = Field(default=5, ge=0, le=20, json_schema_extra=_LOWER)
-    """Maximum redirects of one `fetch`."""
+    """Maximum redirects of one `fetch`, 0 to 20."""
     page_chars: int = Field(default=20_000, ge=100, le=1_000_000, json_schema_extra=_LOWER)
     """Maximum characters of one result; `offset` reads on."""
     search: Literal["duckduckgo", "exa", "searxng", "tavily"] | None = None
@@ -37,4 +37,4 @@ class WebToolsOptions(PluginOptions):
     api_key_env: str | None = None
     """The environment variable with the provider's key; by default `TAVILY_API_KEY` or `EXA_API_KEY`."""
     search_results: int = Field(default=8, ge=1, le=50, json_schema_extra=_LOWER)
-    """Maximum results of one `search`."""
+    """Maximum results of one `search`, 1 to 50."""
