@@ -108,7 +108,7 @@ class PluginConformance:
     # -- the import ----------------------------------------------------------------------------------------------------
 
     def test_import_is_light(self, bench: Bench) -> None:
-        """Importing the plugin loads neither pydantic nor Pydantic AI."""
+        """Importing the plugin loads neither pydantic nor Pydantic AI; else it warns, or fails if `strict_import`."""
         from deep_core import PluginWarning
 
         from .importing import import_apart
@@ -123,7 +123,12 @@ class PluginConformance:
             warnings.warn(f"plugin {bench.subject.label}\n  {lines}", PluginWarning, stacklevel=2)
 
     def test_import_has_no_side_effects(self, bench: Bench) -> None:
-        """Importing the plugin starts, writes, prints and changes nothing."""
+        """Importing the plugin, in a fresh interpreter, starts, writes, prints and changes nothing.
+
+        It writes no file, starts no thread or process, opens no socket, and does not change the environment, the
+        working directory, signals, warnings, the root logger, `logging.disable`, exception and import hooks, the
+        locale, the recursion limit or `sys.path`.
+        """
         from .importing import import_apart
 
         imported = import_apart(bench.subject.module, bench.subject.sources)
@@ -201,7 +206,7 @@ class PluginConformance:
         self._report(bench, check_tool_names(tools))
 
     def test_tools_are_described(self, bench: Bench) -> None:
-        """Every tool has a description within a limit."""
+        """Every tool has a description of at most `max_description_chars`."""
         from .declarations import check_descriptions
 
         self._report(bench, check_descriptions(bench.tools, self._places(bench), self.max_description_chars))
@@ -218,7 +223,7 @@ class PluginConformance:
         return dict(static_tools(bench.contributions("deep_toolsets")))
 
     def test_sections_are_short(self, bench: Bench) -> None:
-        """Static and live sections stay within their limits, also after tools ran."""
+        """Sections stay within `max_static_chars` and `max_live_chars`, also after tools ran."""
         from .declarations import check_sizes
 
         problems = [*check_sizes(self._static(bench), self.max_static_chars, "max_static_chars")]
@@ -253,7 +258,10 @@ class PluginConformance:
         self._report(bench, check_order(bench))
 
     def test_sessions_share_nothing(self, bench: Bench) -> None:
-        """Two sessions in step on one agent see nothing of each other, and the plugin keeps none of their data."""
+        """Two sessions in step on one agent see nothing of each other, and the plugin keeps none of their data.
+
+        Neither modules, classes, toolsets, closures nor function caches hold it afterwards.
+        """
         from .behavior import check_sessions
 
         self._report(bench, check_sessions(bench))
@@ -265,13 +273,19 @@ class PluginConformance:
         self._report(bench, check_blocking(bench))
 
     def test_prompt_prefix_is_stable(self, bench: Bench) -> None:
-        """Each request of a conversation repeats the tools, the prompt and every earlier message unchanged."""
+        """Each request of a conversation repeats the tools, the prompt and every earlier message unchanged.
+
+        A reducer may rewrite messages, but not in two requests in a row.
+        """
         from .behavior import check_prefix
 
         self._report(bench, check_prefix(bench))
 
     def test_redactors_hide_in_every_part(self, bench: Bench) -> None:
-        """A redactor hides a secret in every kind of part; a warning lists the kinds that it leaves."""
+        """A redactor hides a secret in every kind of part; a warning lists the kinds that it leaves.
+
+        No history processor reaches the agent's instructions, so no redactor hides anything there.
+        """
         from deep_core import PluginWarning
 
         from .redaction import examine
@@ -283,7 +297,10 @@ class PluginConformance:
             warnings.warn(f"plugin {bench.subject.label}\n  {lines}", PluginWarning, stacklevel=2)
 
     def test_failures_are_contained(self, bench: Bench) -> None:
-        """A run continues whatever the model sends to the tools; sections and processors do not raise."""
+        """A run continues whatever the model sends to the tools.
+
+        Sections, processors and observers do not raise, and neither do tools with your examples.
+        """
         from .behavior import check_containment
 
         self._report(bench, check_containment(bench))
