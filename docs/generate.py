@@ -1,5 +1,5 @@
-"""Write the generated pages: hooks, the fields of `[agent]`, the options of plugins, decisions, and all plugins, which
-deep-cli searches too.
+"""Write the generated pages: hooks, the fields of `[agent]`, the options of plugins, tool dialects, decisions,
+and all plugins, which deep-cli searches too.
 
 In other pages, write the table of the keys of a plugin's section between `<!-- settings -->` and `<!-- end -->`.
 
@@ -30,6 +30,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
+from deep_universe import TextDriver, ToolCall, ToolResult, default_drivers
 from pydantic import BaseModel
 
 from deep_core import AgentConfig
@@ -407,6 +408,30 @@ def _toml(value: Any) -> str:
     return f"{value:_}" if type(value) is int else json.dumps(value)
 
 
+def dialects_page() -> str:
+    """Write one exchange in each dialect of deep-universe, as its driver writes it."""
+    weather = [
+        ToolCall("1", "get_weather", {"city": "Oslo", "days": 1}),
+        ToolCall("2", "get_weather", {"city": "<Rome>"}),
+    ]
+    results = [
+        ToolResult("1", "Sunny, 14 °C", meta={"tool": "get_weather"}),
+        ToolResult("2", error="no forecast for <Rome>", meta={"tool": "get_weather"}),
+    ]
+    lines = [
+        "# Dialects",
+        "",
+        "What each [dialect](../tool-dialects.md) looks like: first the model's reply, then what goes back. The model",
+        "asks for the weather in `Oslo` and in `<Rome>`; the tool answers the first call and fails at the second.",
+    ]
+    for driver in default_drivers():
+        if isinstance(driver, TextDriver):
+            lines += ["", f"## `{driver.name}`", "", inspect.getdoc(type(driver)) or ""]
+            lines += ["", '````text title="reply"', str(driver.encode_calls(weather)).strip("\n"), "````"]
+            lines += ["", '````text title="results"', str(driver.encode_results(results)).strip("\n"), "````"]
+    return "\n".join([*lines, ""])
+
+
 @cache
 def plugin_facts() -> list[dict[str, Any]]:
     """Return what the plugins of this checkout bring and cost; `docs/plugin_facts.py` finds it out."""
@@ -509,6 +534,7 @@ def render() -> dict[Path, str]:
     files[DOCS / "hooks" / "index.md"] = hook_index(found)
     files[DOCS / "reference" / "config-schema.md"] = schema_page()
     files[DOCS / "reference" / "options.md"] = options_page()
+    files[DOCS / "reference" / "dialects.md"] = dialects_page()
     files[DOCS / "reference" / "config-schema.json"] = json.dumps(schema(), indent=2, sort_keys=True) + "\n"
     pages = {page: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
     files |= {page: with_tables(text) for page, text in pages.items() if "<!-- settings" in text}

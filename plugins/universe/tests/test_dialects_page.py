@@ -1,4 +1,4 @@
-"""docs/tool-dialects.md: each driver reads the replies that the page shows, and writes the results."""
+"""docs/reference/dialects.md: each driver reads the replies that the page shows, and writes the results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from deep_universe import TextDriver, ToolCall, ToolResult, default_drivers
 
-PAGE = (Path(__file__).parents[3] / "docs/tool-dialects.md").read_text("utf-8")
-SECTIONS = re.findall(r"^## [^\n]*\(`([a-z-]+)`\)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+PAGE = (Path(__file__).parents[3] / "docs/reference/dialects.md").read_text("utf-8")
+SECTIONS = re.findall(r"^## `([a-z-]+)`\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
 DRIVERS = {driver.name: driver for driver in default_drivers() if isinstance(driver, TextDriver)}
 CALLS = [("get_weather", {"city": "Oslo", "days": 1}), ("get_weather", {"city": "<Rome>"})]
 RESULTS = [

@@ -48,7 +48,10 @@ stop after the block, and the results come in the next message. If you need no t
 
 
 class DeepSeekDriver(TextDriver):
-    """`<｜tool▁call▁begin｜>name<｜tool▁sep｜>{…}<｜tool▁call▁end｜>` of V3 and R1; it also reads the tags of V3.2."""
+    """`<｜tool▁call▁begin｜>name<｜tool▁sep｜>{…}<｜tool▁call▁end｜>` of V3.1.
+
+    It also reads V3 and R1, which write the JSON in a fence, and the `<｜DSML｜invoke name="…">` tags of V3.2.
+    """
 
     name = "deepseek"
     families = re.compile(r"deepseek")

@@ -42,7 +42,10 @@ Write text as it is and other values as JSON.
 
 
 class GlmDriver(ResponseTagsDriver):
-    """`<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>`."""
+    """`<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>`.
+
+    Values have no type, as with `qwen-coder`.
+    """
 
     name = "glm"
     how = HOW

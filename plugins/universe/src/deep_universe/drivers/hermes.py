@@ -31,7 +31,10 @@ To call one, write a JSON object with its name and arguments between \
 
 
 class HermesDriver(ResponseTagsDriver):
-    """`<tool_call>{"name": …, "arguments": …}</tool_call>`: Hermes, Qwen 2.5 and Qwen 3, and every other model."""
+    """`<tool_call>{"name": …, "arguments": …}</tool_call>`: Hermes, Qwen 2.5 and Qwen 3, and every other model.
+
+    `parameters` is read as `arguments`, and so are arguments that the model wrote as a string of JSON.
+    """
 
     name = "hermes"
     default: ClassVar[bool] = True

@@ -52,7 +52,11 @@ come in the next message. If you need no tool, answer as usual.
 
 
 class LlamaDriver(TextDriver):
-    """`[f(a=1), g(b="x")]` on lines of its own, and Python or JSON after `<|python_tag|>`."""
+    """`[f(a=1), g(b="x")]` on lines of its own, and Python or JSON after `<|python_tag|>`.
+
+    Only literals are read, and nothing is evaluated. The list begins a line, and nothing follows it on its last line.
+    After the tag, Python or JSON is read up to the end of the message.
+    """
 
     name = "llama"
     families = re.compile(r"llama")

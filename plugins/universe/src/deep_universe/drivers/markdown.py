@@ -36,7 +36,10 @@ next message, in blocks marked tool_result. If you need no tool, answer as usual
 
 
 class MarkdownDriver(TextDriver):
-    """A fence marked `tool_call` around `{"name": …, "arguments": …}`; tools are a section each."""
+    """A fence marked `tool_call` around `{"name": …, "arguments": …}`; tools are a section each.
+
+    Within a longer fence, it is a quotation. Every model can write it, and people can read it.
+    """
 
     name = "markdown"
     families = re.compile(r"(?!)")

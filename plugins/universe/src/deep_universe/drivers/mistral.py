@@ -40,7 +40,11 @@ the next message, between [TOOL_RESULTS] and [/TOOL_RESULTS]. If you need no too
 
 
 class MistralDriver(TextDriver):
-    """`[TOOL_CALLS][{"name": …, "arguments": …}]`, and `[TOOL_CALLS]name[ARGS]{…}` of newer models."""
+    """`[TOOL_CALLS][{"name": …, "arguments": …}]`, and `[TOOL_CALLS]name[ARGS]{…}` of newer models.
+
+    The last bracket closes the call. The newer form is read with or without `[CALL_ID]`. `[THINK]…[/THINK]` is
+    reasoning.
+    """
 
     name = "mistral"
     families = re.compile(r"mistral|mixtral|ministral|magistral|devstral|codestral")

@@ -45,7 +45,12 @@ Write text as it is and other values as JSON.
 
 
 class QwenCoderDriver(ResponseTagsDriver):
-    """`<tool_call><function=name><parameter=key>value</parameter></function></tool_call>`."""
+    """`<tool_call><function=name><parameter=key>value</parameter></function></tool_call>`.
+
+    Values have no type: `scanner(tools)` reads a value as text if the tool's schema wants a string, and as JSON
+    otherwise. Without the tools, a value that is JSON is read as JSON. The driver writes a text that looks like JSON or
+    markup as a JSON string. The model often leaves out `<tool_call>`; the call still counts.
+    """
 
     name = "qwen-coder"
     how = HOW

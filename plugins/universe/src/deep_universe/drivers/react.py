@@ -50,7 +50,11 @@ Tools:
 
 
 class ReactDriver(TextDriver):
-    """`Action: name` and `Action Input: {…}` on lines of their own; results are `Observation:` lines."""
+    """`Action: name` and `Action Input: {…}` on lines of their own; results are `Observation:` lines.
+
+    The closing bracket of the JSON closes the call. What follows an `Observation:` that the model invented after a call
+    is neither text nor calls. The label `Final Answer:` is not shown.
+    """
 
     name = "react"
     families = re.compile(r"\breact\b")

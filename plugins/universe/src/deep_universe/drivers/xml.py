@@ -45,7 +45,11 @@ come in the next message, in <function_results>. If you need no tool, answer as 
 
 
 class XmlDriver(TextDriver):
-    """`<invoke name="…"><parameter name="…">…</parameter></invoke>` in `<function_calls>`."""
+    """`<invoke name="…"><parameter name="…">…</parameter></invoke>` in `<function_calls>`.
+
+    Escaped both ways. What is not text is marked `type="json"`. The five entities of XML and numbers are read; any
+    other entity makes the call invalid, and a document type in a reply is plain text: there is nothing to expand.
+    """
 
     name = "xml"
     families = re.compile(r"(?!)")
