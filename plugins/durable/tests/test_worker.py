@@ -5,11 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from deep_durable import Again, Done, Failed, Job, Queue, Worker, WorkerInfo, finish
 from deep_durable.queue import Attempt, Step, Verdict
-from deep_sessions import LeaseLost, NothingToResume, SessionBusy, SessionNotFound, StoreError
+from deep_sessions import (
+    LeaseLost,
+    NothingToResume,
+    SessionBusy,
+    SessionInfo,
+    SessionNotFound,
+    SessionStatus,
+    StoreError,
+)
 
 
 class OneJob(Queue):
@@ -89,8 +98,16 @@ class Ending:
 class Agent:
     """An agent whose runs end as told."""
 
-    def __init__(self, resume: str, *ends: str) -> None:
+    def __init__(self, resume: str, *ends: str, status: SessionStatus = "running") -> None:
         self.ends, self.first, self.calls = [*ends], resume, list[str]()
+        self.status: SessionStatus = status
+
+    @property
+    def store(self) -> Any:
+        return self
+
+    async def info(self, session_id: str) -> SessionInfo:
+        return SessionInfo(session_id, None, self.status, 0.0, 0.0, 0)
 
     async def resume(self, session_id: str) -> Ending:
         self.calls.append("resume")
@@ -114,6 +131,8 @@ class Agent:
         (Agent("awaiting", "completed"), ["resume"]),
         (Agent("failed", "completed"), ["resume"]),
         (Agent("", "failed", "completed"), ["resume", "next"]),
+        (Agent("completed", "completed", status="failed"), ["next", "next"]),
+        (Agent("completed", "completed", status="aborted"), ["next", "next"]),
     ],
 )
 def test_a_session_is_finished_when_nothing_waits_or_a_run_did_not_complete(agent: Agent, calls: list[str]) -> None:

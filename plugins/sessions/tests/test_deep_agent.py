@@ -635,8 +635,6 @@ async def test_J5_J13_a_resumed_run_is_seen_and_aborted_under_its_id() -> None:
     assert agent.get_state().runs == {"r": "tool_running"}
     agent.abort("r")
     assert (await running).status == "aborted"
-    with pytest.raises(NothingToResume):
-        await agent.resume("s")
     assert seen == [("started", "r"), ("started", "r"), ("aborted", "r")]
 
 

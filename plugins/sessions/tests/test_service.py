@@ -413,7 +413,7 @@ WORKER = """
 
     async def pause() -> str:
         print("reached", flush=True)
-        while not runner._holds["s"].journal._steered:
+        while not runner._leases._holds["s"].journal._steered:
             await asyncio.sleep(0.01)
         return "went on"
 

@@ -201,7 +201,7 @@ async def test_a_file_of_a_newer_version_stays_as_it_is(path: Path) -> None:
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     await check_refused(
-        path, r"written by a newer deep-sessions \(schema 99, this one knows 1\): pip install --upgrade"
+        path, r"written by a newer deep-sessions \(schema 99, this one knows 2\): pip install --upgrade"
     )
 
 
@@ -400,7 +400,7 @@ async def test_a_run_in_a_damaged_file_works_or_says_what_to_do(path: Path, tmp_
 async def test_a_run_in_a_truncated_file_says_what_to_do(path: Path, tmp_path: Path) -> None:
     whole = await run_some(path, tmp_path)
     data = path.read_bytes()
-    path.write_bytes(data[: len(data) * 2 // 3])
+    path.write_bytes(data[: len(data) * 5 // 6])
     store = SqliteStore(path)
     kept = [line for name in whole for line in await saved(store, name) if line["type"] == "entry"]
     await store.aclose()

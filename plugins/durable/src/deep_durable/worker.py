@@ -49,6 +49,11 @@ class Ended(Protocol):
 class Resumes(Protocol):
     """What runs sessions: a `DeepAgent`."""
 
+    @property
+    def store(self) -> SessionStore:
+        """Where the sessions are."""
+        ...
+
     async def resume(self, session_id: str) -> Ended:
         """Continue the session's run."""
         ...
@@ -67,9 +72,11 @@ async def finish(agent: Resumes, session_id: str) -> None:
         agent: a `DeepAgent`.
         session_id: the session.
     """
-    with contextlib.suppress(NothingToResume):
-        if (await agent.resume(session_id)).status != "completed":
-            return
+    # A run that failed or was aborted continues when someone asks for it, and not because a message came.
+    if (await agent.store.info(session_id)).status in ("running", "awaiting"):
+        with contextlib.suppress(NothingToResume):
+            if (await agent.resume(session_id)).status != "completed":
+                return
     with contextlib.suppress(NothingToResume, DecisionsPending):
         while (await agent.run_next(session_id)).status == "completed":
             pass

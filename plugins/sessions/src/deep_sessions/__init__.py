@@ -51,11 +51,13 @@ if TYPE_CHECKING:
     from .folder_agents import AgentChoice, BackendMaker, FolderAgents, FolderSettings
     from .ledger import effect_key, transaction
     from .manage import create, delete, export, fork, load_session, rename, retain, rewind, title_of
+    from .outcome import Outcome
     from .planning import CARRY_OUT, MODE, PLAN, is_planned, planner_parameters
     from .questions import Question, answer_questions, questions_of
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
-    from .runner import Outcome, Runner
+    from .run_request import RunRequest
+    from .runner import Runner
     from .service import Sessions
     from .slash import ChatCommand, chat_commands
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
@@ -105,6 +107,7 @@ __all__ = [
     "RestoredFiles",
     "Run",
     "RunAborted",
+    "RunRequest",
     "RunResult",
     "RunTimedOut",
     "Runner",
@@ -199,7 +202,9 @@ __getattr__, __dir__ = lazy_exports(
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
         "manage": ["create", "delete", "export", "fork", "load_session", "rename", "retain", "rewind", "title_of"],
-        "runner": ["Outcome", "Runner"],
+        "outcome": ["Outcome"],
+        "run_request": ["RunRequest"],
+        "runner": ["Runner"],
         "service": ["Sessions"],
         "slash": ["ChatCommand", "chat_commands"],
         "store": [

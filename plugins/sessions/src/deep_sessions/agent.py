@@ -6,10 +6,10 @@ import asyncio
 import contextvars
 import copy
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_ai import Agent, CancellationToken, RunContext
@@ -25,6 +25,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolResults
 from pydantic_ai.tools import ToolDefinition as OfferedTool
 from pydantic_ai.usage import UsageLimits
+from typing_extensions import Unpack
 
 from deep_core import (
     AgentConfig,
@@ -42,9 +43,11 @@ from .deltas import stored_deltas, text_of
 from .deps import AgentDeps
 from .digest import config_digest
 from .errors import AgentClosed, MissingDependencyError, RuntimeUnavailable, ToolNotFound, UsageError, as_agent_error
+from .outcome import Outcome
 from .registry import AnyTool, ToolRegistry
 from .results import AgentState, Delta, Message, RunResult, Status, ToolSummary
-from .runner import Outcome, Runner
+from .run_request import RunOptions, RunRequest
+from .runner import Runner
 from .step_config import StepConfig, check_step
 from .store import SessionStore
 from .stores.open import open_store
@@ -226,6 +229,36 @@ class DeepAgent:
 
     # -- run -----------------------------------------------------------------------------------------------------------
 
+    async def perform(self, request: RunRequest) -> RunResult:
+        """Do what a request says: what `run`, `run_next`, `resume` and `retry` do. Raises what they raise."""
+        self._check_open()
+        make = self._deps.id_generator
+        may_create = request.session_id is None or self._config.session.auto_create
+        request = replace(
+            request,
+            session_id=request.session_id or make(),
+            create=request.create and may_create,
+            on_events=self._handler(request.on_events),
+            token=request.token or CancellationToken(),
+        )
+        if request.verb in ("message", "next"):
+            request = replace(request, run_id=request.run_id or make(), digest=config_digest(self._config))
+        if request.verb == "message":
+            self._check_message(request)
+        # The id of a run that is resumed is known once it is loaded; see `_begin`.
+        return await self._observed(request, request.run_id or f"{request.verb} {make()}")
+
+    def _check_message(self, request: RunRequest) -> None:
+        run_id = request.run_id or ""
+        if request.system_prompt is not None and not self._config.prompt.allow_override:
+            raise UsageError("system_prompt_override: the configuration forbids it: prompt.allow_override = false")
+        if not is_text(run_id) or "~" in run_id:
+            raise UsageError(f"run_id={run_id!r}: give it text without '~', which marks the attempts of a run")
+        if request.allowed_tools is not None:
+            known = [tool.name for tool in self.get_tools()]
+            if unknown := set(request.allowed_tools) - set(known):
+                raise ToolNotFound(f"the agent has no tool {min(unknown)!r}.{suggest(min(unknown), known)}")
+
     async def run(
         self,
         input: str | Sequence[UserContent],
@@ -239,6 +272,8 @@ class DeepAgent:
         on_events: EventStreamHandler[Any] | None = None,
     ) -> RunResult:
         """Run the agent with a message. What ends a run early is in the result; what prevents one raises.
+
+        The message is stored before the first request, and stays in the conversation however the run ends.
 
         Args:
             input: the message.
@@ -258,64 +293,28 @@ class DeepAgent:
             UsageError: the session has a run of this id, or one is under way.
             AgentClosed: the agent was closed.
         """
-        return await self._run(
-            input,
-            session_id,
-            run_id,
-            allowed_tools,
-            system_prompt_override,
-            usage_limits=usage_limits,
+        request = RunRequest(
+            verb="message",
+            session_id=session_id,
+            prompt=input,
+            run_id=run_id,
+            allowed_tools=allowed_tools,
+            system_prompt=system_prompt_override,
             labels=labels,
+            usage_limits=usage_limits,
             on_events=on_events,
         )
+        return await self.perform(request)
 
-    def run_sync(self, input: str | Sequence[UserContent], **how: Any) -> RunResult:
+    def run_sync(self, input: str | Sequence[UserContent], **options: Unpack[RunOptions]) -> RunResult:
         """Run the agent with a message, outside an event loop. Takes what `run` takes."""
-        return asyncio.run(self.run(input, **how))
-
-    async def _run(
-        self,
-        input: str | Sequence[UserContent],
-        session_id: str | None,
-        run_id: str | None,
-        allowed_tools: Sequence[str] | None,
-        system_prompt: str | None,
-        **how: Any,
-    ) -> RunResult:
-        self._check_open()
-        make = self._deps.id_generator
-        if system_prompt is not None and not self._config.prompt.allow_override:
-            raise UsageError("system_prompt_override: the configuration forbids it: prompt.allow_override = false")
-        if run_id is not None and (not is_text(run_id) or "~" in run_id):
-            raise UsageError(f"run_id={run_id!r}: give it text without '~', which marks the attempts of a run")
-        create = session_id is None or self._config.session.auto_create
-        session_id, run_id = session_id or make(), run_id or make()
-        if allowed_tools is not None:
-            known = [tool.name for tool in self.get_tools()]
-            if unknown := set(allowed_tools) - set(known):
-                raise ToolNotFound(f"the agent has no tool {min(unknown)!r}.{suggest(min(unknown), known)}")
-
-        how["on_events"] = self._handler(how.get("on_events"))
-
-        def start(active: _Active) -> Awaitable[Outcome]:
-            return self._runner.run(
-                session_id,
-                input,
-                run_id=run_id,
-                create=create,
-                digest=config_digest(self._config),
-                allowed_tools=allowed_tools,
-                system_prompt=system_prompt,
-                token=active.token,
-                **how,
-            )
-
-        return await self._observed(session_id, run_id, start)
+        return asyncio.run(self.run(input, **options))
 
     async def resume(self, session_id: str, *, on_events: EventStreamHandler[Any] | None = None) -> RunResult:
-        """Continue a session whose run was interrupted, or whose waiting calls are decided.
+        """Continue a session's last run if it did not complete: a new attempt of the same run, from its last step.
 
-        If calls wait that are not decided, the result says which.
+        It may have been interrupted, may have failed, may have been aborted, or its waiting calls are decided. If calls
+        wait that are not decided, the result says which.
 
         Args:
             session_id: the session.
@@ -324,15 +323,26 @@ class DeepAgent:
         Raises:
             SessionBusy: the session has a run, in this process or another.
             SessionNotFound: it does not exist.
-            NothingToResume: its last run has ended.
+            NothingToResume: its last run completed, or it has none.
             AgentClosed: the agent was closed.
         """
-        self._check_open()
-        return await self._observed(
-            session_id,
-            f"resume {self._deps.id_generator()}",
-            lambda active: self._runner.resume(session_id, token=active.token, on_events=self._handler(on_events)),
-        )
+        return await self.perform(RunRequest(verb="resume", session_id=session_id, on_events=on_events))
+
+    async def retry(self, session_id: str, *, on_events: EventStreamHandler[Any] | None = None) -> RunResult:
+        """Try a session's last run again, as `resume` does. Raises where calls wait.
+
+        Args:
+            session_id: the session.
+            on_events: receives the events of Pydantic AI's stream.
+
+        Raises:
+            SessionBusy: the session has a run, in this process or another.
+            SessionNotFound: it does not exist.
+            DecisionsPending: calls of the session wait for decisions.
+            NothingToResume: its last run completed, or it has none.
+            AgentClosed: the agent was closed.
+        """
+        return await self.perform(RunRequest(verb="retry", session_id=session_id, on_events=on_events))
 
     async def run_next(
         self,
@@ -355,16 +365,7 @@ class DeepAgent:
             DecisionsPending: calls of the session wait for decisions.
             AgentClosed: the agent was closed.
         """
-        self._check_open()
-        run_id, digest = self._deps.id_generator(), config_digest(self._config)
-
-        def start(active: _Active) -> Awaitable[Outcome]:
-            handler = self._handler(on_events)
-            return self._runner.run_next(
-                session_id, run_id=run_id, digest=digest, labels=labels, token=active.token, on_events=handler
-            )
-
-        return await self._observed(session_id, run_id, start)
+        return await self.perform(RunRequest(verb="next", session_id=session_id, labels=labels, on_events=on_events))
 
     async def decide(self, session_id: str, results: DeferredToolResults) -> None:
         """Record decisions on calls that wait. `resume` then continues the run, in this process or another.
@@ -377,9 +378,17 @@ class DeepAgent:
         await self._runner.decide(session_id, results)
 
     async def run_stream(
-        self, input: str | Sequence[UserContent], **how: Any
+        self,
+        input: str | Sequence[UserContent],
+        *,
+        session_id: str | None = None,
+        run_id: str | None = None,
+        allowed_tools: Sequence[str] | None = None,
+        system_prompt_override: str | None = None,
+        usage_limits: UsageLimits | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Delta | Message | RunResult]:
-        """Run the agent with a message, and yield what it writes. Takes what `run` takes.
+        """Run the agent with a message, and yield what it writes. Arguments as for `run`.
 
         Yields:
             The text as it comes, a `Message` after each turn of the model, and last exactly one `RunResult`, also
@@ -399,10 +408,23 @@ class DeepAgent:
             if texts:
                 items.put_nowait(Message("".join(texts)))
 
-        names = ("session_id", "run_id", "allowed_tools", "system_prompt_override")
-        given = [how.pop(name, None) for name in names]
-        running = asyncio.ensure_future(self._run(input, *given, on_events=handle, **how))
-        running.add_done_callback(lambda task: items.put_nowait(task.exception() or task.result()))
+        def ended(task: asyncio.Future[RunResult]) -> None:
+            # A task that was cancelled has no exception to ask for: asyncio would log that.
+            items.put_nowait(asyncio.CancelledError() if task.cancelled() else task.exception() or task.result())
+
+        running = asyncio.ensure_future(
+            self.run(
+                input,
+                session_id=session_id,
+                run_id=run_id,
+                allowed_tools=allowed_tools,
+                system_prompt_override=system_prompt_override,
+                usage_limits=usage_limits,
+                labels=labels,
+                on_events=handle,
+            )
+        )
+        running.add_done_callback(ended)
         try:
             while True:
                 item = await items.get()
@@ -416,17 +438,15 @@ class DeepAgent:
                 running.cancel()
                 await asyncio.wait([running])
 
-    async def _observed(
-        self, session_id: str, run_id: str, start: Callable[[_Active], Awaitable[Outcome]]
-    ) -> RunResult:
-        log = self._logger()
-        active = _Active(session_id, run_id, CancellationToken(), asyncio.current_task())
+    async def _observed(self, request: RunRequest, run_id: str) -> RunResult:
+        log, session_id, token = self._logger(), request.session_id or "", request.token or CancellationToken()
+        active = _Active(session_id, run_id, token, asyncio.current_task())
         if self._active.setdefault(run_id, active) is not active:
             raise UsageError(
                 f"a run {run_id!r} is under way in session {self._active[run_id].session_id}: choose another run_id"
             )
         try:
-            outcome = await start(active)
+            outcome = await self._runner.perform(request)
         finally:
             del self._active[active.run_id]
         result = _result(session_id, outcome)

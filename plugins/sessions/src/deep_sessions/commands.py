@@ -15,9 +15,9 @@ from deep_cli import Failure, agent_options, one_line, run_command, say, say_jso
 
 from deep_core import ConfigError, Kernel, MissingExtra
 
+from .decisions import pending_calls
 from .errors import AgentError, SessionNotFound
 from .fold import Fold, Run, fold
-from .runner import pending_calls
 from .store import SessionInfo, SessionStore
 from .stores.open import default_store, open_store
 

@@ -24,9 +24,9 @@ from pydantic_core import from_json, to_json
 from .entries import encode, messages_entry
 from .errors import SessionBusy, SessionNotFound
 from .fold import Fold, fold
+from .histories import closed
 from .journal import base_entry, usage_fields, usage_of
 from .manage import delete, entries_of
-from .runner import closed
 from .store import Commit, Lease, NewEntry, SessionInfo, SessionStore
 
 if TYPE_CHECKING:

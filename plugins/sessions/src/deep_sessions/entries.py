@@ -72,6 +72,7 @@ class RunStartedData(TypedDict, total=False):
         prompt: the message; absent where the attempt continues a run.
         digest: of the agent's configuration.
         attempt: 1, and one more each time the run is resumed.
+        began: when the run began, in seconds since 1970; absent where the attempt continues a run.
         allowed_tools: names; absent for no restriction.
         system_prompt: the base text that replaced the configuration's in this run; absent for none.
         mail: the id of the mail that brought the prompt; absent where a call did.
@@ -81,6 +82,7 @@ class RunStartedData(TypedDict, total=False):
     prompt: str | list[UserContent]
     digest: str
     attempt: int
+    began: float
     allowed_tools: list[str]
     system_prompt: str
     mail: int

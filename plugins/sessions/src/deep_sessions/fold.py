@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -10,15 +10,22 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic_ai import DeferredToolRequests
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserContent
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    UserContent,
+    UserPromptPart,
+)
 
 from .entries import Decision, fill_instructions, last_instructions, read_entry
 from .ledger_rows import TAIL, EffectRow, read_row
 from .patches import apply_patch
-from .slot import RESPONSE_KEY
+from .slot import KEPT_PROMPT, RESPONSE_KEY
 from .store import Entry, Mail, SessionInfo, Stored
 
-__all__ = ["RUN", "Fold", "History", "Run", "fold"]
+__all__ = ["RUN", "Fold", "History", "Run", "fold", "kept_prompts"]
 
 
 @dataclass
@@ -62,7 +69,8 @@ class Run:
         system_prompt: the base text that replaced the configuration's.
         usage: of all attempts, subagents included: the fields of `RunUsage` that are not 0.
         labels: what the application keeps with the run, such as the name of its model.
-        day: when it began, in UTC.
+        began: when it began, in seconds since 1970.
+        day: the same, as a day in UTC.
         before: what the runs of the session before it used, like `usage`.
         before_today: the same, of those that began on this day.
         steps: path -> how many responses, responses with calls, and calls that agent's run has made.
@@ -82,13 +90,14 @@ class Run:
     labels: dict[str, str] = field(default_factory=dict[str, str])
     steps: dict[str, tuple[int, int, int]] = field(default_factory=dict[str, tuple[int, int, int]])
 
+    began: float = 0.0
     day: str = ""
     before: dict[str, Any] = field(default_factory=dict[str, Any])
     before_today: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def follow(self, last: Run | None, at: float) -> None:
         """Begin at a time, after the session's last run."""
-        self.day = day_of(at)
+        self.began, self.day = at, day_of(at)
         if last is not None:
             self.before = _sum(last.before, last.usage)
             self.before_today = _sum(last.before_today, last.usage) if last.day == self.day else {}
@@ -149,7 +158,21 @@ class Fold:
         history = self.histories.get(path)
         if history is None:
             return []
-        return [*history.messages, self.tails[path]] if path in self.tails else [*history.messages]
+        found = [*history.messages]
+        if path in self.tails:
+            found.insert(len(found) - len(kept_prompts(found)), self.tails[path])
+        return found
+
+    def keep_prompt(self) -> None:
+        """Let the message of the last run stay in the conversation, if the run ended before the model answered it."""
+        run, messages = self.run, self.root.messages
+        if run is None or run.status == "completed" or not run.prompt:
+            return
+        if any(run.wrote(message) for message in messages[-2:]):
+            return
+        at = datetime.fromtimestamp(run.began, UTC)
+        prompt = UserPromptPart(run.prompt, timestamp=at)
+        messages.append(ModelRequest([prompt], timestamp=at, run_id=run.id, metadata={KEPT_PROMPT: True}))
 
     def settled(self, path: str) -> None:
         """Forget the unfinished step of a path: its calls are settled, and so are the subagents that they started."""
@@ -170,7 +193,9 @@ class Fold:
     def _run_started(self, data: Mapping[str, Any], entry: Entry) -> None:
         if self.run is not None and entry.run_id == self.run.id:  # resumed
             self.run.attempt, self.run.status = data.get("attempt", self.run.attempt + 1), "running"
+            self.run.error = None
             return
+        self.keep_prompt()
         last, self.run = (
             self.run,
             Run(
@@ -183,7 +208,7 @@ class Fold:
                 labels=data.get("labels", {}),
             ),
         )
-        self.run.follow(last, entry.at)
+        self.run.follow(last, data.get("began", entry.at))
 
     def _messages(self, data: Mapping[str, Any], entry: Entry) -> None:
         path = data["path"]
@@ -220,6 +245,7 @@ class Fold:
         if self.run is not None:
             self.run.status, self.run.error = data["status"], data.get("error")
             self.run.requests, self.run.decisions = None, {}
+            self.keep_prompt()
 
     def _config_changed(self, data: Mapping[str, Any], entry: Entry) -> None:
         if self.run is not None:
@@ -276,6 +302,14 @@ def _sum(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 def key_of_response(message: ModelMessage) -> object:
     """Return the key that a run gave to a response; None for a request, or a response of another program."""
     return (message.metadata or {}).get(RESPONSE_KEY) if isinstance(message, ModelResponse) else None
+
+
+def kept_prompts(messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
+    """Return the messages of the user at the end that the model has not answered: their runs have ended."""
+    at = len(messages)
+    while at and KEPT_PROMPT in (messages[at - 1].metadata or {}):
+        at -= 1
+    return messages[at:]
 
 
 def is_below(path: str, above: str) -> bool:

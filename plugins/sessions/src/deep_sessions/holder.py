@@ -1,15 +1,16 @@
-"""The name of a lease's holder, and whether the process behind it is dead."""
+"""The name of a lease's holder, whether the process behind it is dead, and the clock of this machine."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import socket
+import time
 import uuid
 from functools import cache
 from pathlib import Path
 
-__all__ = ["is_dead", "this_process"]
+__all__ = ["is_dead", "seconds_left", "this_boot", "this_process", "uptime"]
 
 _PROC = Path("/proc")
 
@@ -42,6 +43,40 @@ def is_dead(holder: str) -> bool:
         return False
     started = _start_of(int(number))
     return (started is not None and started != start) or _has_exited(int(number))
+
+
+def seconds_left(boot: str | None, until: float | None, otherwise: float) -> float:
+    """Return how long a lease lasts.
+
+    Wall clocks are set: by NTP, by hand, after a suspension. On one machine the time since its boot decides.
+
+    Args:
+        boot: `this_boot` of the machine that renewed the lease last.
+        until: `uptime` there at the lease's end.
+        otherwise: the seconds by the wall clock, for another machine, or one that was started anew.
+    """
+    return otherwise if boot is None or until is None or boot != this_boot() else until - uptime()
+
+
+def uptime() -> float:
+    """Return the seconds since this machine booted, those that it slept included. Nothing sets this clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@cache
+def this_boot() -> str | None:
+    """Return a name of this boot of this machine, which has one `uptime`; None where the system does not tell."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return None
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return None
+    try:  # a container may have a clock of its own
+        clock = os.readlink(_PROC / "self/ns/time")
+    except OSError:
+        clock = ""
+    return hashlib.sha256(f"{boot} {clock}".encode()).hexdigest()[:12]
 
 
 @cache

@@ -23,9 +23,9 @@ from .entries import read_entry, slots_entry
 from .errors import AgentError, SessionBusy, StoreError
 from .events import MessageAdded, RunStarted, events_of
 from .fold import Fold, Run, fold, fold_entries
+from .histories import open_calls
 from .journal import base_entry
 from .patches import apply_patch, make_patch
-from .runner import open_calls
 from .slot import TITLE
 from .store import Commit, Entry, Lease, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic_ai.messages import (
@@ -17,13 +18,14 @@ from pydantic_ai.messages import (
     UserContent,
 )
 
+from .decisions import is_decided, pending_calls
 from .entries import labels_of_mail, read_prompt
 from .errors import AgentClosed, AgentError, NothingToResume, SessionBusy
 from .events import SHIFT, Event, events_of, number, prompt_text
 from .feed import Feed
 from .fold import fold
 from .manage import entries_of, short_title
-from .runner import is_decided, pending_calls
+from .run_request import RunRequest
 from .searching import MESSAGE, MESSAGES, CallSearch, StoredCall, is_message
 from .slot import TITLE
 from .store import Entry
@@ -118,25 +120,49 @@ class Sessions:
             ToolNotFound: `allowed_tools` names a tool that the agent does not have.
         """
         run_id = run_id or self._agent.deps.id_generator()
-        how: dict[str, Any] = {"run_id": run_id, "allowed_tools": allowed_tools, "labels": labels}
-        await self._begin(session_id, self._agent.run(message, session_id=session_id, on_events=self._hear, **how))
+        request = RunRequest(
+            verb="message",
+            session_id=session_id,
+            prompt=message,
+            run_id=run_id,
+            allowed_tools=allowed_tools,
+            labels=labels,
+        )
+        await self._begin(session_id, request)
         self._labels[session_id] = labels or {}
         return run_id
 
     async def resume(self, session_id: str) -> None:
-        """Continue a session in the background: its run, then the messages that wait.
+        """Continue a session in the background: its last run if it did not complete, then the messages that wait.
+
+        A run that failed is tried again too: a new attempt of the same run, from its last step. So is one that was
+        aborted, unless a message waits: it follows instead. `retry` tries that run again nevertheless.
 
         Raises:
             SessionBusy: the session has a run.
             SessionNotFound: it does not exist.
-            NothingToResume: its last run has ended, and no message waits.
+            NothingToResume: its last run completed or it has none, and no message waits.
         """
+        if (await self._store.info(session_id)).status == "aborted" and await self._has_message(session_id):
+            await self._begin(session_id, self._next(session_id))
+            return
         try:
-            await self._begin(session_id, self._agent.resume(session_id, on_events=self._hear))
+            await self._begin(session_id, RunRequest(verb="resume", session_id=session_id))
         except NothingToResume:
             if not await self._has_message(session_id):
                 raise
-            await self._begin(session_id, self._run_next(session_id))
+            await self._begin(session_id, self._next(session_id))
+
+    async def retry(self, session_id: str) -> None:
+        """Try the last run of a session again, in the background: a new attempt of the same run, from its last step.
+
+        Raises:
+            SessionBusy: the session has a run.
+            SessionNotFound: it does not exist.
+            DecisionsPending: calls of the session wait for decisions.
+            NothingToResume: its last run completed, or it has none.
+        """
+        await self._begin(session_id, RunRequest(verb="retry", session_id=session_id))
 
     async def queue(
         self, session_id: str, message: str | Sequence[UserContent], *, message_id: str | None = None
@@ -363,17 +389,16 @@ class Sessions:
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    async def _begin(self, session_id: str, run: Coroutine[Any, Any, RunResult]) -> None:
+    async def _begin(self, session_id: str, request: RunRequest) -> None:
         """Start a run, and wait until the journal has its start."""
         await self._learn_tools()
         await self._end(session_id)
-        if session_id in self._tasks or self._is_closed:
-            run.close()
-            if self._is_closed:
-                raise AgentClosed("the sessions were closed: make another Sessions")
+        if self._is_closed:
+            raise AgentClosed("the sessions were closed: make another Sessions")
+        if session_id in self._tasks:
             raise SessionBusy(f"session {session_id} has a run in this process: queue the message, or steer the run")
         started = self._started[session_id] = asyncio.get_running_loop().create_future()
-        task = self._tasks[session_id] = asyncio.ensure_future(self._work(session_id, run))
+        task = self._tasks[session_id] = asyncio.ensure_future(self._work(session_id, request))
         task.add_done_callback(lambda task: None if task.cancelled() else task.exception())  # wait() raises it
         try:
             await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)
@@ -382,22 +407,22 @@ class Sessions:
         if not started.done():
             task.result()  # raises what prevented the run
 
-    async def _work(self, session_id: str, run: Coroutine[Any, Any, RunResult]) -> RunResult:
+    async def _work(self, session_id: str, request: RunRequest) -> RunResult:
         """Run, then take the messages that wait."""
         try:
-            result = await run
+            result = await self._perform(request)
             while result.status in ("completed", "awaiting_human"):
                 self._posted.discard(session_id)
                 if result.status == "completed" and await self._has_message(session_id):
-                    more = self._run_next(session_id)
+                    request = self._next(session_id)
                 elif result.status == "awaiting_human" and await self._is_decided(session_id):
-                    more = self._agent.resume(session_id, on_events=self._hear)
+                    request = RunRequest(verb="resume", session_id=session_id)
                 elif session_id in self._posted:
                     continue
                 else:
                     break
                 try:
-                    result = await more
+                    result = await self._perform(request)
                 except (SessionBusy, NothingToResume):  # another process was faster
                     break
             return result
@@ -435,12 +460,15 @@ class Sessions:
             return  # whoever runs it looks at the mail after each run
         with suppress(SessionBusy, NothingToResume):
             if info.status in ("awaiting", "running"):
-                await self._begin(session_id, self._agent.resume(session_id, on_events=self._hear))
+                await self._begin(session_id, RunRequest(verb="resume", session_id=session_id))
             elif await self._has_message(session_id):
-                await self._begin(session_id, self._run_next(session_id))
+                await self._begin(session_id, self._next(session_id))
 
-    def _run_next(self, session_id: str) -> Coroutine[Any, Any, RunResult]:
-        return self._agent.run_next(session_id, labels=self._labels.get(session_id), on_events=self._hear)
+    def _next(self, session_id: str) -> RunRequest:
+        return RunRequest(verb="next", session_id=session_id, labels=self._labels.get(session_id))
+
+    async def _perform(self, request: RunRequest) -> RunResult:
+        return await self._agent.perform(replace(request, on_events=self._hear))
 
     async def _end(self, session_id: str) -> None:
         """Wait for the task of a run that has ended in the journal. Watchers know its end before."""

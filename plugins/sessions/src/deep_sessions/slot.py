@@ -12,10 +12,12 @@ from deep_core import StateSlot
 if TYPE_CHECKING:
     from .journal import Journal
 
-__all__ = ["ASIDE", "CALL", "JOURNAL", "RESPONSE_KEY", "SEATS", "STEPS", "TITLE", "Seats", "Steps"]
+__all__ = ["ASIDE", "CALL", "JOURNAL", "KEPT_PROMPT", "RESPONSE_KEY", "SEATS", "STEPS", "TITLE", "Seats", "Steps"]
 
 RESPONSE_KEY = "deep"
 """Where a response's metadata has its key."""
+KEPT_PROMPT = "deep_prompt"
+"""In the metadata of a user's message whose run ended before the model answered it."""
 
 
 @dataclass

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from .errors import StoreError
+from .errors import NotPending, SessionBusy, StoreError
 
 __all__ = ["Commit", "Entry", "Lease", "Mail", "NewEntry", "SessionInfo", "SessionStatus", "SessionStore", "Stored"]
 
@@ -144,6 +147,18 @@ class Stored:
     mail: Sequence[Mail]
 
 
+PATIENCE = 30.0
+"""Seconds that a decision waits for a lease, in a store that needs it."""
+
+
+def decided_before(session_id: str, call: str) -> NotPending:
+    """Return the error of a decision that came second."""
+    return NotPending(
+        f"session {session_id}: call {call!r} was decided already; what you answered was not used. "
+        "Look at the session to see what came of it"
+    )
+
+
 class SessionStore(ABC):
     """A store of sessions. One instance serves all sessions, tasks, threads and event loops of a process.
 
@@ -225,6 +240,49 @@ class SessionStore(ABC):
     @abstractmethod
     async def post(self, session_id: str, kind: str, data: bytes) -> int:
         """Leave mail for whoever runs the session, now or later; return its id. Needs no lease."""
+
+    async def decide(self, session_id: str, seq: int, decisions: Mapping[str, bytes]) -> bool:
+        """Leave decisions on calls that wait, as mail of the kind `decision`: all of them in one transaction, or none.
+
+        Of all who decide one call at the same time, in any process, one succeeds. This method does it under the lease,
+        which any store has; a store that compares and sets in one transaction overrides it.
+
+        Args:
+            session_id: the session.
+            seq: the number of the last entry that the caller has read: the calls wait there.
+            decisions: call -> JSON text, as UTF-8, of an object with that call's decision.
+
+        Returns:
+            Whether the decisions are left. False, and nothing is written, if the journal has later entries: the caller
+            reads them, to see whether the calls still wait.
+
+        Raises:
+            NotPending: a call has a decision. Nothing is written.
+            SessionBusy: a runner has the session, and writes nothing.
+        """
+        ends = time.monotonic() + PATIENCE
+        while True:
+            try:
+                lease = await self.acquire(session_id, create=False)
+                break
+            except SessionBusy:
+                if (await self.info(session_id)).seq != seq:
+                    return False
+                if time.monotonic() > ends:
+                    raise
+                await asyncio.sleep(0.05)
+        try:
+            stored = await self.load(session_id)
+            if stored.info.seq != seq:
+                return False
+            decided = {call for mail in stored.mail if mail.kind == "decision" for call in json.loads(mail.data)}
+            if taken := decided & decisions.keys():
+                raise decided_before(session_id, min(taken))
+            for data in decisions.values():
+                await self.post(session_id, "decision", data)
+            return True
+        finally:
+            await self.release(lease)
 
     @abstractmethod
     async def mail(self, session_id: str) -> Sequence[Mail]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..holder import is_dead, this_process
-from ..store import Commit, Entry, Lease, Mail, SessionInfo, SessionStatus, SessionStore, Stored
+from ..store import Commit, Entry, Lease, Mail, SessionInfo, SessionStatus, SessionStore, Stored, decided_before
 from .refusals import busy, check_id, lost, not_found
 
 __all__ = ["MemoryStore"]
@@ -22,6 +22,8 @@ class _Session:
     base: int = 0
     ledger: dict[str, bytes] = field(default_factory=dict[str, bytes])
     mail: list[Mail] = field(default_factory=list[Mail])
+    decided: dict[str, int] = field(default_factory=dict[str, int])
+    """Call -> the mail that decides it."""
     fence: int = 0
     holder: str | None = None
     ends: float = 0.0
@@ -90,6 +92,7 @@ class MemoryStore(SessionStore):
             session.base = max((entry.seq - 1 for entry in entries if entry.base), default=session.base)
             session.ledger = ledger
             session.mail = [mail for mail in session.mail if mail.id not in read]
+            session.decided = {call: number for call, number in session.decided.items() if number not in read}
             status, updated_at = commit.status or session.info.status, now if entries else session.info.updated_at
             session.info = replace(session.info, status=status, updated_at=updated_at)
             return len(session.entries)
@@ -101,6 +104,19 @@ class MemoryStore(SessionStore):
             number = next(self._numbers)
             session.mail.append(Mail(number, kind, data, time.time()))
             return number
+
+    async def decide(self, session_id: str, seq: int, decisions: Mapping[str, bytes]) -> bool:
+        """Leave decisions, if none of the calls has one."""
+        with self._lock:
+            session = self._find(session_id)
+            if len(session.entries) != seq:
+                return False
+            if taken := session.decided.keys() & decisions.keys():
+                raise decided_before(session_id, min(taken))
+            for call, data in decisions.items():
+                number = session.decided[call] = next(self._numbers)
+                session.mail.append(Mail(number, "decision", data, time.time()))
+            return True
 
     async def mail(self, session_id: str) -> Sequence[Mail]:
         """Return the mail that waits."""

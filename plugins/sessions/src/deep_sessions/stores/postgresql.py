@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 from deep_core import MissingExtra
 
 from ..errors import StoreError
-from ..holder import is_dead, this_process
-from ..store import Commit, Entry, Lease, Mail, SessionInfo, SessionStatus, SessionStore, Stored
-from .refusals import busy, check_id, is_text, lost, not_found
+from ..holder import is_dead, seconds_left, this_boot, this_process, uptime
+from ..store import Commit, Entry, Lease, Mail, SessionInfo, SessionStatus, SessionStore, Stored, decided_before
+from .refusals import busy, call_key, check_id, is_text, lost, not_found
 
 if TYPE_CHECKING:
     import psycopg
@@ -29,9 +29,9 @@ __all__ = ["PostgresqlStore"]
 NOW = "extract(epoch FROM clock_timestamp())::float8"
 """The server's clock: those of its clients may differ."""
 SESSION = (
-    f"key, id, owner, status, created_at, updated_at, seq, base, fence, holder, lock, ends - {NOW}, "
+    f"key, id, owner, status, created_at, updated_at, seq, base, fence, holder, lock, ends - {NOW}, boot, until, "
     # Shared, so that two that look at the same time do not take each other for the holder.
-    f"CASE WHEN ends > {NOW} THEN pg_try_advisory_xact_lock_shared(lock) END"
+    "CASE WHEN holder IS NOT NULL THEN pg_try_advisory_xact_lock_shared(lock) END"
 )
 ENTRY = "kind, data, run_id, version, base, seq, at"
 
@@ -70,7 +70,9 @@ class _Row:
 
     Attributes:
         lock: the number of the advisory lock of the holder's process; None if that is not known.
-        seconds: until the lease ends, by the server's clock.
+        by_server: seconds until the lease ends, by the server's clock.
+        boot: the boot of the machine that renewed the lease.
+        until: when it ends by the clock of that boot.
         is_free: whether the advisory lock is free, so that the holder is dead; None without a lock or lease.
     """
 
@@ -85,8 +87,15 @@ class _Row:
     fence: int
     holder: str | None
     lock: int | None
-    seconds: float
+    by_server: float
+    boot: str | None
+    until: float | None
     is_free: bool | None
+
+    @property
+    def seconds(self) -> float:
+        """How long the lease lasts."""
+        return seconds_left(self.boot, self.until, self.by_server)
 
     @property
     def runner(self) -> str | None:
@@ -145,9 +154,9 @@ class PostgresqlStore(SessionStore):
         holder = holder or this_process()
         query = (
             "UPDATE deep_sessions SET fence = nextval('deep_sessions_fence'), holder = %s, lock = %s, "
-            f"ends = {NOW} + %s WHERE key = %s RETURNING fence"
+            f"ends = {NOW} + %s, boot = %s, until = %s WHERE key = %s RETURNING fence"
         )
-        return Lease(session_id, holder, value(db, query, holder, lock, ttl, row.key), ttl)
+        return Lease(session_id, holder, value(db, query, holder, lock, *_lasting(ttl), row.key), ttl)
 
     async def renew(self, lease: Lease) -> None:
         """Renew the lease."""
@@ -157,7 +166,8 @@ class PostgresqlStore(SessionStore):
         row = self._held(db, lease)
         if row.lock is not None:
             self._server.own_lock()
-        run(db, f"UPDATE deep_sessions SET ends = {NOW} + %s WHERE key = %s", (lease.ttl, row.key))
+        query = f"UPDATE deep_sessions SET ends = {NOW} + %s, boot = %s, until = %s WHERE key = %s"
+        run(db, query, (*_lasting(lease.ttl), row.key))
 
     async def release(self, lease: Lease) -> None:
         """End the lease."""
@@ -169,7 +179,8 @@ class PostgresqlStore(SessionStore):
 
     def _release(self, lease: Lease, db: Database) -> None:
         db.execute(
-            "UPDATE deep_sessions SET holder = NULL, lock = NULL, ends = 0 WHERE id = %s AND fence = %s "
+            "UPDATE deep_sessions SET holder = NULL, lock = NULL, ends = 0, boot = NULL, until = NULL "
+            "WHERE id = %s AND fence = %s "
             "AND (%s::text IS NULL OR owner = %s)",
             (lease.session_id, lease.fence, self.owner, self.owner),
         )
@@ -226,6 +237,24 @@ class PostgresqlStore(SessionStore):
             return value(db, query, row.key, kind, data)
 
         return await self._server.write(post)
+
+    async def decide(self, session_id: str, seq: int, decisions: Mapping[str, bytes]) -> bool:
+        """Leave decisions, if none of the calls has one."""
+
+        def decide(db: Database) -> bool:
+            row = self._find(db, session_id, lock=True)
+            if row.seq != seq:
+                return False
+            query = (
+                "INSERT INTO deep_sessions_mail (session, kind, data, at, call) "
+                f"VALUES (%s, 'decision', %b, {NOW}, %s) ON CONFLICT DO NOTHING"
+            )
+            for call, data in decisions.items():
+                if not run(db, query, (row.key, data, call_key(call))).rowcount:
+                    raise decided_before(session_id, call)
+            return True
+
+        return await self._server.write(decide)
 
     async def mail(self, session_id: str) -> Sequence[Mail]:
         """Return the mail that waits."""
@@ -304,6 +333,12 @@ class PostgresqlStore(SessionStore):
         if row.fence != lease.fence or row.holder is None:
             raise lost(lease, row.runner)
         return row
+
+
+def _lasting(ttl: float) -> tuple[float, str | None, float | None]:
+    """Return a lease's seconds, for the server's clock, and its end by the clock of this machine."""
+    boot = this_boot()
+    return ttl, boot, None if boot is None else uptime() + ttl
 
 
 def run(db: Database, query: str, values: Sequence[object] | Mapping[str, object]) -> psycopg.Cursor[TupleRow]:

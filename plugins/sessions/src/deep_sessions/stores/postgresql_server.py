@@ -49,6 +49,11 @@ MIGRATIONS: tuple[LiteralString, ...] = (
         at float8 NOT NULL);
     CREATE INDEX deep_sessions_mail_by_session ON deep_sessions_mail (session, id);
     """,
+    """
+    ALTER TABLE deep_sessions ADD COLUMN boot text, ADD COLUMN until float8;
+    ALTER TABLE deep_sessions_mail ADD COLUMN call text COLLATE "C";
+    CREATE UNIQUE INDEX deep_sessions_mail_by_call ON deep_sessions_mail (session, call) WHERE call IS NOT NULL;
+    """,
 )
 """What makes version n + 1 of the schema out of version n. Only ever append."""
 SCHEMA_LOCK = 0x64656570_73657373

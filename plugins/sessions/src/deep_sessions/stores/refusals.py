@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from ..errors import LeaseLost, SessionBusy, SessionNotFound
 from ..store import Lease
 
-__all__ = ["busy", "check_id", "is_text", "lost", "not_found"]
+__all__ = ["busy", "call_key", "check_id", "is_text", "lost", "not_found"]
 
 
 def check_id(session_id: str) -> str:
@@ -27,6 +29,13 @@ def is_text(text: str) -> bool:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:
         return False
+
+
+def call_key(call: str) -> str:
+    """Return what a database keeps of a call's id: the provider chose it, and it may be long, or no text."""
+    if is_text(call) and len(call) <= 500:
+        return call
+    return hashlib.sha256(call.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def not_found(session_id: str) -> SessionNotFound:

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -18,26 +18,34 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import StoreError
-from ..holder import is_dead, this_process
-from ..store import Commit, Entry, Lease, Mail, SessionInfo, SessionStatus, SessionStore, Stored
-from .refusals import busy, check_id, is_text, lost, not_found
+from ..holder import is_dead, seconds_left, this_boot, this_process, uptime
+from ..store import Commit, Entry, Lease, Mail, SessionInfo, SessionStatus, SessionStore, Stored, decided_before
+from .refusals import busy, call_key, check_id, is_text, lost, not_found
 from .sqlite_file import DAMAGE, Durability, SqliteFile
 
 __all__ = ["SqliteStore"]
 
 logger = logging.getLogger("deep.sessions")
-SESSION = "key, id, owner, status, created_at, updated_at, seq, base, fence, holder, ends"
+SESSION = "key, id, owner, status, created_at, updated_at, seq, base, fence, holder, ends, boot, until"
 ENTRY = "session, seq, at, kind, run_id, version, base, data"
 FIND = f"SELECT {SESSION}, checksum FROM sessions WHERE id = ?"
 SAVE = """
-    UPDATE sessions SET status = ?, updated_at = ?, seq = ?, base = ?, fence = ?, holder = ?, ends = ?, checksum = ?
-    WHERE key = ?"""
+    UPDATE sessions SET status = ?, updated_at = ?, seq = ?, base = ?, fence = ?, holder = ?, ends = ?, boot = ?,
+    until = ?, checksum = ? WHERE key = ?"""
+FIRST_COLUMNS = 11
+"""How many columns the first version of the table `sessions` had before the checksum."""
 SMALLEST = 32
 """Bytes that an entry takes at least."""
 
 
 class _Row(NamedTuple):
-    """A row of the table `sessions`."""
+    """A row of the table `sessions`.
+
+    Attributes:
+        ends: when the lease ends by the wall clock, for other machines.
+        boot: the boot of the machine that renewed the lease.
+        until: when it ends by the clock of that boot.
+    """
 
     key: int
     id: str
@@ -50,11 +58,28 @@ class _Row(NamedTuple):
     fence: int
     holder: str | None
     ends: float
+    boot: str | None
+    until: float | None
+
+    @property
+    def seconds(self) -> float:
+        """How long the lease lasts."""
+        return seconds_left(self.boot, self.until, self.ends - time.time())
 
     @property
     def runner(self) -> str | None:
         """Who holds the session now."""
-        return self.holder if self.holder and self.ends > time.time() and not is_dead(self.holder) else None
+        return self.holder if self.holder and self.seconds > 0 and not is_dead(self.holder) else None
+
+    def held(self, holder: str, fence: int, ttl: float) -> _Row:
+        """Return the row with a lease from now on."""
+        boot = this_boot()
+        until = None if boot is None else uptime() + ttl
+        return self._replace(holder=holder, fence=fence, ends=time.time() + ttl, boot=boot, until=until)
+
+    def free(self) -> _Row:
+        """Return the row without a lease."""
+        return self._replace(holder=None, ends=0.0, boot=None, until=None)
 
     def shown(self) -> SessionInfo:
         return SessionInfo(
@@ -94,21 +119,21 @@ class SqliteStore(SessionStore):
         row = self._search(db, session_id)
         if row is None and create:
             cursor = db.execute(
-                "INSERT INTO sessions VALUES (NULL, ?, ?, 'idle', ?, ?, 0, 0, 0, NULL, 0, 0)",
+                "INSERT INTO sessions VALUES (NULL, ?, ?, 'idle', ?, ?, 0, 0, 0, NULL, 0, 0, NULL, NULL)",
                 (check_id(session_id), self.owner, now, now),
             )
-            row = _Row(cursor.lastrowid or 0, session_id, self.owner, "idle", now, now, 0, 0, 0, None, 0.0)
+            row = _Row(cursor.lastrowid or 0, session_id, self.owner, "idle", now, now, 0, 0, 0, None, 0.0, None, None)
         row = self._own(session_id, row)
         if row.runner is not None and row.fence not in self._unreleased:
-            raise busy(session_id, row.runner, row.ends - now)
+            raise busy(session_id, row.runner, row.seconds)
         db.execute("UPDATE counter SET fence = fence + 1")
         fence = db.execute("SELECT fence FROM counter").fetchone()[0]
-        _save(db, row._replace(holder=holder, fence=fence, ends=now + ttl))
+        _save(db, row.held(holder, fence, ttl))
         return Lease(session_id, holder, fence, ttl)
 
     async def renew(self, lease: Lease) -> None:
         """Renew the lease."""
-        await self._file.write(lambda db: _save(db, self._held(db, lease)._replace(ends=time.time() + lease.ttl)))
+        await self._file.write(lambda db: _save(db, self._held(db, lease).held(lease.holder, lease.fence, lease.ttl)))
 
     async def release(self, lease: Lease) -> None:
         """End the lease."""
@@ -122,7 +147,7 @@ class SqliteStore(SessionStore):
         self._written.pop(lease.session_id, None)
         row = self._search(db, lease.session_id)
         if row is not None and row.fence == lease.fence and self.owner in (None, row.owner):
-            _save(db, row._replace(holder=None, ends=0.0))
+            _save(db, row.free())
 
     async def commit(self, lease: Lease, commit: Commit) -> int:
         """Write all of it in one transaction."""
@@ -159,10 +184,26 @@ class SqliteStore(SessionStore):
 
         def post(db: sqlite3.Connection) -> int:
             fields = (self._find(db, session_id).key, kind, data, time.time())
-            cursor = db.execute("INSERT INTO mail VALUES (NULL, ?, ?, ?, ?, ?)", (*fields, _checksum(fields)))
+            cursor = db.execute("INSERT INTO mail VALUES (NULL, ?, ?, ?, ?, ?, NULL)", (*fields, _checksum(fields)))
             return cursor.lastrowid or 0
 
         return await self._file.write(post)
+
+    async def decide(self, session_id: str, seq: int, decisions: Mapping[str, bytes]) -> bool:
+        """Leave decisions, if none of the calls has one."""
+
+        def decide(db: sqlite3.Connection) -> bool:
+            row, now = self._find(db, session_id), time.time()
+            if row.seq != seq:
+                return False
+            for call, data in decisions.items():
+                fields = (row.key, "decision", data, now, call_key(call))
+                query = "INSERT OR IGNORE INTO mail VALUES (NULL, ?, ?, ?, ?, ?, ?)"
+                if not db.execute(query, (*fields[:4], _checksum(fields), fields[4])).rowcount:
+                    raise decided_before(session_id, call)
+            return True
+
+        return await self._file.write(decide)
 
     async def mail(self, session_id: str) -> Sequence[Mail]:
         """Return the mail that waits."""
@@ -236,7 +277,7 @@ class SqliteStore(SessionStore):
         def delete(db: sqlite3.Connection) -> None:
             row = self._find(db, session_id)
             if row.runner is not None:
-                raise busy(session_id, row.runner, row.ends - time.time())
+                raise busy(session_id, row.runner, row.seconds)
             for column in ("entries WHERE session", "ledger WHERE session", "mail WHERE session", "sessions WHERE key"):
                 db.execute(f"DELETE FROM {column} = ?", (row.key,))
 
@@ -301,11 +342,11 @@ class SqliteStore(SessionStore):
 
     def _mail(self, db: sqlite3.Connection, row: _Row) -> Sequence[Mail]:
         found: list[Mail] = []
-        query = "SELECT id, session, kind, data, at, checksum FROM mail WHERE session = ? ORDER BY id"
+        query = "SELECT id, session, kind, data, at, call, checksum FROM mail WHERE session = ? ORDER BY id"
         for number, *fields, checksum in db.execute(query, (row.key,)):
-            if fields[0] != row.key or checksum != _checksum(fields):
+            if fields[0] != row.key or checksum != _checksum(_with_a_value(fields, 4)):
                 raise self._damaged(f"message {number} for session {row.id}")
-            found.append(Mail(number, *fields[1:]))
+            found.append(Mail(number, *fields[1:4]))
         return found
 
     def _damaged(self, what: str) -> StoreError:
@@ -324,14 +365,19 @@ def _checksum(fields: Sequence[Any]) -> int:
 def _row(fields: Sequence[Any]) -> _Row | None:
     """Return a row of the table `sessions`; None for a damaged one."""
     *values, checksum = fields
-    return _Row(*values) if checksum == _checksum(values) else None
+    return _Row(*values) if checksum == _checksum(_with_a_value(values, FIRST_COLUMNS)) else None
+
+
+def _with_a_value(values: Sequence[Any], count: int) -> Sequence[Any]:
+    """Return the values of a row without its later columns, if these have none."""
+    return values if any(value is not None for value in values[count:]) else values[:count]
 
 
 def _save(db: sqlite3.Connection, row: _Row) -> tuple[tuple[Any, ...], _Row]:
     """Write a row of the table `sessions`; return it as the file has it, and read."""
-    checksum = _checksum(row)
-    values = (row.status, row.updated_at, row.seq, row.base, row.fence, row.holder, row.ends, checksum)
-    db.execute(SAVE, (*values, row.key))
+    checksum = _checksum(_with_a_value(row, FIRST_COLUMNS))
+    values = (row.status, row.updated_at, row.seq, row.base, row.fence, row.holder, row.ends, row.boot, row.until)
+    db.execute(SAVE, (*values, checksum, row.key))
     return (*row, checksum), row
 
 

@@ -48,8 +48,17 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             at REAL NOT NULL, checksum INTEGER NOT NULL)""",
         "CREATE INDEX mail_by_session ON mail (session, id)",
     ),
+    (
+        "ALTER TABLE sessions ADD COLUMN boot TEXT",
+        "ALTER TABLE sessions ADD COLUMN until REAL",
+        "ALTER TABLE mail ADD COLUMN call TEXT",
+        "CREATE UNIQUE INDEX mail_by_call ON mail (session, call) WHERE call IS NOT NULL",
+    ),
 )
-"""What makes version n + 1 of the schema out of version n. Only ever append."""
+"""What makes version n + 1 of the schema out of version n. Only ever append.
+
+Columns that come later are in a row's checksum only where they have a value, so that earlier rows keep theirs.
+"""
 
 _opening = threading.Lock()
 """Closing a file drops all locks that the process has on it, so no connection may open while one is created."""
