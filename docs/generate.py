@@ -1,10 +1,11 @@
-"""Write the generated pages: hooks, the fields of `[agent]`, the options of plugins, tool dialects, decisions,
-and all plugins, which deep-cli searches too.
+"""Write the generated pages: hooks, commands, the fields of `[agent]`, the options of plugins, tool dialects,
+decisions, and all plugins, which `deep plugins search` reads too.
 
 In other pages, write the table of the keys of a plugin's section between `<!-- settings -->` and `<!-- end -->`.
 
     python docs/generate.py            write them
     python docs/generate.py --check    exit 1 and print a diff if a committed page is out of date
+    python docs/generate.py --words    print the words that are written by hand, page by page
 
 It needs deep_core and deep's own plugins. The output depends only on the sources.
 """
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +32,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
+import click
+from deep_cli.main import deep
 from deep_universe import TextDriver, ToolCall, ToolResult, default_drivers
 from pydantic import BaseModel
 
@@ -95,6 +99,16 @@ BRINGS = {
 MAY_BE_ASYNC = ("notify", "deny")
 SYNC_NOTIFY = ("deep_agent_created",)
 """The kernel calls these while it creates an agent, where it cannot await."""
+COMMON = 3
+"""An option that means the same in so many commands stands once, before them."""
+VALUES = {"FLOAT RANGE": "SECONDS", "INTEGER RANGE": "N"}
+"""click's words for the value of an option that has none of its own -> ours."""
+WIDTH = 120
+"""Columns of a generated paragraph."""
+GENERATED = ("hooks/*.md", "reference/*.md", "decisions/index.md", "plugins.md")
+"""The pages that this file writes, and those that are made from docstrings."""
+TABLE = re.compile(r"^<!-- (?:settings|harness)\b.*? -->\n.*?^<!-- end -->$", re.M | re.S)
+"""A generated table in a page that is written by hand."""
 
 
 @dataclass(frozen=True)
@@ -508,6 +522,93 @@ def plugins_page(known: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def commands() -> dict[str, click.Context]:
+    """Return every command by what is typed, as `deep plugins list`, with its context."""
+    return dict(_leaves(click.Context(deep, info_name="deep")))
+
+
+def _leaves(context: click.Context) -> Iterator[tuple[str, click.Context]]:
+    command = context.command
+    if not isinstance(command, click.Group):
+        yield context.command_path, context
+        return
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        if found is not None and not found.hidden:
+            yield from _leaves(click.Context(found, parent=context, info_name=name))
+
+
+def commands_page(found: Mapping[str, click.Context]) -> str:
+    """Write usage, text and options of every command."""
+    options = {name: _options(context) for name, context in found.items()}
+    uses = Counter(option for each in options.values() for option in each)
+    common = [option for option, count in uses.items() if count >= COMMON]
+    lines = [
+        "# Commands and options",
+        "",
+        "[The command line](../command-line.md) says which command to use. `deep COMMAND --help` prints the same.",
+        "",
+        "## Common options",
+        "",
+        *_option_table(common),
+    ]
+    for name, context in sorted(found.items()):
+        usage = context.get_usage().removeprefix("Usage: ").split()
+        lines += ["", f"## {name}", "", "```text", " ".join(usage), "```", "", _prose(context.command.help or "")]
+        if own := [option for option in options[name] if option not in common]:
+            lines += ["", *_option_table(own)]
+        if shared := [option.typed[0] for option in options[name] if option in common]:
+            lines += ["", f"Also [common options](#common-options): {', '.join(f'`{typed}`' for typed in shared)}."]
+    return "\n".join([*lines, ""])
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a command.
+
+    Attributes:
+        typed: its names, the long one first.
+        value: what follows it, empty for a flag.
+        about: what it does.
+    """
+
+    typed: tuple[str, ...]
+    value: str
+    about: str
+
+
+def _options(context: click.Context) -> list[Option]:
+    return [
+        Option(
+            tuple(sorted(param.opts, key=len, reverse=True)),
+            "" if param.is_flag else _value(param, context),
+            " ".join((param.help or "").split()),
+        )
+        for param in context.command.params
+        if isinstance(param, click.Option) and not param.hidden
+    ]
+
+
+def _value(option: click.Option, context: click.Context) -> str:
+    shown = option.make_metavar(context)
+    return shown[1:-1] if isinstance(option.type, click.Choice) else VALUES.get(shown, shown)
+
+
+def _option_table(options: Iterable[Option]) -> list[str]:
+    rows = ["| Option | Meaning |", "|---|---|"]
+    for option in options:
+        first, *others = option.typed
+        names = [_code_cell(f"{first} {option.value}".strip()), *(f"`{name}`" for name in others)]
+        rows.append(f"| {', '.join(names)} | {_cell(html.escape(option.about, quote=False))} |")
+    return rows
+
+
+def _prose(text: str) -> str:
+    """A help text as Markdown: its paragraphs on lines as wide as the page's."""
+    parts = re.split(r"\n\s*\n", html.escape(inspect.cleandoc(text.replace("\b", "")), quote=False))
+    return "\n\n".join(textwrap.fill(" ".join(part.split()), WIDTH, break_on_hyphens=False) for part in parts)
+
+
 def decisions_page(pages: Iterable[Path]) -> str:
     """Write the list of decisions, each with its first heading."""
     lines = [
@@ -532,6 +633,7 @@ def render() -> dict[Path, str]:
     found = hooks()
     files = {DOCS / "hooks" / f"{hook.name}.md": hook_page(hook) for hook in found}
     files[DOCS / "hooks" / "index.md"] = hook_index(found)
+    files[DOCS / "reference" / "commands.md"] = commands_page(commands())
     files[DOCS / "reference" / "config-schema.md"] = schema_page()
     files[DOCS / "reference" / "options.md"] = options_page()
     files[DOCS / "reference" / "dialects.md"] = dialects_page()
@@ -543,6 +645,13 @@ def render() -> dict[Path, str]:
     files[DOCS / "plugins.json"] = json.dumps(known, indent=1, ensure_ascii=False) + "\n"
     files[DOCS / "decisions" / "index.md"] = decisions_page((DOCS / "decisions").glob("*.md"))
     return files
+
+
+def written_words() -> dict[Path, int]:
+    """Count the words of each page that a person writes, without generated pages and tables."""
+    generated = {page for pattern in GENERATED for page in DOCS.glob(pattern)}
+    pages = [page for page in sorted(DOCS.rglob("*.md")) if page not in generated]
+    return {page: len(TABLE.sub("", page.read_text(encoding="utf-8")).split()) for page in pages}
 
 
 def stale(files: Mapping[Path, str]) -> list[Path]:
@@ -562,12 +671,19 @@ def differences(files: Mapping[Path, str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the pages, or compare them. Return the exit status."""
+    """Write the pages, compare them, or count their words. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 with a diff if something would")
-    check: bool = parser.parse_args(arguments).check
+    parser.add_argument("--words", action="store_true", help="count the words that a person writes, page by page")
+    chosen = parser.parse_args(arguments)
+    if chosen.words:
+        counts = written_words()
+        for page, count in sorted(counts.items(), key=lambda each: each[1]):
+            print(f"{count:7,} {page.relative_to(DOCS)}")
+        print(f"{sum(counts.values()):7,} words")
+        return 0
     files = render()
-    if check:
+    if chosen.check:
         difference = differences(files)
         if difference:
             print(f"{difference}\n\nThe generated pages are out of date; run: python docs/generate.py")
