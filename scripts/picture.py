@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import html
 import os
 import pty
 import re
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from rich.text import Text
 PICTURE = Path(__file__).parent.parent / "docs" / "assets" / "demo.svg"
 COLUMNS, LINES = 100, 32
 SCREEN = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" role="img" \
-aria-label="A terminal: deep demo finds a failing test, fixes the code and shows what it did.">
+aria-label="A terminal: ABOUT">
 <style>
 .{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; \
 font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width; }}
@@ -41,7 +43,8 @@ font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asia
 </g>
 </svg>
 """
-"""What rich fills in. Its own picture loads a font from another site."""
+"""What rich fills in, and `draw` (ABOUT). Rich's own picture loads a font from another site."""
+ABOUT = "deep demo finds a failing test, fixes the code and shows what it did."
 
 
 def record() -> str:
@@ -76,14 +79,15 @@ def shown(written: str) -> list[str]:
     return [line.replace(folder, "~/deep-demo") for line in kept[begin : begin + LINES]]
 
 
-def draw(lines: list[str]) -> str:
-    """Return the picture."""
-    console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True, color_system="truecolor")
+def draw(lines: Iterable[Text], title: str, about: str, columns: int = COLUMNS) -> str:
+    """Return the picture of these lines, with the title of the window and a sentence for those who do not see it."""
+    console = Console(record=True, width=columns, file=StringIO(), force_terminal=True, color_system="truecolor")
     for line in lines:
-        console.print(Text.from_ansi(line), overflow="crop", no_wrap=True, crop=True)
-    return console.export_svg(title="deep demo", code_format=SCREEN, unique_id="deep")
+        console.print(line, overflow="fold", highlight=False)
+    screen = SCREEN.replace("ABOUT", html.escape(about))
+    return console.export_svg(title=title, code_format=screen, unique_id="deep")
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(draw(shown(record())), encoding="utf-8")
+    PICTURE.write_text(draw(map(Text.from_ansi, shown(record())), "deep demo", ABOUT), encoding="utf-8")
     print(PICTURE.relative_to(Path.cwd()))

@@ -30,11 +30,12 @@ class Terminal:
 
     Attributes:
         screen: everything shown, without colors and cursor movements.
+        typed: what was typed, in order.
     """
 
     def __init__(self, deep: Any, *arguments: str, env: Mapping[str, str], size: tuple[int, int] = (120, 50)) -> None:
         self._here, there = pty.openpty()
-        self._emulator: Any = pyte.HistoryScreen(*size, history=10_000, ratio=0.5)
+        self._emulator: Any = _Screen(*size, history=10_000, ratio=0.5)
         self._stream: Any = pyte.ByteStream(self._emulator)
         fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.process = deep.attach(there, *arguments, env={**env, "TERM": "xterm-256color"})
@@ -42,6 +43,7 @@ class Terminal:
         self._raw = ""
         self._seen = 0
         self.screen = ""
+        self.typed: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -68,6 +70,12 @@ class Terminal:
         while lines and not lines[-1]:
             del lines[-1]
         return lines
+
+    @property
+    def cells(self) -> list[list[Any]]:
+        """The screen as `display` has it: for each column of a line, pyte's character with its style."""
+        buffer, columns = self._emulator.buffer, range(self._emulator.columns)
+        return [[buffer[row][column] for column in columns] for row in range(len(self.display))]
 
     @property
     def lines(self) -> list[str]:
@@ -106,6 +114,7 @@ class Terminal:
 
     def type(self, text: str) -> None:
         """Send keys."""
+        self.typed.append(text)
         os.write(self._here, text.encode())
 
     def say(self, text: str) -> None:
@@ -149,6 +158,15 @@ class Terminal:
         self._stream.feed(data)
         self.screen = _ESCAPES.sub("", self._raw).replace("\r", "")
         return bool(data)
+
+
+class _Screen(pyte.HistoryScreen):
+    """A screen on which faint text is gray: pyte has no faint text."""
+
+    def select_graphic_rendition(self, *attributes: int, **how: Any) -> None:
+        if 38 not in attributes and 48 not in attributes:  # there, a 2 begins a color
+            attributes = tuple(90 if attribute == 2 else attribute for attribute in attributes)
+        super().select_graphic_rendition(*attributes, **how)
 
 
 def _text(line: Any) -> str:

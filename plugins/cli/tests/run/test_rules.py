@@ -99,6 +99,20 @@ def test_kept_rules_are_the_users_alone_and_hold_in_the_next_chat(tmp_path: Path
     assert Rules(str(folder), data).covering(command("git status")) is None
 
 
+def test_after_drop_no_rule_answers_in_this_chat_or_the_next(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    rules = Rules(str(folder), tmp_path / "data")
+    kept, of_chat = Rule("filesystem", "execute", "command", "git status"), Rule("filesystem", "write_file", "tool")
+    rules.add(Always(kept, keep=True))
+    rules.add(Always(of_chat))
+    assert (rules.kept, rules.of_chat) == ([kept], [of_chat])
+    rules.drop()
+    assert (rules.kept, rules.of_chat) == ([], [])
+    assert rules.covering(command("git status")) is None
+    assert Rules(str(folder), tmp_path / "data").covering(command("git status")) is None
+
+
 def test_a_folder_in_which_the_agent_could_write_the_rules_keeps_none(tmp_path: Path) -> None:
     rules = Rules(str(tmp_path), tmp_path / "data")
     rules.add(Always(Rule("filesystem", "execute", "tool"), keep=True))

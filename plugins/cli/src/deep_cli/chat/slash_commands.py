@@ -222,15 +222,17 @@ async def _mcp(chat: Chat, screen: ChatScreen, rest: str) -> bool:
 
 async def _rules(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     rules = screen.rules
-    if rules is None or not rules.kept:
-        screen.show_lines("  no rules are kept for this project")
+    if rules is None or not (rules.of_chat or rules.kept):
+        screen.show_lines("  no rules: calls ask as the policy says")
     elif rest == "forget":
-        rules.drop_kept()
+        rules.drop()
         screen.show_lines("  forgotten: every call asks again")
     else:
+        for rule in rules.of_chat:
+            screen.show_lines(f"  {rule.about}  (this chat)")
         for rule in rules.kept:
             screen.show_lines(f"  {rule.about}")
-        screen.note(f"  in {label(str(rules.file))}; /rules forget deletes them")
+        screen.note("  /rules forget deletes them" + (f"; kept in {label(str(rules.file))}" if rules.kept else ""))
     return True
 
 
@@ -267,7 +269,7 @@ COMMANDS: Mapping[str, ChatCommand] = {
     "/resume": ChatCommand(_resume, "[ID]", "leave this chat, and continue another"),
     "/tools": ChatCommand(_tools, "[PLUGIN]", "the tools that the model is offered"),
     "/mcp": ChatCommand(_mcp, "", "the tools of MCP servers"),
-    "/rules": ChatCommand(_rules, "[forget]", "what you approved always, kept for this project"),
+    "/rules": ChatCommand(_rules, "[forget]", "what you approved always, in this chat or kept for this project"),
     "/mode": ChatCommand(_mode, "", "the next mode: ask, accept-edits, plan"),
     "/model": ChatCommand(_model, "[MODEL]", "show or change the model"),
     "/plan": ChatCommand(_plan, "", "begin or leave plan mode: only tools that read until you approve a plan"),

@@ -176,8 +176,14 @@ class Rules:
         """The rules that are kept."""
         return self._kept
 
-    def drop_kept(self) -> None:
-        """Delete the rules that are kept."""
+    @property
+    def of_chat(self) -> Sequence[Rule]:
+        """The rules of the chat that are not kept."""
+        return [rule for rule in self._rules if rule not in self._kept]
+
+    def drop(self) -> None:
+        """Delete all rules, those that are kept too."""
+        self._rules.clear()
         self._kept.clear()
         self.file.unlink(missing_ok=True)
 
