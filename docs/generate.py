@@ -107,7 +107,7 @@ WIDTH = 120
 """Columns of a generated paragraph."""
 GENERATED = ("hooks/*.md", "reference/*.md", "decisions/index.md", "plugins.md")
 """The pages that this file writes, and those that are made from docstrings."""
-TABLE = re.compile(r"^<!-- (?:settings|harness)\b.*? -->\n.*?^<!-- end -->$", re.M | re.S)
+TABLE = re.compile(r"^<!-- settings -->\n.*?^<!-- end -->$", re.M | re.S)
 """A generated table in a page that is written by hand."""
 
 
