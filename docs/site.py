@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: the search finds pages before decisions, and copy buttons copy what can be pasted."""
+"""Hooks of mkdocs: the search finds guides first, and copy buttons copy what can be pasted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import html
 import re
 from typing import Any
 
-LATER = re.compile(r"decisions/")
-"""Pages that explain why. A reader who searches asks how, so these come last."""
+LATER = (
+    (re.compile(r"decisions/"), 1e-5),
+    (re.compile(r"reference/|(architecture|how-plugins-work|plugins)\.md$"), 1e-4),
+)
+"""Pages that explain why, and pages that list everything: a reader who searches asks how, so guides come first."""
 ONE_WORD = re.compile(r"# \S+\n")
 """The start of a page that one word names: it is the page about that word."""
 CONSOLE = re.compile(r"^```console\n(?P<code>.*?)^```$", re.M | re.S)
@@ -22,10 +25,9 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
     Pygments takes each line of a console block that has no prompt for output.
     """
-    if LATER.match(page.file.src_uri):
-        page.meta["search"] = {"boost": 1e-5}
-    elif ONE_WORD.match(markdown):
-        page.meta["search"] = {"boost": 2}
+    later = [boost for pattern, boost in LATER if pattern.match(page.file.src_uri)]
+    if later or ONE_WORD.match(markdown):
+        page.meta["search"] = {"boost": later[0] if later else 2}
 
     def as_commands(block: re.Match[str]) -> str:
         return block[0] if has_prompts(block["code"]) else f"```bash\n{block['code']}```"

@@ -9,7 +9,7 @@ import re
 import shlex
 import sys
 import tomllib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -165,6 +165,20 @@ def test_check_tells_of_a_page_that_was_edited_by_hand_and_of_one_without_a_hook
 def test_the_committed_schema_is_the_models() -> None:
     committed = json.loads((DOCS / "reference" / "config-schema.json").read_text(encoding="utf-8"))
     assert committed == AgentConfig.model_json_schema()
+
+
+# -- words ----------------------------------------------------------------------------------------------------------
+
+WORDS = 70_000
+"""More is neither read nor kept true."""
+
+
+def test_the_documentation_is_no_longer_than_a_reader_can_bear(record_property: Callable[[str, object], None]) -> None:
+    counts = generator().written_words()
+    total = sum(counts.values())
+    record_property("words", total)
+    print(f"{total:,} words of documentation, of {WORDS:,}; python docs/generate.py --words lists the pages")
+    assert total <= WORDS
 
 
 # -- blocks ---------------------------------------------------------------------------------------------------------

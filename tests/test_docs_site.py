@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -208,16 +208,48 @@ FIRST = {
 """What a reader types -> the page that comes first."""
 
 
+LATER = ("decisions/", "reference/", "architecture/", "how-plugins-work/", "plugins/")
+"""Pages that explain why or list everything: guides come before them."""
+QUESTIONS = {
+    "always approve a command": "terminal/",
+    "resume a session": "terminal/ sessions/",
+    "add an MCP server": "mcp/",
+    "use ollama": "models/",
+    "write a plugin": "first-plugin/",
+    "limit the cost": "sessions/",
+    "approve over http": "approvals-over-http/",
+    "read a pdf": "backends-and-files/",
+    "undo a change": "terminal/",
+    "turn a plugin off": "installing-plugins/",
+}
+"""What a newcomer types -> the guide that is among the first three pages; for one of them, there are two guides."""
+
+
+def searched(site: Path, queries: Iterable[str]) -> dict[str, list[str]]:
+    """The pages that the search of the built site finds, best first."""
+    (worker,) = (site / "assets" / "javascripts" / "workers").glob("search.*.js")
+    index = site / "search" / "search_index.json"
+    command = ["node", "-e", SEARCH, worker, index, *queries]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.needs("npm")
+@pytest.mark.exhaustive  # it builds the site
+def test_the_search_answers_the_questions_of_newcomers_with_a_guide(site: Path) -> None:
+    found = searched(site, QUESTIONS)
+    missed = {
+        query: found[query][:4] for query, guides in QUESTIONS.items() if not {*guides.split()} <= {*found[query][:3]}
+    }
+    assert missed == {}
+
+
 @pytest.mark.needs("npm")
 @pytest.mark.exhaustive  # it builds the site
 def test_the_search_finds_the_page_and_not_the_decision(site: Path) -> None:
-    (worker,) = (site / "assets" / "javascripts" / "workers").glob("search.*.js")
-    index = site / "search" / "search_index.json"
-    command = ["node", "-e", SEARCH, worker, index, *FIRST]
-    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    found = searched(site, FIRST)
     assert {query: places[:1] for query, places in found.items()} == {query: [page] for query, page in FIRST.items()}
     for query, places in found.items():
-        later = [place.startswith("decisions/") for place in places]
+        later = [place.startswith(LATER) for place in places]
         assert later == sorted(later), f"{query}: {places}"
     assert any(place.startswith("decisions/") for place in found["sessions"])  # they are found, last
 
