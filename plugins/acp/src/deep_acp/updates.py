@@ -143,7 +143,7 @@ class Translator:
         if event.role == "user":
             yield update_user_message_text(event.text)
             return
-        # The pieces of a message are in memory only: a watcher that is late gets the rest at once.
+        # Deltas stay in memory briefly: a late client receives the whole message.
         missing = event.text.removeprefix(self._written)
         self._written = ""
         if missing:
