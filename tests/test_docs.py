@@ -87,7 +87,7 @@ def with_blocks(language: str) -> list[Path]:
     ]
 
 
-FIRST_READ = ("first-plugin", "getting-started", "how-plugins-work", "index")
+FIRST_READ = ("first-plugin", "getting-started", "index")
 PYTHON = sample(with_blocks("python"), ROOT / "README.md", *(DOCS / f"{name}.md" for name in FIRST_READ))
 CONSOLE = with_blocks("console")
 TYPED = sample(CONSOLE, *(page for page in CONSOLE if page.name != "testing-plugins.md"))  # starts pytest in pytest
