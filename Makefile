@@ -24,7 +24,7 @@ OTHER_PYTHON ?= $(firstword $(shell for python in python3.13 python3.12 $${PYENV
 # Every process of the tests writes byte code for the next one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-oldest test-nightly test-prerelease lint format docs wheels release bench bench-peers clean
+.PHONY: help demo setup test test-slow test-oldest test-nightly test-prerelease lint format docs wheels release bench bench-peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,9 @@ help: ## this list
 demo: $(VENV)/.run ## installs, and runs the main job with a scripted model: no key, no server
 	@$(BIN)/deep demo
 
-test: $(VENV)/.dev ## the tests for every change, in less than five minutes; one plugin: .venv/bin/pytest plugins/todo
+setup: $(VENV)/.dev ## installs deep, editable, and the tools of its tests into .venv
+
+test: $(VENV)/.dev ## the tests for every change, in less than five minutes; of one plugin: .venv/bin/pytest plugins/todo
 	$(PYTEST) -m "not slow and not wheels and not exhaustive"
 
 test-slow: $(VENV)/.dev ## tests that take longer, need a browser, or install wheels into fresh environments

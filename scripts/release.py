@@ -1,8 +1,9 @@
 """Prepare a release of all distributions, which share one version. Nothing here publishes: release.yml does.
 
     python scripts/release.py home https://…   # [project.urls] of every distribution
-    python scripts/release.py bump 0.2.0       # every version; the changelog must have its section
-    python scripts/release.py check            # versions, ranges, urls, changelog, names
+    python scripts/release.py bump 0.2.0       # every version
+    python scripts/release.py changelog        # the fragments of changelog.d into CHANGELOG.md, dated today
+    python scripts/release.py check            # versions, ranges, urls, names, changelog
     python scripts/release.py names            # every distribution and module against names_checked.json
     python scripts/release.py names --against FILE   # and first that list against all names of an index
     python scripts/release.py wheels dist      # every wheel, unchecked
@@ -15,6 +16,7 @@ FILE has a name a line, up to a tab if there is one; `-` is standard input, as i
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
 import re
 import subprocess
@@ -28,8 +30,9 @@ from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
 try:
-    from scripts import names
+    from scripts import changelog, names
 except ImportError:  # run as a program: this folder is on the path, its parent is not
+    import changelog
     import names
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,13 +75,6 @@ def versioned(root: Path) -> list[Path]:
     return manifests + [path for path in modules if "__version__ = " in path.read_text("utf-8")]
 
 
-def section(root: Path, version: str) -> str | None:
-    """What the changelog's heading says after this version, None without a heading."""
-    text = (root / "CHANGELOG.md").read_text("utf-8")
-    found = re.search(rf"^## {re.escape(version)}(?: \((.*)\))?\n+(?=[-#\w])", text, re.M)
-    return found and (found[1] or "")
-
-
 def bump(root: Path, version: str) -> list[str]:
     """Write a version into every file that says one, unless something is wrong, which is returned."""
     try:
@@ -87,8 +83,6 @@ def bump(root: Path, version: str) -> list[str]:
         return [f"{error}: write it as 0.2.0 or 0.2.0rc1"]
     if str(new) != version or new <= old:
         return [f"{version} does not come after {old}: name a later version, such as {old.major}.{old.minor + 1}.0"]
-    if section(root, version) is None:
-        return [f'CHANGELOG.md has no "## {version}" with entries: write what changed for users below that heading']
     for path in versioned(root):
         path.write_text(VERSION.sub(rf'\1 = "{version}"', path.read_text("utf-8"), count=1), "utf-8")
     return []
@@ -125,11 +119,10 @@ def check(root: Path) -> Iterator[str]:
         if not data.get("urls"):
             yield f"{where} has no [project.urls]: run release.py home with the address of the repository"
     yield from names.unchecked(names.own_names(root), names.read())
-    told = section(root, version)
-    if told is None:
-        yield f'CHANGELOG.md has no "## {version}" with entries'
-    elif told == "unreleased":
-        yield f'CHANGELOG.md says "{version} (unreleased)": write the date there, as in "## {version} (2026-01-31)"'
+    yield from changelog.wrong(root, own)
+    told = changelog.section(root, version)
+    if changelog.fragments(root) or told in (None, "", "unreleased"):
+        yield f'CHANGELOG.md has no "## {version} (DATE)" with all changes: run release.py changelog'
 
 
 def compare_names(root: Path, against: str | None) -> list[str]:
@@ -187,6 +180,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("home").add_argument("url")
     commands.add_parser("bump").add_argument("version")
+    commands.add_parser("changelog")
     commands.add_parser("check")
     commands.add_parser("names").add_argument("--against", metavar="FILE")
     commands.add_parser("wheels").add_argument("out", type=Path)
@@ -197,6 +191,10 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
             wrong = home(root, given.url)
         case "bump":
             wrong = bump(root, given.version)
+        case "changelog":
+            wrong = list(changelog.wrong(root, {project(folder)["name"] for folder in projects(root)}))
+            if not wrong:
+                changelog.assemble(root, project(root)["version"], datetime.date.today().isoformat())
         case "names":
             wrong = compare_names(root, given.against)
         case "wheels":

@@ -62,9 +62,9 @@ def said(tree: Path, capsys: pytest.CaptureFixture[str]) -> Said:
     return run
 
 
-def changelog(tree: Path, heading: str) -> None:
-    path = tree / "CHANGELOG.md"
-    path.write_text(path.read_text("utf-8").replace("## 0.1.0", f"## {heading}\n\n- One thing.\n\n## 0.1.0"), "utf-8")
+def fragment(tree: Path, name: str, text: str) -> None:
+    (tree / "changelog.d").mkdir(exist_ok=True)
+    (tree / "changelog.d" / name).write_text(text, "utf-8")
 
 
 @pytest.mark.slow
@@ -76,20 +76,12 @@ def test_a_release_step_by_step(tree: Path, said: Said) -> None:
     assert said("home", HOME) == (0, "home: done\n")  # again, nothing stands twice
     assert all(release.project(folder)["urls"]["Issues"] == f"{HOME}/issues" for folder in release.projects(tree))
 
-    code, told = said("bump", "0.2.0")
-    assert code == 1
-    assert '"## 0.2.0"' in told
-    changelog(tree, "0.2.0 (unreleased)")
     assert said("bump", "0.2.0") == (0, "bump: done\n")
     assert {release.project(folder)["version"] for folder in release.projects(tree)} == {"0.2.0"}
     assert '__version__ = "0.2.0"' in (tree / "deep_core" / "__init__.py").read_text("utf-8")
-    code, told = said("check")
-    assert code == 1
-    assert told.splitlines() == [
-        'CHANGELOG.md says "0.2.0 (unreleased)": write the date there, as in "## 0.2.0 (2026-01-31)"'
-    ]
-    path = tree / "CHANGELOG.md"
-    path.write_text(path.read_text("utf-8").replace("0.2.0 (unreleased)", "0.2.0 (2027-01-31)"), "utf-8")
+    fragment(tree, "zebra.added.md", "deep-cli: `deep zebra` draws one.\n")
+    assert said("check") == (1, 'CHANGELOG.md has no "## 0.2.0 (DATE)" with all changes: run release.py changelog\n')
+    assert said("changelog") == (0, "changelog: done\n")
     assert said("check") == (0, "check: done\n")
 
 
@@ -103,13 +95,74 @@ def test_a_version_that_is_none_or_no_later_one_changes_nothing(tree: Path, said
 
 
 def test_a_version_that_differs_and_a_range_that_leaves_it_out_are_found(tree: Path, said: Said) -> None:
-    changelog(tree, "1.0.0 (2027-01-31)")
     assert said("bump", "1.0.0")[0] == 0
     todo = tree / "plugins" / "todo" / "pyproject.toml"
     todo.write_text(todo.read_text("utf-8").replace('version = "1.0.0"', 'version = "0.9.0"'), "utf-8")
     _, told = said("check")
     assert "plugins/todo/pyproject.toml says 0.9.0, the kernel 1.0.0" in told
     assert re.search(r"plugins/skills/pyproject.toml needs deep-agent-core.*, which leaves out 1.0.0", told)
+
+
+# -- the changelog -----------------------------------------------------------------------------------------------------
+
+
+def test_fragments_become_a_section_by_kind_and_are_gone(tree: Path, said: Said) -> None:
+    (tree / "CHANGELOG.md").write_text(
+        "# Changelog\n\nAbout it.\n\n## 0.0.9 (2025-01-01)\n\n- deep-todo: todos.\n", "utf-8"
+    )
+    fragment(tree, "b.fixed.md", "deep-todo: a todo\nstays.\n")
+    fragment(tree, "a.fixed.md", "deep-cli, deep-web: " + "long " * 30)
+    fragment(tree, "c.added.md", "deep-web: a page.")
+    fragment(tree, "README.md", "How to write one.")
+    assert said("changelog")[0] == 0
+    said("changelog")  # again, nothing stands twice
+    text = (tree / "CHANGELOG.md").read_text("utf-8")
+    before, section, older = text.split("\n## ")
+    assert before == "# Changelog\n\nAbout it.\n"
+    assert re.fullmatch(r"0\.1\.0 \(\d{4}-\d\d-\d\d\)", section.splitlines()[0])
+    assert section.partition("\n")[2].replace("\n  long", " long") == (
+        "\n### Added\n\n- deep-web: a page.\n\n### Fixed\n\n- deep-cli, deep-web: "
+        + "long " * 29
+        + "long\n- deep-todo: a todo stays.\n"
+    )
+    assert older == "0.0.9 (2025-01-01)\n\n- deep-todo: todos.\n"
+    assert [path.name for path in (tree / "changelog.d").iterdir()] == ["README.md"]
+
+
+def test_entries_that_a_section_has_stay(tree: Path, said: Said) -> None:
+    (tree / "CHANGELOG.md").write_text("# Changelog\n\n## 0.1.0 (unreleased)\n\n- deep-todo: todos.\n", "utf-8")
+    fragment(tree, "c.removed.md", "deep-web: no page.")
+    assert said("changelog")[0] == 0
+    _, _, body = (tree / "CHANGELOG.md").read_text("utf-8").partition(")\n\n")
+    assert body == "- deep-todo: todos.\n\n### Removed\n\n- deep-web: no page.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("zebra.md", "deep-cli: a zebra.", "NAME.KIND.md"),
+        ("added.md", "deep-cli: a zebra.", "NAME.KIND.md"),
+        ("zebra.feature.md", "deep-cli: a zebra.", "NAME.KIND.md"),
+        ("zebra.added.rst", "deep-cli: a zebra.", "NAME.KIND.md"),
+        ("zebra.added.md", "A zebra.", "begin with the distribution"),
+        ("zebra.added.md", "deep-zebra: a zebra.", "begin with the distribution"),
+        ("zebra.added.md", "deep-cli:\n", "after the colon"),
+    ],
+)
+def test_a_fragment_that_is_none_is_told_and_nothing_is_changed(
+    tree: Path, said: Said, name: str, text: str, why: str
+) -> None:
+    fragment(tree, name, text)
+    before = (tree / "CHANGELOG.md").read_bytes()
+    code, told = said("changelog")
+    assert (code, told.partition(":")[0]) == (1, f"changelog.d/{name}")
+    assert why in told
+    assert (tree / "CHANGELOG.md").read_bytes() == before
+
+
+def test_the_fragments_of_this_checkout_can_be_assembled() -> None:
+    own = {release.project(folder)["name"] for folder in FOLDERS}
+    assert list(release.changelog.wrong(REPOSITORY, own)) == []
 
 
 def test_an_address_that_is_none_is_refused(said: Said) -> None:
