@@ -157,8 +157,8 @@ def _become(prefix: str, command: list[str], cwd: str, env: dict[str, str], *, s
 
 
 def _take_streams(streams: list[int]) -> None:
+    os.setsid()  # what the program sends to its process group must not reach pytest
     if os.isatty(streams[0]):
-        os.setsid()
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)  # so that Ctrl-C typed there is a signal
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
