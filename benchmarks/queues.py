@@ -1,4 +1,4 @@
-"""`python -m benchmarks.queues [QUEUE…]`: measure the queues for workers, for docs/decisions/0020-queues.md.
+"""`python -m benchmarks.queues [sqlite | postgresql]`: measure the queue of workers, for docs/decisions/0020-queues.md.
 
 Every worker is a process. A job writes to a file when it begins and ends, and does nothing else; where workers are
 killed, it sleeps for 50 ms. PostgreSQL is a cluster of its own in a temporary folder.
@@ -16,10 +16,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from deep_durable import Queue, Worker, open_queue
+from deep_durable import Worker, open_queue
 
 from tests.postgresql import cluster
 
@@ -38,41 +37,14 @@ print((time.process_time() - began) * 1000, memory() - before)
 """
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A queue that is compared.
-
-    Attributes:
-        name: in the table.
-        modules: what its process imports.
-        workers: how many at the same time are measured.
-    """
-
-    name: str
-    modules: str
-    workers: tuple[int, ...]
-
-
-KINDS = [
-    Kind("sqlite", "deep_durable.sqlite", (1,)),
-    Kind("procrastinate", "deep_durable.postgresql", (1, 2, 4)),
-    Kind("dbos", "benchmarks.contenders.dbos_postgresql", (1, 2, 4)),
-]
-
-
-def queue_of(kind: str, url: str) -> Queue:
-    """Open a queue."""
-    if kind == "dbos":
-        from benchmarks.contenders.dbos_postgresql import DbosPostgresqlQueue
-
-        return DbosPostgresqlQueue(url)
-    return open_queue(url)
+KINDS = {"sqlite": "deep_durable.sqlite", "postgresql": "deep_durable.postgresql"}
+"""Kind of queue -> the module that its process imports."""
 
 
 # -- a worker ----------------------------------------------------------------------------------------------------------
 
 
-async def work(kind: str, url: str, folder: Path, seconds: float) -> None:
+async def work(url: str, folder: Path, seconds: float) -> None:
     """Work until killed. Jobs end as soon as the gate is open."""
 
     def write(verb: str, session_id: str) -> None:
@@ -89,16 +61,16 @@ async def work(kind: str, url: str, folder: Path, seconds: float) -> None:
         write("end", session_id)
 
     write("ready", str(os.getpid()))
-    await Worker(handler, queue_of(kind, url), concurrency=CONCURRENCY).run()
+    await Worker(handler, open_queue(url), concurrency=CONCURRENCY).run()
 
 
 @contextmanager
-def crew(kind: str, url: str, folder: Path, seconds: float) -> Generator[Callable[[], subprocess.Popen[bytes]]]:
+def crew(url: str, folder: Path, seconds: float) -> Generator[Callable[[], subprocess.Popen[bytes]]]:
     """Yield a function that starts a worker; kill them all at the end."""
     processes: list[subprocess.Popen[bytes]] = []
 
     def start() -> subprocess.Popen[bytes]:
-        program = [sys.executable, "-m", "benchmarks.queues", "worker", kind, url, str(folder), str(seconds)]
+        program = [sys.executable, "-m", "benchmarks.queues", "worker", url, str(folder), str(seconds)]
         processes.append(subprocess.Popen(program))
         return processes[-1]
 
@@ -127,18 +99,18 @@ async def until(condition: Callable[[], bool]) -> None:
 # -- what is measured --------------------------------------------------------------------------------------------------
 
 
-async def fill(kind: str, url: str, count: int) -> None:
+async def fill(url: str, count: int) -> None:
     """Enqueue sessions."""
-    queue = queue_of(kind, url)
+    queue = open_queue(url)
     for number in range(count):
         await queue.enqueue(f"s{number}")
     await queue.aclose()
 
 
-async def throughput(kind: str, url: str, folder: Path, workers: int) -> float:
+async def throughput(url: str, folder: Path, workers: int) -> float:
     """Return empty jobs a second, from when all workers are at work to the last one."""
-    await fill(kind, url, JOBS)
-    with crew(kind, url, folder, 0.0) as start:
+    await fill(url, JOBS)
+    with crew(url, folder, 0.0) as start:
         for _ in range(workers):
             start()
         await until(lambda: len(lines(folder, "begin")) >= workers * CONCURRENCY)
@@ -148,33 +120,30 @@ async def throughput(kind: str, url: str, folder: Path, workers: int) -> float:
     return (len(times) - 1) / (max(times) - min(times))
 
 
-async def takeover(kind: str, url: str, folder: Path) -> float:
+async def takeover(url: str, folder: Path) -> float:
     """Return the seconds from a kill to the next beginning of the job, by a second worker or the next one."""
     (folder / "gate").touch()
-    await fill(kind, url, 1)
-    with crew(kind, url, folder, 1e6) as start:
+    await fill(url, 1)
+    with crew(url, folder, 1e6) as start:
         first = start()
         await until(lambda: len(lines(folder, "begin")) == 1)
-        if kind != "sqlite":
-            start()
-            await until(lambda: len(lines(folder, "ready")) == 2)
-            await asyncio.sleep(3)  # the second one has launched
+        start()
+        await until(lambda: len(lines(folder, "ready")) == 2)
+        await asyncio.sleep(3)  # the second one has launched
         killed = time.time()
         first.kill()
         first.wait()
-        if kind == "sqlite":
-            start()
         await until(lambda: len(lines(folder, "begin")) == 2)
     return lines(folder, "begin")[1][1] - killed
 
 
-async def kills(kind: str, url: str, folder: Path) -> tuple[int, int]:
+async def kills(url: str, folder: Path) -> tuple[int, int]:
     """Kill workers while they work; return how many jobs were lost, and how many ended twice."""
     (folder / "gate").touch()
-    await fill(kind, url, KILLED)
-    queue = queue_of(kind, url)
-    with crew(kind, url, folder, 0.05) as start:
-        victims = [start() for _ in range(1 if kind == "sqlite" else 2)]
+    await fill(url, KILLED)
+    queue = open_queue(url)
+    with crew(url, folder, 0.05) as start:
+        victims = [start() for _ in range(2)]
         for number in range(1, KILLS + 1):
             target = number * KILLED // (KILLS + 1)
             await until(lambda target=target: len({session for session, _ in lines(folder, "end")}) >= target)
@@ -190,11 +159,11 @@ async def kills(kind: str, url: str, folder: Path) -> tuple[int, int]:
     return KILLED - len(ended), sum(count > 1 for count in ended.values())
 
 
-def weight(kind: Kind) -> tuple[float, float]:
+def weight(module: str) -> tuple[float, float]:
     """Return milliseconds (CPU) and megabytes of the imports, beside what every worker imports."""
     rows: list[list[float]] = []
     for _ in range(5):
-        program = [sys.executable, "-c", IMPORT.format(modules=kind.modules)]
+        program = [sys.executable, "-c", IMPORT.format(modules=module)]
         done = subprocess.run(program, capture_output=True, text=True, check=True)
         rows.append([float(word) for word in done.stdout.split()])
     return statistics.median(row[0] for row in rows), statistics.median(row[1] for row in rows)
@@ -205,25 +174,27 @@ def main(names: list[str]) -> None:
     with cluster() as server, tempfile.TemporaryDirectory() as temporary:
         numbers = iter(range(1_000_000))
 
-        def place(kind: Kind) -> tuple[str, str, Path]:
+        def place(kind: str) -> tuple[str, Path]:
             folder = Path(temporary, str(next(numbers)))
             folder.mkdir()
-            return kind.name, f"sqlite:///{folder}/s.db" if kind.name == "sqlite" else server.create_database(), folder
+            return f"sqlite:///{folder}/s.db" if kind == "sqlite" else server.create_database(), folder
 
-        for kind in (kind for kind in KINDS if not names or kind.name in names):
-            milliseconds, megabytes = weight(kind)
-            print(f"{kind.name}: import {milliseconds:.0f} ms CPU, {megabytes:.0f} MB", flush=True)
-            for workers in kind.workers:
+        for kind, module in KINDS.items():
+            if names and kind not in names:
+                continue
+            milliseconds, megabytes = weight(module)
+            print(f"{kind}: import {milliseconds:.0f} ms CPU, {megabytes:.0f} MB", flush=True)
+            for workers in (1, 2, 4):
                 rates = [asyncio.run(throughput(*place(kind), workers)) for _ in range(ROUNDS)]
-                print(f"{kind.name}: {workers} workers: {statistics.median(rates):.0f} empty jobs a second", flush=True)
+                print(f"{kind}: {workers} workers: {statistics.median(rates):.0f} empty jobs a second", flush=True)
             waits = [asyncio.run(takeover(*place(kind))) for _ in range(ROUNDS)]
-            print(f"{kind.name}: takeover after {', '.join(f'{wait:.1f}' for wait in sorted(waits))} s", flush=True)
+            print(f"{kind}: takeover after {', '.join(f'{wait:.1f}' for wait in sorted(waits))} s", flush=True)
             lost, twice = zip(*(asyncio.run(kills(*place(kind))) for _ in range(ROUNDS)), strict=True)
-            print(f"{kind.name}: {KILLED} jobs, {KILLS} kills: lost {[*lost]}, ended twice {[*twice]}", flush=True)
+            print(f"{kind}: {KILLED} jobs, {KILLS} kills: lost {[*lost]}, ended twice {[*twice]}", flush=True)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["worker"]:
-        asyncio.run(work(sys.argv[2], sys.argv[3], Path(sys.argv[4]), float(sys.argv[5])))
+        asyncio.run(work(sys.argv[2], Path(sys.argv[3]), float(sys.argv[4])))
     else:
         main(sys.argv[1:])

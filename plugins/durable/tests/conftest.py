@@ -28,7 +28,7 @@ def postgresql_store(postgresql: Cluster) -> str:
 
 @pytest.fixture(
     params=[
-        pytest.param("sqlite", marks=pytest.mark.needs("SQLite 3.42")),
+        "sqlite",
         pytest.param("postgresql", marks=pytest.mark.needs("PostgreSQL")),
     ]
 )

@@ -82,7 +82,6 @@ def test_a_worker_ends_the_run_of_a_process_that_was_killed(store: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.needs("SQLite 3.42")
 def test_a_worker_uses_a_stored_key(sqlite_store: str, tmp_path: Path) -> None:
     with OpenAIStub(Script("answered with a key")) as stub:
         known = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
@@ -97,28 +96,9 @@ def test_a_worker_uses_a_stored_key(sqlite_store: str, tmp_path: Path) -> None:
     assert "answered with a key" in messages
 
 
-@pytest.mark.needs("SQLite 3.42")
 def test_a_worker_without_a_model_says_what_to_type(sqlite_store: str) -> None:
     with deep_worker(sqlite_store) as worker:
         _, err = worker.communicate()
     assert worker.returncode == 2
     assert "deep worker --model" in err
     assert err.count("\n") == 1
-
-
-@pytest.mark.slow
-@pytest.mark.needs("SQLite 3.42")
-def test_a_second_worker_of_a_file_ends_with_one_line(sqlite_store: str) -> None:
-    with deep_worker(sqlite_store, "--model", "demo:echo") as first:
-        asyncio.run(_until_someone_works(sqlite_store))
-        with deep_worker(sqlite_store, "--model", "demo:echo") as second:
-            _, err = second.communicate()
-        assert second.returncode == 1
-        assert f":{first.pid} works on" in err.splitlines()[-1]
-
-
-async def _until_someone_works(store: str) -> None:
-    queue = open_queue(store)
-    while not await queue.workers():
-        await asyncio.sleep(0.05)
-    await queue.aclose()

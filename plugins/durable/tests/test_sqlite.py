@@ -1,53 +1,25 @@
-"""The queue in a SQLite file: one worker at a time."""
+"""The queue in a SQLite file: new, damaged, of an older version, after a restart of the machine."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
-from deep_durable import QueueError, QueueLocked, open_queue
-
-from plugins.durable.tests.crew import Crew, effects, until
+from deep_durable import QueueError, open_queue
 
 
-@pytest.mark.slow
-@pytest.mark.needs("SQLite 3.42")
-def test_a_second_worker_of_a_file_is_refused_and_the_next_starts_after_a_kill(
-    sqlite_store: str, tmp_path: Path
-) -> None:
-    async def main() -> None:
-        queue = open_queue(sqlite_store)
-        await queue.enqueue("one")
-
-        async def attempt(session_id: str) -> NoReturn:
-            raise AssertionError(session_id)
-
-        crew = Crew(sqlite_store, tmp_path, "wait")
-        with crew.running() as (first,):
-            await until(lambda: effects(tmp_path, "begin") == ["one"])
-            with pytest.raises(QueueLocked, match=rf":{first.pid} works on .*sessions\.queue\.db.*postgresql://"):
-                await queue.work(attempt, attempt, name="second", concurrency=1, stop=asyncio.Event())
-            first.kill()
-            first.wait()
-            crew.start()
-            await until(lambda: effects(tmp_path, "begin") == ["one", "one"])
-        await queue.aclose()
-
-    asyncio.run(main())
-
-
-@pytest.mark.slow
-@pytest.mark.needs("SQLite 3.42")
-def test_processes_that_open_a_new_file_at_once_all_get_their_sessions_in(sqlite_store: str) -> None:
-    async def add(name: str) -> None:
-        queue = open_queue(sqlite_store)
+async def add(store: str, *names: str) -> None:
+    queue = open_queue(store)
+    for name in names:
         await queue.enqueue(name)
-        await queue.aclose()
+    await queue.aclose()
 
+
+def test_processes_that_open_a_new_file_at_once_all_get_their_sessions_in(sqlite_store: str) -> None:
     async def main() -> None:
-        await asyncio.gather(*(add(f"s{number}") for number in range(8)))
+        await asyncio.gather(*(add(sqlite_store, f"s{number}") for number in range(8)))
         queue = open_queue(sqlite_store)
         assert len(await queue.jobs()) == 8
         await queue.aclose()
@@ -55,14 +27,37 @@ def test_processes_that_open_a_new_file_at_once_all_get_their_sessions_in(sqlite
     asyncio.run(main())
 
 
-@pytest.mark.needs("SQLite 3.42")
 def test_a_file_that_is_no_database_is_an_error_with_its_path(sqlite_store: str, tmp_path: Path) -> None:
     (tmp_path / "sessions.queue.db").write_text("no database at all, but long enough to be one " * 100)
+    with pytest.raises(QueueError, match=r"sessions\.queue\.db"):
+        asyncio.run(add(sqlite_store, "one"))
 
-    async def main() -> None:
+
+def test_the_file_of_an_older_version_is_refused(sqlite_store: str, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "sessions.queue.db") as older:
+        older.execute("create table workflow_input (workflow_uuid text, inputs text)")
+    older.close()
+    with pytest.raises(QueueError, match="older deep-durable: move the file away"):
+        asyncio.run(add(sqlite_store, "one"))
+
+
+def test_pauses_of_an_earlier_boot_are_over(sqlite_store: str, tmp_path: Path) -> None:
+    asyncio.run(add(sqlite_store, "one"))
+    with sqlite3.connect(tmp_path / "sessions.queue.db") as file:
+        file.execute("update workflow_input set due = 1e12, failures = 1")
+        file.execute("update queue_clock set boot = 'an earlier one'")
+    file.close()
+
+    async def claimed() -> list[str]:
         queue = open_queue(sqlite_store)
-        with pytest.raises(QueueError, match=r"sessions\.queue\.db"):
-            await queue.enqueue("one")
+        worker = await queue.register("me")
+        found = await queue.claim(worker, 5)
         await queue.aclose()
+        return [*found]
 
-    asyncio.run(main())
+    assert asyncio.run(claimed()) == ["one"]
+
+
+def test_only_its_user_can_read_the_file(sqlite_store: str, tmp_path: Path) -> None:
+    asyncio.run(add(sqlite_store, "one"))
+    assert (tmp_path / "sessions.queue.db").stat().st_mode & 0o077 == 0

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import sys
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_durable import Again, Done, Failed, Job, Queue, Worker, WorkerInfo, finish
-from deep_durable.queue import Attempt, Step, Verdict
+from deep_durable import Again, Done, Failed, Job, Queue, Waits, Worker, finish
+from deep_durable.jobs import Verdict
+from deep_durable.sqlite import SqliteDatabase
 from deep_sessions import (
     LeaseLost,
+    ModelError,
     NothingToResume,
     SessionBusy,
     SessionInfo,
@@ -21,28 +25,33 @@ from deep_sessions import (
 )
 
 
-class OneJob(Queue):
-    """A queue in memory that runs one session and keeps the verdict."""
+class Kept(Queue):
+    """A queue that keeps the verdicts, and stops its worker at the first one."""
 
-    verdict: Verdict | None = None
+    def __init__(self, path: Path) -> None:
+        super().__init__(SqliteDatabase(path / "queue.db"))
+        self.verdicts: list[Verdict] = []
+        self.settled = asyncio.Event()
 
-    async def enqueue(self, session_id: str) -> None: ...
+    async def settle(self, worker: int, session_id: str, verdict: Verdict, **how: Any) -> None:
+        self.verdicts.append(verdict)
+        await super().settle(worker, session_id, verdict, **how)
+        self.settled.set()
 
-    async def work(self, attempt: Attempt, step: Step, *, name: str, concurrency: int, stop: asyncio.Event) -> None:
-        self.verdict = await attempt("one")
 
-    async def takeover(self) -> Sequence[str]:
-        return []
-
-    async def jobs(self) -> Sequence[Job]:
-        return []
-
-    async def workers(self) -> Sequence[WorkerInfo]:
-        return []
-
-    async def release(self, session_id: str) -> None: ...
-
-    async def aclose(self) -> None: ...
+async def attempt(path: Path, handler: Callable[[str], Awaitable[object]]) -> tuple[list[Verdict], Sequence[Job]]:
+    """Run one session once; return the verdict, and what is in the queue then."""
+    queue = Kept(path)
+    await queue.enqueue("one")
+    worker = Worker(handler, queue)
+    run = asyncio.ensure_future(worker.run())
+    await queue.settled.wait()
+    worker.stop()
+    await run
+    try:
+        return queue.verdicts, await queue.jobs()
+    finally:
+        await queue.aclose()
 
 
 @pytest.mark.parametrize(
@@ -55,24 +64,53 @@ class OneJob(Queue):
         (SessionBusy("busy"), Again(5.0)),
         (LeaseLost("taken"), Again(5.0)),
         (StoreError("full"), Again(5.0)),
-        (ValueError("no such model"), Failed("ValueError: no such model")),
+        (ModelError("overloaded", retryable=True), Waits("the provider of the model", "overloaded")),
+        (ModelError("no such model"), Failed("ModelError: no such model")),
+        (ValueError("no such file"), Failed("ValueError: no such file")),
+        (SystemExit(3), Failed("PluginExited: SystemExit: 3")),
         (asyncio.CancelledError(), Failed("the handler was cancelled, and not by its worker")),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_the_handler_raises_says_what_follows(error: BaseException | None, verdict: Verdict) -> None:
+def test_what_the_handler_raises_says_what_follows(
+    error: BaseException | None, verdict: Verdict, tmp_path: Path
+) -> None:
     async def handler(session_id: str) -> None:
         if error is not None:
             raise error
 
-    queue = OneJob()
-    asyncio.run(Worker(handler, queue).run())
-    assert queue.verdict == verdict
+    verdicts, jobs = asyncio.run(attempt(tmp_path, handler))
+    assert verdicts == [verdict]
+    assert len(jobs) == (not isinstance(verdict, Done))
 
 
-def test_a_second_stop_cancels_at_once() -> None:
-    async def main() -> Verdict | None:
-        queue = OneJob()
+def test_a_system_exit_in_a_task_of_the_handler_ends_neither_the_loop_nor_the_worker(tmp_path: Path) -> None:
+    async def leave() -> None:
+        await asyncio.sleep(0)
+        sys.exit("enough")
+
+    async def handler(session_id: str) -> None:
+        await asyncio.gather(leave(), asyncio.sleep(1))
+
+    (verdict,), (job,) = asyncio.run(attempt(tmp_path, handler))
+    assert verdict == Failed("PluginExited: SystemExit: enough")
+    assert (job.state, job.failures) == ("waiting", 1)
+
+
+def test_tasks_are_as_before_once_the_worker_has_ended(tmp_path: Path) -> None:
+    async def handler(session_id: str) -> None: ...
+
+    async def main() -> object:
+        await attempt(tmp_path, handler)
+        return asyncio.get_running_loop().get_task_factory()
+
+    assert asyncio.run(main()) is None
+
+
+def test_a_second_stop_cancels_at_once(tmp_path: Path) -> None:
+    async def main() -> list[Verdict]:
+        queue = Kept(tmp_path)
+        await queue.enqueue("one")
         began = asyncio.Event()
 
         async def handler(session_id: str) -> None:
@@ -85,9 +123,10 @@ def test_a_second_stop_cancels_at_once() -> None:
         worker.stop()
         worker.stop()
         await run
-        return queue.verdict
+        await queue.aclose()
+        return queue.verdicts
 
-    assert asyncio.run(main()) == Again()
+    assert asyncio.run(main()) == [Again()]
 
 
 @dataclass

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from deep_core import lazy_exports
 
 if TYPE_CHECKING:
-    from .errors import QueueError, QueueLocked, SessionSetAside
+    from .errors import QueueError, SessionSetAside
+    from .jobs import Again, Done, Failed, Job, Outage, Patience, Waits, WorkerInfo
     from .open import enqueue, open_queue
-    from .queue import Again, Done, Failed, Job, Queue, WorkerInfo
+    from .queue import Queue
     from .worker import Worker, finish
 
 __all__ = [
@@ -20,10 +21,12 @@ __all__ = [
     "Done",
     "Failed",
     "Job",
+    "Outage",
+    "Patience",
     "Queue",
     "QueueError",
-    "QueueLocked",
     "SessionSetAside",
+    "Waits",
     "Worker",
     "WorkerInfo",
     "enqueue",
@@ -34,9 +37,10 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "errors": ["QueueError", "QueueLocked", "SessionSetAside"],
+        "errors": ["QueueError", "SessionSetAside"],
         "open": ["enqueue", "open_queue"],
-        "queue": ["Again", "Done", "Failed", "Job", "Queue", "WorkerInfo"],
+        "jobs": ["Again", "Done", "Failed", "Job", "Outage", "Patience", "Waits", "WorkerInfo"],
+        "queue": ["Queue"],
         "worker": ["Worker", "finish"],
     },
 )

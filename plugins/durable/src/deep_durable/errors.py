@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deep_sessions import AgentError
 
-__all__ = ["QueueError", "QueueLocked", "SessionSetAside"]
+__all__ = ["QueueError", "SessionSetAside"]
 
 
 class QueueError(AgentError):
@@ -12,12 +12,6 @@ class QueueError(AgentError):
 
     code = "queue_error"
     category = "store"
-
-
-class QueueLocked(QueueError):
-    """Another process works on this SQLite file."""
-
-    code = "queue_locked"
 
 
 class SessionSetAside(AgentError):

@@ -7,80 +7,123 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
+from weakref import WeakKeyDictionary, finalize
 
 from .errors import QueueError
+from .queue import Queue
 
 if TYPE_CHECKING:
+    from deep_sessions import SessionStore
     from pydantic_ai.messages import UserContent
 
-    from .queue import Queue
+    from .database import Database
 
 __all__ = ["enqueue", "open_queue"]
 
 
-def open_queue(store: str, *, silence: float = 10.0) -> Queue:
+def open_queue(store: str | SessionStore, *, silence: float = 10.0) -> Queue:
     """Open the queue that belongs to a store of sessions.
 
     Args:
         store: the store's URL, as `open_store` of deep-sessions takes it. With `postgresql://…` the queue is in the
-            same database; with `sqlite:///path/x.db` in the file `x.queue.db` beside it.
-        silence: seconds without a sign of life after which a worker in PostgreSQL counts as dead.
+            same database; with `sqlite:///path/x.db` in the file `x.queue.db` beside it. Or the open store: whoever
+            does not work, but enqueues or looks, then needs no other connection to PostgreSQL.
+        silence: seconds without a sign of life after which a worker counts as dead.
 
     Raises:
-        QueueError: no queue belongs to such a URL, or a library is not installed.
+        QueueError: no queue belongs to such a store, or a library is not installed.
     """
-    address = store.partition("?")[0]
+    return Queue(_open_url(store) if isinstance(store, str) else _open_store(store), silence=silence)
+
+
+def _open_url(url: str) -> Database:
+    address = url.partition("?")[0]
     scheme = address.partition(":")[0].lower()
     if scheme in ("postgresql", "postgres"):
         try:
-            from .postgresql import PostgresqlQueue
+            from .postgresql import PostgresqlDatabase
         except ImportError as error:
             raise QueueError(
                 f"the queue in PostgreSQL needs {error.name}; pip install 'deep-durable[postgresql]'"
             ) from error
-        return PostgresqlQueue(store, silence=silence)
+        return PostgresqlDatabase(url)
     path = unquote(address[len("sqlite:///") :])
     if address.lower().startswith("sqlite:///") and path not in ("", ":memory:"):
-        from .sqlite import SqliteQueue
-
-        file = Path(path).expanduser()
-        return SqliteQueue(file.with_name(f"{file.stem}.queue{file.suffix}"))
+        return _beside(Path(path).expanduser())
     # The URL is not shown: it may contain a password.
-    raise QueueError(
-        f"processes cannot share a store whose URL begins with {scheme[:20]!r}; "
+    raise _refusal(f"whose URL begins with {scheme[:20]!r}")
+
+
+def _open_store(store: SessionStore) -> Database:
+    from deep_sessions import PostgresqlStore, SqliteStore
+
+    if isinstance(store, SqliteStore):
+        return _beside(store.path)
+    if isinstance(store, PostgresqlStore):
+        from .postgresql import StoresDatabase
+
+        return StoresDatabase(store)
+    raise _refusal(f"of the class {type(store).__name__}")
+
+
+def _beside(path: Path) -> Database:
+    from .sqlite import SqliteDatabase
+
+    return SqliteDatabase(path.with_name(f"{path.stem}.queue{path.suffix}"))
+
+
+def _refusal(which: str) -> QueueError:
+    return QueueError(
+        f"processes cannot share a store {which}; "
         "use sqlite:///relative.db, sqlite:////absolute/path.db or postgresql://user@host/database"
     )
 
 
-async def enqueue(store: str, session_id: str, message: str | Sequence[UserContent] | None = None) -> None:
+async def enqueue(
+    store: str | SessionStore, session_id: str, message: str | Sequence[UserContent] | None = None
+) -> None:
     """Let a worker do what waits in a session.
 
     Args:
-        store: the store's URL.
+        store: the open store, which costs no connection; or its URL, which opens the store and its queue for this call.
         session_id: the session; with a message, a new one is created.
         message: for the next run of the session.
 
     Raises:
         SessionSetAside: too many attempts failed. The message waits in the session.
-        QueueError: the URL is wrong, or the queue's database cannot be reached.
+        QueueError: the store or its URL has no queue, or the queue's database cannot be reached.
         AgentError: the store's database cannot be reached.
     """
-    queue = open_queue(store)
-    try:
-        if message is not None:
-            await _post(store, session_id, message)
-        await queue.enqueue(session_id)
-    finally:
-        await queue.aclose()
+    if isinstance(store, str):
+        from deep_sessions import open_store
+
+        queue = open_queue(store)  # first: it refuses what has no queue
+        opened = open_store(store)
+        try:
+            await _enqueue(opened, queue, session_id, message)
+        finally:
+            await queue.aclose()
+            await opened.aclose()
+        return
+    root = store.root
+    if root not in _queues:
+        database = _open_store(root)
+        _queues[root] = Queue(database)
+        finalize(root, database.close)
+    await _enqueue(store, _queues[root], session_id, message)
 
 
-async def _post(store: str, session_id: str, message: str | Sequence[UserContent]) -> None:
-    from deep_sessions import SessionBusy, open_store, write_prompt
+_queues: WeakKeyDictionary[SessionStore, Queue] = WeakKeyDictionary()
+"""The queues of open stores: one for all views of a store."""
 
-    sessions = open_store(store)
-    try:
+
+async def _enqueue(
+    store: SessionStore, queue: Queue, session_id: str, message: str | Sequence[UserContent] | None
+) -> None:
+    from deep_sessions import SessionBusy, write_prompt
+
+    if message is not None:
         with contextlib.suppress(SessionBusy):  # then it exists
-            await sessions.release(await sessions.acquire(session_id))
-        await sessions.post(session_id, "prompt", write_prompt(message))
-    finally:
-        await sessions.aclose()
+            await store.release(await store.acquire(session_id))
+        await store.post(session_id, "prompt", write_prompt(message))
+    await queue.enqueue(session_id)

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .files import FileHistory, RestoredFiles, restore_files, save_files
     from .fold import Fold, Run
     from .folder_agents import AgentChoice, BackendMaker, FolderAgents, FolderSettings
+    from .holder import is_dead, this_process
     from .ledger import effect_key, transaction
     from .manage import create, delete, export, fork, load_session, rename, retain, rewind, title_of
     from .outcome import Outcome
@@ -142,6 +143,7 @@ __all__ = [
     "folder_key",
     "fork",
     "is_conversation",
+    "is_dead",
     "is_planned",
     "load_session",
     "new_conversation_id",
@@ -156,6 +158,7 @@ __all__ = [
     "save_files",
     "session_capabilities",
     "split_exit_code",
+    "this_process",
     "title_of",
     "transaction",
     "write_prompt",
@@ -196,6 +199,7 @@ __getattr__, __dir__ = lazy_exports(
         "files": ["FileHistory", "RestoredFiles", "restore_files", "save_files"],
         "fold": ["Fold", "Run"],
         "folder_agents": ["AgentChoice", "BackendMaker", "FolderAgents", "FolderSettings"],
+        "holder": ["is_dead", "this_process"],
         "ledger": ["effect_key", "transaction"],
         "planning": ["CARRY_OUT", "MODE", "PLAN", "is_planned", "planner_parameters"],
         "questions": ["Question", "answer_questions", "questions_of"],

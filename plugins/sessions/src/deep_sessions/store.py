@@ -183,8 +183,15 @@ class SessionStore(ABC):
                 f"this store sees only the sessions of {self.owner!r}: make the view from the store itself"
             )
         view = copy.copy(self)
-        view.owner = owner
+        view.owner, view._viewed = owner, self.root
         return view
+
+    _viewed: Self | None = None
+
+    @property
+    def root(self) -> Self:
+        """The store itself, of which this may be a view."""
+        return self._viewed or self
 
     # -- one runner ----------------------------------------------------------------------------------------------------
 

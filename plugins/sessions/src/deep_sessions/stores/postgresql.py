@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from deep_core import MissingExtra
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresqlStore"]
 
+T = TypeVar("T")
 NOW = "extract(epoch FROM clock_timestamp())::float8"
 """The server's clock: those of its clients may differ."""
 SESSION = (
@@ -226,6 +227,10 @@ class PostgresqlStore(SessionStore):
         held, write = partial(self._held, lease=lease, lock=False), partial(self._commit, lease, commit)
         with self._server.transaction(held, write) as connection:
             yield connection
+
+    async def in_database(self, work: Callable[[Database], T]) -> T:
+        """Do work of another module in one transaction, on a connection of this store."""
+        return await self._server.write(work)
 
     async def post(self, session_id: str, kind: str, data: bytes) -> int:
         """Leave mail."""

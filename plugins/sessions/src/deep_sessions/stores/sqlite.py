@@ -101,7 +101,8 @@ class SqliteStore(SessionStore):
     def __init__(
         self, path: str | os.PathLike[str], *, durability: Durability = "normal", timeout: float = 5.0
     ) -> None:
-        self._file = SqliteFile(Path(path).absolute(), durability, timeout)
+        self.path = Path(path).absolute()
+        self._file = SqliteFile(self.path, durability, timeout)
         self._written: dict[str, tuple[tuple[Any, ...], _Row]] = {}
         """The rows of held sessions as commits wrote them: while the file has the same, the checksum is right."""
         self._unreleased: set[int] = set()

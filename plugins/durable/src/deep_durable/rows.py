@@ -1,0 +1,178 @@
+"""The rows of a queue: its tables, the payload of a job, and what an ended attempt changes."""
+
+# Statements are put together from constants of this module.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .database import Database, Row, Run
+from .jobs import Job, Patience, Waits
+
+__all__ = [
+    "LOST",
+    "TABLES",
+    "Statements",
+    "count",
+    "job_of",
+    "over",
+    "read_payload",
+    "wait",
+    "wait_for",
+    "write_payload",
+]
+
+ATTEMPTS = 3
+"""How many attempts in a row may fail, or kill their process alone, at one step before a session is set aside."""
+MOST = 10
+"""How many in a row, whatever the steps."""
+PAUSES = (1.0, 10.0)
+"""Seconds after the first failure, and after each further one."""
+LOST = "its worker died"
+TABLES = (
+    """create table {jobs} (
+        inputs text primary key, place text not null default 'waiting', asked float8 not null, due float8 not null,
+        early int not null default 0, again int not null default 0, worker int, suspect int not null default 0,
+        alone int not null default 0, probe int not null default 0, failures int not null default 0,
+        total int not null default 0, step bigint, error text not null default '', provider text not null default '',
+        since float8)""",
+    """create table {prefix}workers (
+        number {serial}, name text not null, holder text not null, process int not null, guard int,
+        seen float8 not null)""",
+    """create table {prefix}outages (
+        provider text primary key, since float8 not null, due float8 not null, pause float8 not null,
+        reason text not null)""",
+    "create table {prefix}clock (boot text not null)",
+)
+"""`inputs` is the payload: the session's id as JSON. `early`: it ran before, and goes first. `again`: a wake-up arrived
+while it ran. `alone`: no other session runs in its process. `probe`: it finds out whether its provider is back."""
+
+
+@dataclass
+class Statements:
+    """Runs statements with the names of one database."""
+
+    run: Run
+    names: Mapping[str, str]
+    database: Database
+    told: list[str]
+    """What to log once the transaction is committed."""
+
+    def __call__(self, statement: str, /, **values: Any) -> Sequence[Row]:
+        """Run a statement; return its rows."""
+        return self.run(statement.format(**self.names, skip=self.database.skip), **values)
+
+
+def wait(run: Statements, inputs: str, seconds: float = 0.0, **columns: Any) -> None:
+    """Let a session wait, before those that have not run yet. A wake-up that arrived meanwhile ends the pause."""
+    more = "".join(f", {name} = :{name}" for name in columns)
+    run(
+        "update {jobs} set place = 'waiting', worker = null, early = 1, alone = 0, probe = 0, again = 0, "
+        f"due = case when again = 1 then 0 else now() + :seconds end{more} where inputs = :inputs",
+        inputs=inputs,
+        seconds=seconds,
+        **columns,
+    )
+
+
+def count(run: Statements, row: Row, error: str, step: int | None, **columns: Any) -> None:
+    """Count a failure of a session that is at a step now."""
+    took_step = step is not None and row["step"] is not None and step != row["step"]
+    failures, total = (0 if took_step else row["failures"]) + 1, row["total"] + 1
+    wait(
+        run,
+        row["inputs"],
+        PAUSES[min(failures, len(PAUSES)) - 1],
+        failures=failures,
+        total=total,
+        step=step,
+        error=error,
+        **columns,
+    )
+    if failures >= ATTEMPTS or total >= MOST:
+        _set_aside(run, row["inputs"])
+
+
+def _set_aside(run: Statements, inputs: str) -> None:
+    (row,) = run("update {jobs} set place = 'aside' where inputs = :inputs returning *", inputs=inputs)
+    session_id = read_payload(inputs)
+    run.told.append(f"session {session_id} is set aside: {row['error']}; deep workers --release {session_id}")
+
+
+def wait_for(run: Statements, row: Row, verdict: Waits, patience: Patience) -> None:
+    """Let a session wait for its provider, and the provider for its next probe."""
+    wait(run, row["inputs"], error=verdict.reason, provider=verdict.provider)
+    (waited,) = run(
+        "update {jobs} set since = coalesce(since, now()) where inputs = :inputs returning now() - since as seconds",
+        inputs=row["inputs"],
+    )
+    known = run("select * from {prefix}outages where provider = :provider", provider=verdict.provider)
+    values = {"provider": verdict.provider, "reason": verdict.reason}
+    if not known:
+        run(
+            "insert into {prefix}outages values (:provider, now(), now() + :seconds, :pause, :reason) "
+            "on conflict do nothing",
+            **values,
+            seconds=max(patience.first, verdict.seconds),
+            pause=patience.first,
+        )
+        run.told.append(f"{verdict.provider} is down, and its sessions wait: {verdict.reason}")
+    elif row["probe"]:
+        pause = min(known[0]["pause"] * 2, patience.most)
+        run(
+            "update {prefix}outages set due = now() + :seconds, pause = :pause, reason = :reason "
+            "where provider = :provider",
+            **values,
+            seconds=max(pause, verdict.seconds),
+            pause=pause,
+        )
+    else:  # it was sent before the outage was known
+        run(
+            "update {prefix}outages set due = now() + :seconds where provider = :provider and due < now() + :seconds",
+            provider=verdict.provider,
+            seconds=verdict.seconds,
+        )
+    if waited["seconds"] > patience.total:
+        _set_aside(run, row["inputs"])
+
+
+def over(run: Statements, provider: str) -> None:
+    """Let the sessions run that wait for a provider."""
+    for row in run(
+        "delete from {prefix}outages where provider = :provider returning now() - since as seconds", provider=provider
+    ):
+        run("update {jobs} set provider = '', since = null, error = '' where provider = :provider", provider=provider)
+        run.told.append(f"{provider} answers again, after {row['seconds']:.0f} s")
+
+
+def write_payload(session_id: str) -> str:
+    """Return the payload of a session's job."""
+    return json.dumps(session_id)
+
+
+def read_payload(inputs: str) -> str | None:
+    """Return the session of a payload; None for whatever else is written there."""
+    try:
+        session_id = json.loads(inputs)
+    except (ValueError, RecursionError):
+        return None
+    return session_id if isinstance(session_id, str) and session_id and write_payload(session_id) == inputs else None
+
+
+def job_of(row: Row) -> Job:
+    """Return a row as lists show it."""
+    waits = row["probe_in"] if row["provider"] else row["pause"]
+    return Job(
+        read_payload(row["inputs"]) or repr(row["inputs"][:80]),
+        "set aside" if row["place"] == "aside" else row["place"],
+        (row["name"] or "a worker that died") if row["place"] == "running" else None,
+        row["total"],
+        row["error"],
+        bool(row["suspect"]),
+        row["provider"],
+        waits if row["place"] == "waiting" and waits is not None and waits > 0 else None,
+    )
