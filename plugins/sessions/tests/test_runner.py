@@ -380,6 +380,11 @@ async def test_a_call_that_ended_before_the_crash_is_answered_from_the_ledger(re
     assert told in " ".join(str(part.content) for part in parts if part.tool_call_id == "a")  # type: ignore[union-attr]
 
 
+NO_JSON = "ran, but its result cannot be written as JSON"
+CIRCLE: dict[str, Any] = {"name": "root"}
+CIRCLE["parent"] = [CIRCLE]
+
+
 class Opaque:
     def __str__(self) -> str:
         return "opaque"
@@ -387,18 +392,18 @@ class Opaque:
 
 @pytest.mark.parametrize("tags", [("write",), ("read",)])
 @pytest.mark.parametrize(
-    ("made", "stored", "status"),
+    ("made", "stored"),
     [
-        ("half \ud83d of a pair", "half \ufffd of a pair", "completed"),
-        (Opaque(), "opaque", "failed"),  # Pydantic AI has no text of it for the model; older ones did not ask for it
-        ({1: {"\udc80"}}, {"1": ["\ufffd"]}, "failed"),
+        ("half \ud83d of a pair", "half \ufffd of a pair"),
+        (Opaque(), NO_JSON),
+        ({1: {"\udc80"}}, NO_JSON),
+        ({"deep": ["\udc80"]}, "{'deep': ['\ufffd']}"),
+        (CIRCLE, NO_JSON),
     ],
-    ids=["half of a pair", "an object", "a set"],
+    ids=["half of a pair", "an object", "a set", "a list", "a circle"],
 )
-async def test_what_json_cannot_hold_is_stored_as_it_can_be_read(
-    made: Any, stored: Any, status: str, tags: Any
-) -> None:
-    """From a tool, its result's metadata, the model and a person. The session takes the next message."""
+async def test_what_json_cannot_hold_is_stored_as_it_can_be_read(made: Any, stored: Any, tags: Any) -> None:
+    """From a tool, its result's metadata, the model and a person; or the model reads that it has no JSON."""
     store, ran = MemoryStore(), list[object]()
     half = made if isinstance(made, str) else "half \ud83d of a pair"
 
@@ -417,12 +422,13 @@ async def test_what_json_cannot_hold_is_stored_as_it_can_be_read(
 
     same = runner(store, FunctionModel(answer), odd, plain, tags=tags)
     outcome = await same.run("s", half, run_id="r")
-    assert outcome.status in (status, "completed"), outcome.error
+    assert outcome.status == "completed", outcome.error
     assert len(ran) == 2
     assert (await same.run("s", "And?", run_id="r2")).status == "completed"
     messages = fold(await store.load("s")).messages()
     returned = [part.content for m in messages for part in m.parts if isinstance(part, ToolReturnPart)]
-    assert returned == [stored, stored]
+    assert len(returned) == 2
+    assert all(stored in str(text) for text in returned), returned
     assert messages[0].parts[0].content == "half \ufffd of a pair"  # type: ignore[union-attr]
     assert messages[-1].parts[0].content == "it said: half \ufffd of a pair"  # type: ignore[union-attr]
 

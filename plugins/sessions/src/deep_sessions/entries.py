@@ -27,6 +27,7 @@ __all__ = [
     "RunStartedData",
     "RunStatus",
     "SlotsData",
+    "as_text",
     "dump",
     "dump_messages",
     "dump_plain",
@@ -205,7 +206,7 @@ def dump(adapter: TypeAdapter[Any], value: Any) -> bytes:
     try:
         return adapter.dump_json(value, exclude_none=True)
     except PydanticSerializationError:
-        return to_json(_as_text(adapter.dump_python(value, mode="json", exclude_none=True, fallback=str)))
+        return to_json(as_text(adapter.dump_python(value, mode="json", exclude_none=True, fallback=str)))
 
 
 def dump_messages(messages: Sequence[ModelMessage]) -> bytes:
@@ -219,16 +220,17 @@ def dump_plain(value: Any) -> bytes:
     try:
         return to_json(value)
     except PydanticSerializationError:
-        return to_json(_as_text(value), fallback=str)
+        return to_json(as_text(value), fallback=str)
 
 
-def _as_text(value: Any) -> Any:
+def as_text(value: Any) -> Any:
+    """Return a plain value with U+FFFD for each half of a surrogate pair in it."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, Mapping):
-        return {_as_text(key): _as_text(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
+        return {as_text(key): as_text(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [_as_text(inner) for inner in cast("Sequence[Any]", value)]
+        return [as_text(inner) for inner in cast("Sequence[Any]", value)]
     return value
 
 

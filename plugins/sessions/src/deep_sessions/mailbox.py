@@ -10,7 +10,7 @@ from pydantic_ai.tools import DeferredToolResults
 
 from .decisions import decisions_of, mailed
 from .entries import dump_plain, read_prompt, write_prompt
-from .errors import NotPending
+from .errors import NotPending, UsageError
 from .fold import fold
 from .journal import Journal
 from .run_request import Prompt
@@ -48,8 +48,12 @@ class Mailbox:
 
         Raises:
             NotPending: a call does not wait, or was decided before. Nothing is recorded.
+            UsageError: a result or an argument has no JSON. Nothing is recorded.
         """
-        decisions = {call: dump_plain({call: decision}) for call, decision in decisions_of(results).items()}
+        try:
+            decisions = {call: dump_plain({call: decision}) for call, decision in decisions_of(results).items()}
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"session {session_id}: a decision cannot be written as JSON: {error}") from error
         while True:
             state = fold(await self._store.load(session_id))
             _check_waiting(state, results)
