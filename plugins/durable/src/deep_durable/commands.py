@@ -131,7 +131,7 @@ async def _work(
     queue = open_queue(store, silence=lease / 3)
     try:
         async with open_runner(kernel, store, model=model, backend=backend, lease=lease) as runner:
-            crew = make(partial(finish, runner), queue, store=runner.store)
+            crew = make(partial(finish, runner), queue, store=runner.store, provider=runner.provider)
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, crew.stop)

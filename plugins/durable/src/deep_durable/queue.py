@@ -21,7 +21,7 @@ from deep_sessions import this_process
 from .database import Database, Row, Run
 from .errors import QueueError, SessionSetAside
 from .jobs import Again, Done, Failed, Job, Outage, Patience, Steps, Verdict, Waits, WorkerInfo
-from .rows import LOST, TABLES, Statements, count, job_of, over, read_payload, wait, wait_for, write_payload
+from .rows import AFRESH, LOST, TABLES, Statements, count, job_of, over, read_payload, wait, wait_for, write_payload
 
 __all__ = ["Queue"]
 
@@ -107,11 +107,11 @@ class Queue:
         """
 
         def release(run: Statements) -> Sequence[Row]:
-            return run(
-                "update {jobs} set place = 'waiting', due = 0, failures = 0, total = 0, step = null, error = '', "
-                "suspect = 0, provider = '', since = null where inputs = :inputs and place = 'aside' returning inputs",
-                inputs=write_payload(session_id),
-            )
+            inputs = write_payload(session_id)
+            rows = run("select 1 from {jobs} where inputs = :inputs and place = 'aside'", inputs=inputs)
+            if rows:
+                wait(run, inputs, **AFRESH)
+            return rows
 
         if not await self._do(release):
             raise QueueError(f"session {session_id} is not set aside; deep workers lists those that are")
@@ -318,13 +318,13 @@ class Queue:
                 case Done() if not row["again"]:
                     run("delete from {jobs} where inputs = :inputs", inputs=inputs)
                 case Done():
-                    wait(run, inputs, failures=0, total=0, step=None, error="", suspect=0, provider="", since=None)
+                    wait(run, inputs, **AFRESH)
                 case Again():
                     wait(run, inputs, verdict.seconds)
                 case Failed():
                     count(run, row, verdict.error, step)
                 case Waits():
-                    wait_for(run, row, verdict, patience)
+                    wait_for(run, row, verdict, step, patience)
 
         await self._do(settle)
 

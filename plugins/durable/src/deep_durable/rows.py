@@ -14,6 +14,7 @@ from .database import Database, Row, Run
 from .jobs import Job, Patience, Waits
 
 __all__ = [
+    "AFRESH",
     "LOST",
     "TABLES",
     "Statements",
@@ -33,13 +34,19 @@ MOST = 10
 PAUSES = (1.0, 10.0)
 """Seconds after the first failure, and after each further one."""
 LOST = "its worker died"
+AFRESH: Mapping[str, Any] = {
+    **dict.fromkeys(("failures", "total", "suspect", "refusals"), 0),
+    **dict.fromkeys(("error", "provider"), ""),
+    **dict.fromkeys(("step", "since")),
+}
+"""The columns of a session whose failures are forgotten."""
 TABLES = (
     """create table {jobs} (
         inputs text primary key, place text not null default 'waiting', asked float8 not null, due float8 not null,
         early int not null default 0, again int not null default 0, worker int, suspect int not null default 0,
         alone int not null default 0, probe int not null default 0, failures int not null default 0,
         total int not null default 0, step bigint, error text not null default '', provider text not null default '',
-        since float8)""",
+        refusals int not null default 0, since float8)""",
     """create table {prefix}workers (
         number {serial}, name text not null, holder text not null, process int not null, guard int,
         seen float8 not null)""",
@@ -49,7 +56,8 @@ TABLES = (
     "create table {prefix}clock (boot text not null)",
 )
 """`inputs` is the payload: the session's id as JSON. `early`: it ran before, and goes first. `again`: a wake-up arrived
-while it ran. `alone`: no other session runs in its process. `probe`: it finds out whether its provider is back."""
+while it ran. `alone`: no other session runs in its process. `probe`: it finds out whether its provider is back. `step`:
+where it was at its last failure or refusal; `refusals`: how many there were at that step, since `since`."""
 
 
 @dataclass
@@ -103,41 +111,58 @@ def _set_aside(run: Statements, inputs: str) -> None:
     run.told.append(f"session {session_id} is set aside: {row['error']}; deep workers --release {session_id}")
 
 
-def wait_for(run: Statements, row: Row, verdict: Waits, patience: Patience) -> None:
-    """Let a session wait for its provider, and the provider for its next probe."""
-    wait(run, row["inputs"], error=verdict.reason, provider=verdict.provider)
+def wait_for(run: Statements, row: Row, verdict: Waits, step: int | None, patience: Patience) -> None:
+    """Let a session wait for its provider, and the provider for its next probe.
+
+    A session that is refused again and again, while others are answered, waits longer and longer by itself.
+    """
+    took_step = step is not None and row["step"] is not None and step != row["step"]
+    refusals = 1 if took_step else row["refusals"] + 1
+    wait(
+        run,
+        row["inputs"],
+        0.0 if refusals == 1 else min(patience.most, patience.first * 2.0 ** min(refusals - 2, 30)),
+        error=verdict.reason,
+        provider=verdict.provider,
+        refusals=refusals,
+        step=row["step"] if step is None else step,
+        failures=0 if took_step else row["failures"],
+        since=None if took_step else row["since"],
+    )
     (waited,) = run(
-        "update {jobs} set since = coalesce(since, now()) where inputs = :inputs returning now() - since as seconds",
+        "update {jobs} set asked = now(), since = coalesce(since, now()) where inputs = :inputs "
+        "returning now() - since as seconds",
         inputs=row["inputs"],
     )
-    known = run("select * from {prefix}outages where provider = :provider", provider=verdict.provider)
-    values = {"provider": verdict.provider, "reason": verdict.reason}
-    if not known:
-        run(
-            "insert into {prefix}outages values (:provider, now(), now() + :seconds, :pause, :reason) "
-            "on conflict do nothing",
-            **values,
-            seconds=max(patience.first, verdict.seconds),
-            pause=patience.first,
-        )
-        run.told.append(f"{verdict.provider} is down, and its sessions wait: {verdict.reason}")
-    elif row["probe"]:
-        pause = min(known[0]["pause"] * 2, patience.most)
-        run(
-            "update {prefix}outages set due = now() + :seconds, pause = :pause, reason = :reason "
-            "where provider = :provider",
-            **values,
-            seconds=max(pause, verdict.seconds),
-            pause=pause,
-        )
-    else:  # it was sent before the outage was known
-        run(
-            "update {prefix}outages set due = now() + :seconds where provider = :provider and due < now() + :seconds",
-            provider=verdict.provider,
-            seconds=verdict.seconds,
-        )
+    _note_outage(run, verdict, patience, is_probe=bool(row["probe"]))
     if waited["seconds"] > patience.total:
         _set_aside(run, row["inputs"])
+
+
+def _note_outage(run: Statements, verdict: Waits, patience: Patience, *, is_probe: bool) -> None:
+    provider = verdict.provider
+    began = run(
+        "insert into {prefix}outages values (:provider, now(), now() + :seconds, :pause, :reason) "
+        "on conflict do nothing returning provider",
+        provider=provider,
+        seconds=max(patience.first, verdict.seconds),
+        pause=patience.first,
+        reason=verdict.reason,
+    )
+    if began:
+        run.told.append(f"{provider} is down, and its sessions wait: {verdict.reason}")
+        return
+    # What is no probe was sent before the outage was known: it only says how long the provider wants to be left alone.
+    for known in run("select * from {prefix}outages where provider = :provider", provider=provider):
+        pause = min(known["pause"] * 2.0, patience.most) if is_probe else known["pause"]
+        run(
+            "update {prefix}outages set pause = :pause, reason = :reason, "
+            "due = case when due < now() + :seconds then now() + :seconds else due end where provider = :provider",
+            provider=provider,
+            reason=verdict.reason,
+            pause=pause,
+            seconds=max(pause, verdict.seconds) if is_probe else verdict.seconds,
+        )
 
 
 def over(run: Statements, provider: str) -> None:
@@ -145,7 +170,7 @@ def over(run: Statements, provider: str) -> None:
     for row in run(
         "delete from {prefix}outages where provider = :provider returning now() - since as seconds", provider=provider
     ):
-        run("update {jobs} set provider = '', since = null, error = '' where provider = :provider", provider=provider)
+        run("update {jobs} set provider = '', error = '' where provider = :provider", provider=provider)
         run.told.append(f"{provider} answers again, after {row['seconds']:.0f} s")
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from deep_sessions import Outcome, Runner, open_store, session_capabilities
 
 from deep_core import ConfigError, Kernel
 from deep_core.plugin_api import read_agent_config
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
 
 __all__ = ["Stored", "open_runner"]
 
@@ -19,9 +23,11 @@ class Stored:
 
     Args:
         runner: the runner.
+        provider: the address and the name of its model.
     """
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, provider: str) -> None:
+        self.provider = provider
         self.store = runner.store
         self.resume = runner.resume
         self._runner = runner
@@ -57,6 +63,12 @@ async def open_runner(
     )
     opened = open_store(store, kernel=kernel)
     try:
-        yield Stored(Runner(agent, opened, kernel=kernel, ttl=lease))
+        used = agent.model
+        provider = chosen if used is None or isinstance(used, str) else _provider(used)
+        yield Stored(Runner(agent, opened, kernel=kernel, ttl=lease), provider)
     finally:
         await opened.aclose()
+
+
+def _provider(model: Model[Any]) -> str:
+    return f"{model.base_url or model.system} {model.model_name}"

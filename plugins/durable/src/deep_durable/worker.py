@@ -20,6 +20,7 @@ from deep_sessions import (
     SessionBusy,
     SessionNotFound,
     StoreError,
+    hand_back,
 )
 
 from deep_core.plugin_api import describe_error
@@ -293,7 +294,8 @@ class Worker:
     async def _attempt(self, session_id: str, *, is_probe: bool) -> None:
         number = self._number
         before = await self._step(session_id) if is_probe else None
-        task = asyncio.ensure_future(self._handler(session_id))
+        with hand_back():
+            task = asyncio.ensure_future(self._handler(session_id))
         self._running.add(task)
         probe = asyncio.ensure_future(self._listen(session_id, before)) if is_probe else None
         if self._is_cancelling:
@@ -305,7 +307,7 @@ class Worker:
             if probe is not None:
                 probe.cancel()
         verdict = self._verdict(session_id, task)
-        step = await self._step(session_id) if isinstance(verdict, Failed) else None
+        step = await self._step(session_id) if isinstance(verdict, Failed | Waits) else None
         settle = partial(self._queue.settle, number, session_id, verdict, step=step, patience=self._patience)
         await self._patiently(settle)
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .files import FileHistory, RestoredFiles, restore_files, save_files
     from .fold import Fold, Run
     from .folder_agents import AgentChoice, BackendMaker, FolderAgents, FolderSettings
+    from .handing_back import hand_back
     from .holder import is_dead, this_process
     from .ledger import effect_key, transaction
     from .manage import create, delete, export, fork, load_session, rename, retain, rewind, title_of
@@ -142,6 +143,7 @@ __all__ = [
     "export",
     "folder_key",
     "fork",
+    "hand_back",
     "is_conversation",
     "is_dead",
     "is_planned",
@@ -199,6 +201,7 @@ __getattr__, __dir__ = lazy_exports(
         "files": ["FileHistory", "RestoredFiles", "restore_files", "save_files"],
         "fold": ["Fold", "Run"],
         "folder_agents": ["AgentChoice", "BackendMaker", "FolderAgents", "FolderSettings"],
+        "handing_back": ["hand_back"],
         "holder": ["is_dead", "this_process"],
         "ledger": ["effect_key", "transaction"],
         "planning": ["CARRY_OUT", "MODE", "PLAN", "is_planned", "planner_parameters"],

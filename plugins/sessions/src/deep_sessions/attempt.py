@@ -17,6 +17,7 @@ from .edits import Edits, Live
 from .entries import encode
 from .errors import as_agent_error
 from .fold import Run
+from .handing_back import refusal_to_hand_back
 from .journal import Journal, usage_of
 from .lease import Held
 from .outcome import Outcome
@@ -119,10 +120,13 @@ class Attempt:
             # The task was cancelled: the session stays resumable, as after a crash.
             self.edits.unload(self._session_id)
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a plugin that exits ends its run, not the process
             if journal.failure is not None:  # nothing more can be written; the session stays resumable
                 self.edits.unload(self._session_id)
                 raise journal.failure from error
+            if (refusal := refusal_to_hand_back(error)) is not None:
+                self.edits.unload(self._session_id)
+                raise refusal from error
             return await self._failed(journal, error)
         finally:
             held.journal = live.deps.state[JOURNAL] = None
@@ -171,7 +175,7 @@ class Attempt:
         self.live.state.root.joined = False  # the error has copies of the messages
         await journal.settle("", repair_messages(said), self.live.deps.state, error.usage)
 
-    async def _failed(self, journal: Journal, error: Exception) -> Outcome:
+    async def _failed(self, journal: Journal, error: BaseException) -> Outcome:
         known = as_agent_error(error)
         await self._end(journal, "failed", "failed", {"code": known.code, "message": known.message})
         # What no model can be sent is in it as an object, and stored as text.
