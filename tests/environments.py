@@ -117,10 +117,13 @@ class Distribution:
         project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
         sources = [p for p in (folder / "src").rglob("*") if p.is_file() and "__pycache__" not in p.parts]
         points = project.get("entry-points", {})
+        files = {path.relative_to(folder / "src").as_posix(): path.read_text("utf-8") for path in sorted(sources)}
+        if folder.name == "cli":  # as its hatch_build.py
+            files["deep_cli/plugins.json"] = (REPOSITORY / "docs" / "plugins.json").read_text("utf-8")
         return cls(
             project["name"],
             points.get("deep", {}),
-            {path.relative_to(folder / "src").as_posix(): path.read_text("utf-8") for path in sorted(sources)},
+            files,
             version=project["version"],
             requires=project.get("dependencies", ()),
             commands=points.get("deep.commands", {}),

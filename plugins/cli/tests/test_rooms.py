@@ -15,7 +15,7 @@ STANDS_ON = {
     "chat": {"terminal", "plugins", "run"},
 }
 """Room -> the rooms that it may import, also inside functions and for types."""
-SHARED = {"built_in", "collector", "errors", "failure", "flags", "options"}
+SHARED = {"built_in", "collector", "errors", "failure", "flags", "options", "private_files"}
 """Modules outside the rooms that every room may import; `terminal` may not."""
 
 

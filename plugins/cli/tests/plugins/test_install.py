@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import stat
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from deep_cli.failure import Failure
-from deep_cli.plugins.installing.installer import conflict, error_lines
+from deep_cli.plugins.installing.distributions import Dist, names_of
 from deep_cli.plugins.installing.records import Entry, file, record
 from deep_cli.plugins.installing.spec import parse
 
@@ -160,7 +161,7 @@ def test_several_come_together_or_not_at_all(shop: Shop) -> None:
     shop.offer(SUN)
     done = shop("install", "acme-sun", "acme-moon", env=OFF)
     assert done.code == 1
-    assert "acme-sun, acme-moon were not installed: " in done.err
+    assert "acme-sun, acme-moon were not installed" in done.err
     assert "acme-moon" in done.err
     assert shop.statuses == OURS
     shop.offer(MOON)
@@ -222,7 +223,7 @@ def test_what_brings_no_plugin_is_reported_with_the_way_back_and_not_recorded(sh
     shop.offer(Distribution("acme-nothing", files={"acme_nothing.py": ""}))
     done = shop("install", "acme-nothing")
     assert done.code == 1
-    assert "It has no plugin: no entry point in the group 'deep'" in done.out
+    assert "It has no plugin: no entry point 'deep'" in done.out
     assert f"{shop.deep.environment.python} -m pip uninstall acme-nothing" in done.out
     assert not shop.record.exists()
 
@@ -245,7 +246,7 @@ def test_a_distribution_of_distributions_brings_their_plugins(shop: Shop) -> Non
     assert "plugin sun 1.0 (acme-sun) is disabled" in out
 
 
-# -- deep-agent-core stays ---------------------------------------------------------------------------------------------
+# -- deep-agent-core stays ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -253,11 +254,11 @@ def test_a_distribution_of_distributions_brings_their_plugins(shop: Shop) -> Non
     ("requires", "needs"),
     sample(
         [
-            ("deep-agent-core>=2,<3", "needs deep-agent-core<3 and >=2, and deep-agent-core 0.1.0 is installed"),
-            ("deep-agent-core<0.1", "needs deep-agent-core<0.1, and deep-agent-core 0.1.0 is installed"),
-            ("pydantic-ai-slim<2", "needs pydantic-ai-slim<2, and pydantic-ai-slim 2."),
+            ("deep-agent-core>=2,<3", "acme-old 1.0 depends on deep-agent-core<3 and >=2\n.*deep-agent-core==0.1.0"),
+            ("deep-agent-core<0.1", "acme-old 1.0 depends on deep-agent-core<0.1\n.*deep-agent-core==0.1.0"),
+            ("pydantic-ai-slim<2", "acme-old 1.0 depends on pydantic-ai-slim<2\n.*pydantic-ai-slim==2"),
         ],
-        ("deep-agent-core>=2,<3", "needs deep-agent-core<3 and >=2, and deep-agent-core 0.1.0 is installed"),
+        ("deep-agent-core>=2,<3", "acme-old 1.0 depends on deep-agent-core<3 and >=2\n.*deep-agent-core==0.1.0"),
     ),
 )
 def test_a_plugin_that_needs_another_kernel_is_a_conflict_that_says_which(
@@ -266,8 +267,9 @@ def test_a_plugin_that_needs_another_kernel_is_a_conflict_that_says_which(
     shop.offer(plugin("old", requires=(requires,)), Distribution("deep-agent-core", version="2.0"))
     done = shop("install", "acme-old")
     assert (done.code, done.out) == (1, "")
-    assert f"acme-old was not installed: acme-old 1.0 {needs}" in done.err
-    assert "nothing was changed" in done.err
+    assert re.search(needs, done.err)  # as pip says it
+    assert "acme-old was not installed, for the reason above. deep-agent-core 0.1.0 and pydantic-ai-slim 2." in done.err
+    assert "--upgrade deep-cli deep-agent-core " in done.err
     assert shop.statuses == OURS
     assert not (shop.deep.environment.site / "deep_core-2.0.dist-info").exists()
 
@@ -277,7 +279,8 @@ def test_of_several_the_conflict_names_the_one_that_is_in_the_way(shop: Shop) ->
     shop.offer(SUN, MOON, plugin("old", requires=("deep-agent-core>=2,<3",)))
     done = shop("install", "acme-moon", "acme-sun", "acme-old")
     assert done.code == 1
-    assert "acme-moon, acme-sun, acme-old were not installed: acme-old 1.0 needs deep-agent-core" in done.err
+    assert "acme-old 1.0 depends on deep-agent-core" in done.err
+    assert "acme-moon, acme-sun, acme-old were not installed" in done.err
     assert shop.statuses == OURS
 
 
@@ -288,87 +291,6 @@ def test_a_newer_kernel_that_is_offered_is_not_taken(shop: Shop) -> None:
     assert not (shop.deep.environment.site / "deep_core-0.9.dist-info").exists()
 
 
-@pytest.mark.parametrize(
-    ("output", "said"),
-    [
-        (
-            "    acme-x 1.0 depends on deep-agent-core<3 and >=2\n"
-            "    The user requested (constraint) deep-agent-core==0.1.0\n",
-            "acme-x 1.0 needs deep-agent-core<3 and >=2, and deep-agent-core 0.1.0 is installed",
-        ),
-        (
-            "  cause: Because all versions of acme-x depend on deep-agent-core>=2,<3 and deep-agent-core==0.1.0, we "
-            "can conclude",
-            "acme-x needs deep-agent-core>=2,<3, and deep-agent-core 0.1.0 is installed",
-        ),
-        (
-            "Because all versions of acme-x depend on deep-agent-core<0.1 and all versions of deep-cli depend on "
-            "deep-agent-core==0.1.0, we can conclude that",
-            "acme-x needs deep-agent-core<0.1, and deep-agent-core 0.1.0 is installed",
-        ),
-        (
-            "Because all versions of acme-x depend on pydantic-ai-slim<2.60 and deep-agent-core==0.1.0 depends on "
-            "pydantic-ai-slim==2.68.0, we can conclude",
-            "acme-x needs pydantic-ai-slim<2.60, and pydantic-ai-slim 2.68.0 is installed",
-        ),
-        (  # who accepts what is installed is listed too, and is not in the way
-            "    acme-a 1.0 depends on deep-agent-core<1 and >=0.1\n"
-            "    acme-x 1.0 depends on deep-agent-core<3 and >=2\n"
-            "    The user requested (constraint) deep-agent-core==0.1.0\n",
-            "acme-x 1.0 needs deep-agent-core<3 and >=2, and deep-agent-core 0.1.0 is installed",
-        ),
-        (
-            "Because all versions of acme-a depend on deep-agent-core>=0.1,<1 and all versions of acme-x depend on "
-            "deep-agent-core>=2,<3 and deep-agent-core==0.1.0, we can conclude",
-            "acme-x needs deep-agent-core>=2,<3, and deep-agent-core 0.1.0 is installed",
-        ),
-        ("ERROR: No matching distribution found for acme-x", ""),
-    ],
-)
-def test_the_conflict_is_read_from_what_pip_and_uv_print(output: str, said: str) -> None:
-    assert conflict(output, {"deep-agent-core": "0.1.0", "pydantic-ai-slim": "2.68.0"}) == said
-
-
-GIT = """\
-  Running command git clone --quiet http://127.0.0.1:9/x.git /tmp/pip-req-build-d
-  fatal: unable to access 'http://127.0.0.1:9/x.git/': Failed to connect to 127.0.0.1 port 9
-  error: subprocess-exited-with-error
-  note: This error originates from a subprocess, and is likely not a problem with pip.
-error: subprocess-exited-with-error
-"""
-BUILD = """\
-          raise ValueError(message)
-      ValueError: Field `project.version` can only be resolved dynamically
-  note: This error originates from a subprocess, and is likely not a problem with pip.
-error: metadata-generation-failed
-"""
-ADDRESS = """\
-  WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('refused')': /acme_x.whl
-ERROR: Could not install packages due to an OSError: Max retries exceeded
-"""
-UV = """\
-error: No solution found when resolving dependencies
-  cause: Because acme-x was not found in the package registry and you require acme-x, we can conclude that …
-hint: Packages were unavailable.
-"""
-
-
-@pytest.mark.parametrize(
-    ("output", "said"),
-    [
-        (GIT, "fatal: unable to access 'http://127.0.0.1:9/x.git/': Failed to connect to 127.0.0.1 port 9"),
-        (BUILD, "ValueError: Field `project.version` can only be resolved dynamically"),
-        (ADDRESS, "ERROR: Could not install packages due to an OSError: Max retries exceeded"),
-        (UV, " ".join(UV.split("\n")[:2])),
-        ("  × No solution found:\n  ╰─▶ Because acme-x was not found.\n", "  ╰─▶ Because acme-x was not found."),
-        ("the last thing\nthat it said\n\n", "that it said"),
-        ("", ""),
-    ],
-)
-def test_what_went_wrong_is_read_from_what_pip_and_uv_print(output: str, said: str) -> None:
-    assert error_lines(output).strip() == said.strip()
-
-
 # -- what is typed -----------------------------------------------------------------------------------------------------
 
 
@@ -377,8 +299,6 @@ def test_what_went_wrong_is_read_from_what_pip_and_uv_print(output: str, said: s
     [
         ("todo", "deep plugins install deep-todo"),
         ("./nowhere", "no such file or folder"),
-        (".", "is not a distribution: it has no pyproject.toml"),
-        ("not a name", "not a name, path or address"),
         ("--index-url=x", "is not an option"),
     ],
 )
@@ -398,17 +318,24 @@ def test_a_folder_of_that_name_does_not_stand_for_a_name(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("typed", "name", "address"),
+    ("typed", "written"),
     [
-        ("https://host/a/acme_sun-1.0-py3-none-any.whl", "acme-sun", "https://host/a/acme_sun-1.0-py3-none-any.whl"),
-        ("git+https://host/sun.git@main#egg=acme-sun", "acme-sun", "https://host/sun.git"),
-        ("git+ssh://git@host/sun.git@v1", "", "ssh://git@host/sun.git"),
-        ("Acme.Sun @ git+https://host/sun.git@main", "acme-sun", "https://host/sun.git"),
+        ("https://me:secret@host/acme_sun-1.0-py3-none-any.whl", "https://host/acme_sun-1.0-py3-none-any.whl"),
+        ("git+https://host/sun.git@main#egg=acme-sun", "https://host/sun.git"),
+        ("git+ssh://git@host/sun.git@v1", "ssh://git@host/sun.git"),
+        ("Acme.Sun @ git+https://host/sun.git@main", "https://host/sun.git"),
+        ("acme-sun[x] @ https://host/sun.tar.gz", "https://host/sun.tar.gz"),
     ],
 )
-def test_addresses_are_compared_as_installers_write_them_down(typed: str, name: str, address: str) -> None:
+def test_an_address_is_found_as_installers_write_it_down(tmp_path: Path, typed: str, written: str) -> None:
+    """pip and uv write `direct_url.json` without a password."""
     (wanted,) = parse([typed])
-    assert (wanted.text, wanted.name, wanted.address) == (typed, name, address)
+    assert wanted.text == typed
+    there = {name: Dist("1.0", str(tmp_path / name), 0) for name in ("acme-sun", "acme-moon")}
+    for name, url in (("acme-sun", written), ("acme-moon", "https://host/moon.git")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "direct_url.json").write_text(json.dumps({"url": url}), "utf-8")
+    assert names_of(wanted, there, there) == ["acme-sun"]
 
 
 def test_nothing_typed_is_a_usage_error(shop: Shop) -> None:
@@ -484,18 +411,13 @@ def test_a_broken_distribution_among_the_others_hinders_nothing(shop: Shop) -> N
     assert "Installed acme-sun" in shop("install", address, env=OFF).out
 
 
-@pytest.mark.exhaustive
-def test_what_no_installer_can_uninstall_says_how_it_can_and_that_works(shop: Shop) -> None:
+@pytest.mark.slow
+def test_what_no_installer_can_uninstall_stays_and_can_be_disabled(shop: Shop) -> None:
     shop.offer(SUN)
-    shop("install", "acme-sun").ok()
-    record = shop.deep.environment.site / SUN.dist_info / "RECORD"
-    record.unlink()
+    shop("install", "acme-sun", env=OFF).ok()
+    (shop.deep.environment.site / SUN.dist_info / "RECORD").unlink()
     done = shop("uninstall", "sun", "--yes")
-    assert done.code == 1
-    assert f"{record.parent} has no RECORD of its files" in done.err
-    first, *rest = done.err.partition("then uninstall it: ")[2].strip().split(" && ")
-    assert shop.deep.environment.run(*shlex.split(first)).code == 0
-    for typed in rest:
-        shop(*shlex.split(typed)[2:], *(["--yes"] if "uninstall" in typed else [])).ok()
-    assert "sun" not in shop.statuses
-    assert not (shop.deep.environment.site / "acme_sun.py").exists()
+    assert (done.code, "RECORD" in done.err) == (1, True)  # pip's own words, with what to type
+    assert "acme-sun was not uninstalled, for the reason above" in done.err
+    assert "export DEEP_PLUGINS_DISABLE=acme-sun" in done.err
+    assert shop.statuses["sun"] == "active"

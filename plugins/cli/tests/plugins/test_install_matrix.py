@@ -1,6 +1,6 @@
 """`deep plugins install` in every environment that people have: real wheels, the real tools, no index.
 
-venv with and without pip, uv tool, pipx, uvx, a system's Python, and a site that its user cannot write: not by
+venv with and without pip, uv tool, pipx, uvx, and a site that its user cannot write: not by
 permission bits, which say nothing to root, but by a mount that is read-only or a user who lacks the right.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.drawn import sample
-from tests.environments import BELOW, FIXTURES, REPOSITORY, Distribution, Environment, Finished, plugin
+from tests.environments import BELOW, FIXTURES, REPOSITORY, Distribution, Finished, plugin
 from tests.local_wheels import made_once, of_the_checkout, repack, write_wheel
 
 pytestmark = pytest.mark.wheels
@@ -152,9 +153,8 @@ def comes_and_goes(place: Place, how: str) -> None:
     for name, needs in (("acme-future", "deep-agent-core"), ("acme-past", "deep-agent-core<0.1")):
         clash = place.plugins("install", name)
         assert clash.code == 1
-        assert f"{name} was not installed: {name}" in clash.err
-        assert f"needs {needs}" in clash.err
-        assert "deep-agent-core 0.1.0 is installed" in clash.err
+        assert re.search(f"{name}.* depends? on {needs}", clash.err)  # as pip and uv say it
+        assert f"{name} was not installed, for the reason above. deep-agent-core 0.1.0 and " in clash.err
     nothing = place.plugins("install", "acme-nothing")
     assert (nothing.code, "It has no plugin" in nothing.out) == (1, True)
     missing = place.plugins("install", "acme-no-such-thing")
@@ -205,19 +205,17 @@ def test_a_venv_without_pip_and_without_uv_says_what_to_type_and_that_works(tmp_
     done = place.plugins("install", "acme-weather")
     assert (done.code, done.out) == (1, "")
     assert "has no pip, and uv is not on the PATH" in done.err
-    typed = done.err.partition("Type: ")[2].partition("; or install uv")[0]
-    assert f"{tmp_path / 'env' / 'bin' / 'python'} -m ensurepip" in typed
+    typed = done.err.partition("Type: ")[2].strip()
+    assert typed == f"{tmp_path / 'env' / 'bin' / 'python'} -m ensurepip"
     assert place.active == set()
-    assert typed in place.checks["environment"]["fix"].replace("PLUGIN", "acme-weather")
+    assert typed in place.checks["environment"]["fix"]
 
     place.run(tool("uv"), "pip", "install", "--python", tmp_path / "env" / "bin" / "python", "acme-cities").ok()
-    assert place.active == {"cities"}
     kept = place.plugins("uninstall", "cities", "--yes")
-    assert (kept.code, place.active) == (1, {"cities"})
-    uninstall = kept.err.partition("Type: ")[2].partition("; or install uv")[0]
-    place.run("sh", "-c", f"yes | ({uninstall})").ok()
-    assert place.active == set()
+    assert (kept.code, typed in kept.err, place.active) == (1, True, {"cities"})
     place.run("sh", "-c", typed).ok()
+    place.plugins("uninstall", "cities", "--yes").ok()
+    place.plugins("install", "acme-weather").ok()
     assert place.active == {"weather"}
 
 
@@ -261,9 +259,7 @@ def read_only(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("pip", sample([True, False], True))
-def test_a_read_only_environment_says_what_to_type_and_nothing_is_half_done(
-    tmp_path: Path, shop: Path, pip: bool
-) -> None:
+def test_in_a_read_only_environment_nothing_is_half_done(tmp_path: Path, shop: Path, pip: bool) -> None:
     path = SYSTEM if pip else f"{only(tmp_path, tool('uv'))}:{SYSTEM}"
     place = venv(tmp_path, shop, pip=pip, path=path)
     place.variables  # noqa: B018 - makes the home, before it is mounted
@@ -272,20 +268,14 @@ def test_a_read_only_environment_says_what_to_type_and_nothing_is_half_done(
     place.before = read_only(environment)
     done = place.plugins("install", "acme-weather", env={"TMPDIR": "/tmp"})
     assert (done.code, done.out) == (1, "")
-    assert "nothing was changed: " in done.err
-    assert "is not writable" in done.err
-    typed = done.err.partition("With write access, type: ")[2].partition("; or make")[0]
-    own = done.err.partition("your own environment: ")[2].strip()
-    assert own.startswith("python3 -m venv ~/deep && ~/deep/bin/python -m pip install ")
-    assert {*shlex.split(own)[-3:]} == {"deep-sessions", "deep-cli", "acme-weather"}
+    assert "acme-weather was not installed, for the reason above" in done.err
     assert place.plugins("uninstall", "cli", "--yes", env={"TMPDIR": "/tmp"}).code == 1
-    assert "ok    deep plugins install cannot change" in place.run(place.deep, "doctor").out
     found = place.checks
     assert (found["plugin:cli"]["ok"], found["agent"]["ok"]) == (True, True)
     assert before == sorted(str(found) for found in environment.rglob("*"))
 
     place.before = ()
-    place.run(*shlex.split(typed)).ok()
+    place.plugins("install", "acme-weather").ok()
     assert place.active == {"weather"}
 
 
@@ -316,14 +306,12 @@ def test_where_the_environment_cannot_be_written_pip_takes_the_users_own_site(tm
     place.before = read_only(tmp_path / "env")
     place.more["TMPDIR"] = "/tmp"
     out = place.plugins("install", "acme-weather").ok().out
-    assert "Installed acme-weather 0.3.0 into your own site directory, " in out
+    assert "Installed acme-weather 0.3.0 into " in out
     assert place.active == {"weather"}
-    assert "your own site directory" in place.checks["environment"]["message"]
 
     kept = place.plugins("uninstall", "deep-cli", "--yes")
     assert (kept.code, kept.out) == (1, "")
-    assert f"{tmp_path / 'env' / 'bin' / 'python'} -m pip uninstall deep-cli" in kept.err
-    assert kept.err.endswith("; or disable it: export DEEP_PLUGINS_DISABLE=deep-cli\n")
+    assert kept.err.endswith("To disable it: export DEEP_PLUGINS_DISABLE=deep-cli\n")
     place.plugins("uninstall", "weather", "--yes").ok()
     assert place.active == set()
 
@@ -394,35 +382,32 @@ def test_a_folder_is_linked_into_a_uv_tool(uv_tool: Place) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_uv_tool_where_uv_is_not_on_the_path_says_what_to_type(uv_tool: Place) -> None:
+def test_a_uv_tool_where_uv_is_not_on_the_path_is_not_changed(uv_tool: Place) -> None:
     uv_tool.plugins("install", "acme-cities").ok()
     path, uv_tool.path = uv_tool.path, SYSTEM
-    done = uv_tool.plugins("install", "acme-weather")
-    assert done.code == 1
-    typed = done.err.partition("type: ")[2].strip()
-    assert typed == "uv tool install deep-cli --with acme-cities --with acme-weather"
+    for command in (["install", "acme-weather"], ["uninstall", "cities", "--yes"]):
+        done = uv_tool.plugins(*command)
+        assert (done.code, "is changed by uv, which is not on the PATH: add it" in done.err) == (1, True)
     uv_tool.path = path
-    uv_tool.run(*shlex.split(typed)).ok()
-    assert uv_tool.active == {"cities", "weather"}
+    assert uv_tool.active == {"cities"}
 
     # What uninstalls it takes it out of the receipt too: else the next `uv tool upgrade` brings it back.
-    uv_tool.path = SYSTEM
-    typed = uv_tool.plugins("uninstall", "cities", "--yes").err.partition("type: ")[2].strip()
-    assert typed == "uv tool install deep-cli --with acme-weather"
-    uv_tool.path = path
-    uv_tool.run(*shlex.split(typed)).ok()
-    assert uv_tool.active == {"weather"}
+    uv_tool.plugins("uninstall", "cities", "--yes").ok()
+    assert "acme-cities" not in receipt(uv_tool)
 
 
 @pytest.mark.exhaustive
-def test_a_receipt_that_is_not_understood_is_not_guessed_at(uv_tool: Place) -> None:
+def test_in_a_receipt_that_has_another_form_nothing_is_written(uv_tool: Place) -> None:
     (path,) = (uv_tool.root / "home").rglob("uv-receipt.toml")
-    path.write_text(path.read_text("utf-8").replace("[tool]", '[tool]\nnews = "from the future"', 1))
-    done = uv_tool.plugins("install", "acme-weather")
-    assert done.code == 1
-    assert "does not know news" in done.err
-    assert uv_tool.active == set()
-    assert uv_tool.checks["environment"]["ok"]
+    text = path.read_text("utf-8").replace("[tool]", '[tool]\nnews = "from the future"', 1)
+    path.write_text(text)
+    uv_tool.plugins("install", "acme-weather").ok()
+    assert 'news = "from the future"' in receipt(uv_tool)
+    path.write_text(text.replace("requirements =", '"requirements" ='))
+    done = uv_tool.plugins("install", "acme-cities").ok()
+    assert "uv tool upgrade will remove it, because uv's receipt cannot be changed" in done.out
+    assert uv_tool.active == {"cities", "weather"}
+    assert "acme-cities" not in receipt(uv_tool)
 
 
 @pytest.mark.exhaustive
@@ -431,8 +416,8 @@ def test_an_environment_of_uvx_is_not_changed(tmp_path: Path, shop: Path) -> Non
     place = Place(tmp_path, shop, path=f"{only(tmp_path, uv)}:{SYSTEM}")
     done = place.run("uv", "tool", "run", "--from", "deep-cli", "deep", "plugins", "install", "acme-weather")
     assert done.code == 1
-    assert "temporary environment" in done.err
-    assert "uv tool install deep-cli --with acme-weather" in done.err
+    assert "an environment that a tool made for one run" in done.err
+    assert "uv tool install deep-cli --with PLUGIN" in done.err
 
 
 # -- pipx --------------------------------------------------------------------------------------------------------------
@@ -465,54 +450,10 @@ def test_a_pipx_environment(pipx: Place) -> None:
 
 
 @pytest.mark.parametrize("pipx", ["uv"], indirect=True)  # whichever it installs with, it is not asked
-def test_a_pipx_environment_where_pipx_is_not_on_the_path_says_what_to_type(pipx: Place) -> None:
+def test_a_pipx_environment_where_pipx_is_not_on_the_path_is_not_changed(pipx: Place) -> None:
     path, pipx.path = pipx.path, SYSTEM
     done = pipx.plugins("install", "acme-weather")
     assert done.code == 1
-    typed = done.err.partition("type: ")[2].strip()
-    assert typed == "pipx inject deep-cli acme-weather"
+    assert "is changed by pipx, which is not on the PATH: add it" in done.err
     pipx.path = path
-    pipx.run(*shlex.split(typed), env={"PIPX_HOME": str(pipx.root / "pipx")}).ok()
-    assert pipx.active == {"weather"}
-
-    # Not pip's own: what pipx still has in its list comes back with its next upgrade.
-    pipx.path = SYSTEM
-    typed = pipx.plugins("uninstall", "weather", "--yes").err.partition("type: ")[2].strip()
-    assert typed == "pipx uninject --leave-deps deep-cli acme-weather"
-    pipx.path = path
-    pipx.run(*shlex.split(typed), env={"PIPX_HOME": str(pipx.root / "pipx")}).ok()
     assert pipx.active == set()
-
-
-# -- the system's Python -----------------------------------------------------------------------------------------------
-
-
-def test_a_managed_python_says_how_to_make_an_environment(tmp_path: Path, shop: Path) -> None:
-    # Another one's standard library, marked as PEP 668 says, in the place of this one's.
-    environment = Environment.create(tmp_path / "environment")
-    marker = tmp_path / "stdlib" / "EXTERNALLY-MANAGED"
-    marker.parent.mkdir()
-    marker.write_text("[externally-managed]\nError=use apt\n", "utf-8")
-    code = f"""
-        import sys, sysconfig
-        sys.base_prefix = sys.prefix
-        real = sysconfig.get_path
-        sysconfig.get_path = lambda name, *a, **k: {str(marker.parent)!r} if name == "stdlib" else real(name, *a, **k)
-        from deep_cli.plugins.installing.install import install, uninstall
-        from deep_cli.failure import Failure
-        said = []
-        for refused in (lambda: install(["acme-weather"]), lambda: uninstall("deep-cli")):
-            try:
-                list(refused())
-            except Failure as failure:
-                said.append(failure.message)
-        answer(said)
-    """
-    environment.install(Distribution.of_project(REPOSITORY / "plugins" / "cli"))
-    said, kept = environment.ask("\n".join(line[8:] for line in code.splitlines()))
-    assert "EXTERNALLY-MANAGED, PEP 668" in said
-    assert "uv tool install deep-cli --with acme-weather" in said
-    assert "python3 -m venv ~/deep" in said
-    assert "deep-cli was not uninstalled: " in kept
-    assert "pip" not in kept.partition("PEP 668")[2]  # it would refuse
-    assert "export DEEP_PLUGINS_DISABLE=deep-cli" in kept

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_cli.plugins.installing.installer import rewrite_pip
 from deep_cli.plugins.installing.target import Target
+from deep_cli.plugins.installing.tools import rewrite_pip
 
 from plugins.cli.tests.conftest import started
 from tests.drawn import sample
@@ -351,7 +351,7 @@ def test_what_to_type_is_for_this_environment_and_not_for_any_pip(make_deep: Any
 
 
 def test_what_only_pip_can_do_is_left_to_pip() -> None:
-    target = Target("uv-tool", Path("/tools/deep-cli"), "/tools/deep-cli/bin/python", Path("/tools/deep-cli/lib"), "uv")
+    target = Target("uv-tool", Path("/tools/deep-cli"), "/tools/deep-cli/bin/python", "uv")
     text = "reinstall deep-cli: pip install --force-reinstall --no-deps deep-cli"
     assert rewrite_pip(target, text, ()) == text
 

@@ -373,8 +373,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "terminal/output.py": PRINTS,
     "__main__.py": {"print"},  # `as_table`, `as_json` and the version, without click
     "plugins/listing.py": {"echo"},  # the same, with it
-    "plugins/installing/records.py": {"write"},  # a file
-    "run/rules.py": {"write"},
+    "private_files.py": {"write"},  # a file
     "plugins/probe.py": {"write"},
     "terminal/waiting.py": {"write"},  # a pipe of an event loop
     "config/command.py": {"write"},

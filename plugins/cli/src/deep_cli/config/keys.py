@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 from ..errors import KEYS, key_variable
 from ..failure import USAGE, Failure
+from ..private_files import replace
 
 __all__ = ["delete_key", "load_key", "set_key", "stored_keys", "variable_of"]
 
@@ -121,11 +121,7 @@ def _read() -> dict[str, str | None]:
 def _write(keys: dict[str, str | None]) -> None:
     file = _file()
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=file.parent)  # readable by the user alone
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            json.dump({"schema": 1, "keys": keys}, stream)
-        os.replace(temporary, file)
+        replace(file, json.dumps({"schema": 1, "keys": keys}))
     except OSError as error:
         raise Failure(f"{file} is not writable ({error.strerror})") from error
 

@@ -17,10 +17,9 @@ from deep_core import ConfigError
 from deep_core.plugin_api import Candidate, FoundPlugins, canonical, find_plugins, find_program, scan, suggest
 
 from ..errors import KEYS, no_model
-from ..failure import Failure
 from ..flags import BACKEND
-from ..plugins.installing.installer import install_command, rewrite_pip
-from ..plugins.installing.target import Target, detect, write_problem
+from ..plugins.installing.target import Target, detect
+from ..plugins.installing.tools import rewrite_pip, typed
 from ..plugins.probe import SLOW_MS
 from ..plugins.probe_runner import Outcome, Probe, run_probes
 from ..terminal.screen import redact
@@ -145,16 +144,9 @@ def _version(of: str, name: str) -> Check:
 
 def _environment(target: Target) -> Check:
     """Show where `deep plugins install` installs. An environment that it may not change is fine, too."""
-    if target.changeable:
-        return Check("environment", True, f"plugins are installed into {target}")
-    why = f": {target.problem}" if target.problem else ""
-    try:
-        how = install_command(target, ["PLUGIN"])
-    except Failure as failure:
-        how = failure.message
-    where = ", in a writable environment" if target.problem else ""
-    message = f"deep plugins install cannot change {target}{why}"
-    return Check("environment", True, message, f"for a new plugin{where}: {how}")
+    if target.obstacle:
+        return Check("environment", True, f"deep plugins install cannot change {target}", target.obstacle)
+    return Check("environment", True, f"plugins are installed into {target}")
 
 
 def _folders() -> Iterator[Check]:
@@ -183,6 +175,20 @@ def _folders() -> Iterator[Check]:
         yield Check("folder:temporary", False, why, "export TMPDIR=a writable folder")
 
 
+def write_problem(folder: Path) -> str:
+    """Why a folder, or the parent it would be created in, is not writable; "" if it is.
+
+    Tries it: permission bits do not show a read-only mount, and root ignores them.
+    """
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return f"{folder} is not writable ({error.strerror})"
+
+
 def _unreadable(target: Target) -> Iterator[Check]:
     """Distributions whose entry points do not parse. One of them breaks every reader of entry points, pydantic too."""
     from importlib import metadata
@@ -203,7 +209,7 @@ def _garbage(target: Target, dist_info: Path, error: Exception) -> Check:
         False,
         f"{dist_info / 'entry_points.txt'} cannot be read ({type(error).__name__}: {error}); no agent can be made "
         "until it is removed",
-        remove + install_command(target, [name]),
+        remove + typed(target, "install", [name]),
     )
 
 
@@ -318,9 +324,8 @@ def _left_out_check(candidate: Candidate, target: Target) -> Check:
 
 def _without_metadata(candidate: Candidate, target: Target) -> Check:
     record = candidate.record
-    fix = (
-        f"rm -r {shlex.quote(str(candidate.point.dist_info))} && {install_command(target, [str(record.distribution)])}"
-    )
+    again = typed(target, "install", [str(record.distribution)])
+    fix = f"rm -r {shlex.quote(str(candidate.point.dist_info))} && {again}"
     reason = record.reason.partition("; pip install")[0]
     return Check(f"plugin:{record.name}", False, f"{record.label} is {record.status}: {reason}", fix, record.name)
 

@@ -9,6 +9,6 @@ def rewrite_advice(text: str) -> str:
     """Replace `pip` commands in a text with the commands of this environment's installer."""
     if "pip " not in text:
         return text
-    from .installing.installer import rewrite_pip_here  # needed only for errors
+    from .installing.tools import rewrite_pip_here  # needed only for errors
 
     return rewrite_pip_here(text)

@@ -9,11 +9,13 @@ from collections.abc import Iterable
 
 from deep_core.plugin_api import canonical
 
-from .installing.spec import OURS
+from .search import known_plugins
 
 __all__ = ["distribution_problem", "module_problem", "parse_name", "plugin_problem", "suggest_name", "text_problem"]
 
 LONGEST = 40
+UNLISTED = {"deep-agent-core", "deep-everything"}
+"""Distributions of ours that are no plugin."""
 # A class `PluginOptions` in the new plugin would hide its base class; deep-deep is not a useful name.
 CLASHES = frozenset(["plugin", "deep"])
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -73,8 +75,9 @@ def distribution_problem(name: str) -> str:
     """What is wrong with a distribution's name (PEP 508), "" for a good one."""
     if not _DISTRIBUTION.fullmatch(name):
         return f"{name!r} must be letters, digits, - and _, a letter or digit first and last"
-    deep, _, own = canonical(name).partition("-")
-    if deep == "deep" and own in OURS:
+    ours = {plugin["distribution"] for plugin in known_plugins() if not plugin.get("others")}
+    if canonical(name) in ours | UNLISTED:
+        own = canonical(name).removeprefix("deep-")
         return f"{name!r} is one of deep's own distributions: pip would replace it. Try: my-{own}"
     return ""
 

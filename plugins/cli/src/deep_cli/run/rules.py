@@ -6,12 +6,12 @@ import json
 import os
 import re
 import shlex
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..private_files import replace
 from ..terminal.screen import label
 from .names import project
 
@@ -198,9 +198,5 @@ class Rules:
             return []  # a rule that cannot be read answers nothing: the question is asked
 
     def _write(self) -> None:
-        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        text = json.dumps({"schema": SCHEMA, "folder": self.folder, "rules": [asdict(rule) for rule in self._kept]})
-        descriptor, temporary = tempfile.mkstemp(dir=self.file.parent)  # readable by the user alone
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(temporary, self.file)
+        rules = [asdict(rule) for rule in self._kept]
+        replace(self.file, json.dumps({"schema": SCHEMA, "folder": self.folder, "rules": rules}))

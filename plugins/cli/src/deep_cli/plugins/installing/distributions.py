@@ -1,19 +1,20 @@
-"""Read installed distributions and plugins from dist-info folders, before and after an installation."""
+"""Read installed distributions from their dist-info folders, before and after an installation."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from deep_core.plugin_api import Candidate, canonical, scan, site_directories
+from deep_core.plugin_api import canonical, site_directories
 
 from .spec import InstallSpec
 
-__all__ = ["Dist", "distributions", "names_of", "plugins_of", "version_of"]
+__all__ = ["Dist", "dependents", "distributions", "names_of", "requirements_of"]
 
 
 @dataclass(frozen=True)
@@ -43,72 +44,43 @@ def distributions() -> dict[str, Dist]:
     return by_name
 
 
-def version_of(name: str) -> str:
-    """The version of an installed distribution, "" if it is not installed or its metadata is broken."""
-    from importlib import metadata
-
-    try:
-        return metadata.version(name)
-    except (metadata.PackageNotFoundError, KeyError, ValueError):
-        return ""
-
-
-def dependents(name: str) -> list[str]:
-    """The installed distributions that require one, by name; what only an extra requires does not count."""
-    from importlib import metadata
-
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    out: set[str] = set()
-    for found in metadata.distributions(path=site_directories()):
-        for text in found.requires or ():
-            try:
-                need = Requirement(text)
-            except InvalidRequirement:
-                continue  # deep doctor tells of broken metadata
-            applies = need.marker is None or need.marker.evaluate({"extra": ""})
-            if applies and canonical(need.name) == name:
-                out.add(found.name)
-    return sorted(out)
-
-
 def names_of(spec: InstallSpec, after: Mapping[str, Dist], before: Mapping[str, Dist]) -> list[str]:
     """The distributions that an argument was installed as; empty if it is not installed."""
     if spec.name:
         return [spec.name] if spec.name in after else []
-    same = [name for name, dist in after.items() if _address(dist) == spec.address]
+    asked = _plain(spec.address)
+    same = [name for name, dist in after.items() if (address := _address(dist)) and asked.startswith(_plain(address))]
     return [name for name in same if before.get(name) != after[name]] or same
 
 
 def _address(dist: Dist) -> str:
+    """The url of `direct_url.json` (PEP 610), which has neither a password nor the name of the version control."""
     try:
         data: Any = json.loads(Path(dist.path, "direct_url.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return str(data["url"])
+    except (OSError, ValueError, KeyError, TypeError):
         return ""
-    return str(cast("dict[str, Any]", data).get("url", "")) if isinstance(data, dict) else ""
 
 
-def plugins_of(names: Sequence[str], after: Mapping[str, Dist]) -> list[Candidate]:
-    """List the plugins of these distributions without importing them.
-
-    A distribution without a plugin (deep-everything) has those of its direct requirements.
-    """
-    plugins = scan()
-    own = [c for c in plugins if canonical(c.record.distribution or "") in names]
-    requirements = {name for dist in names for name in _requirement_names(after[dist])}
-    return own or [c for c in plugins if canonical(c.record.distribution or "") in requirements]
+def _plain(address: str) -> str:
+    return re.sub(r"^(?:[a-z]+\+)?([a-z]+://)(?:[^/@]*@)?", r"\1", address)
 
 
-def _requirement_names(dist: Dist) -> set[str]:
+def requirements_of(dist: Dist) -> Iterator[str]:
+    """The canonical names that a distribution requires; what only an extra requires does not count."""
     from importlib.metadata import Distribution
 
     from packaging.requirements import InvalidRequirement, Requirement
 
-    distribution = Distribution.at(dist.path)
-    names: set[str] = set()
-    for text in distribution.requires or ():
+    for text in Distribution.at(dist.path).requires or ():
         try:
-            names.add(canonical(Requirement(text).name))
+            need = Requirement(text)
         except InvalidRequirement:
-            continue
-    return names
+            continue  # deep doctor tells of broken metadata
+        if need.marker is None or need.marker.evaluate({"extra": ""}):
+            yield canonical(need.name)
+
+
+def dependents(name: str) -> list[str]:
+    """The installed distributions that require one, by name."""
+    return sorted(other for other, dist in distributions().items() if name in requirements_of(dist))

@@ -1,4 +1,4 @@
-"""`deep plugins install`, `uninstall` and `restore`: check before, report and record after."""
+"""`deep plugins install`, `uninstall` and `restore`: run the tool of this environment, load the plugins, record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,23 +14,14 @@ from deep_core import ConfigError
 from deep_core.plugin_api import Candidate, canonical, scan
 
 from ...failure import USAGE, Failure
-from ...terminal.screen import one_line, redact
+from ...terminal.screen import redact
 from ..advice import rewrite_advice
-from .distributions import Dist, dependents, distributions, names_of, plugins_of
-from .installer import (
-    DEEP_CLI,
-    conflict,
-    error_lines,
-    install_command,
-    install_steps,
-    perform,
-    pins,
-    uninstall_command,
-    uninstall_steps,
-)
+from .distributions import Dist, dependents, distributions, names_of, requirements_of
+from .receipts import add_to_receipt, remove_from_receipt
 from .records import Entry, file, forget, read, record
 from .spec import InstallSpec, parse
-from .target import PIPX, Target, detect, write_problem
+from .target import Target, detect
+from .tools import DEEP_CLI, install_steps, pins, run, typed, uninstall_step
 
 if TYPE_CHECKING:
     from deep_core import PluginRecord
@@ -65,119 +56,54 @@ def install(names: Sequence[str], editables: Sequence[str] = (), *, upgrade: boo
     Raises:
         Failure: `deep` cannot change this environment (the message has what to type instead), or the installer failed.
     """
-    specs = parse(names, editables)
-    target = detect()
-    refuse(target, [one.text for one in specs])
+    specs, target = parse(names, editables), detect()
+    if target.obstacle:
+        raise Failure(f"nothing was installed: {target.obstacle}")
     for group in [[one] for one in specs] if target.kind == "pipx" else [specs]:
         yield from _install(target, group, upgrade)
 
 
-def refuse(target: Target, texts: Sequence[str]) -> None:
-    """Stop early if this environment cannot be changed.
-
-    Raises:
-        Failure: the environment cannot be changed; has what to type instead.
-    """
-    if target.changeable:
-        return
-    texts = [redact(text) for text in texts]
-    how = install_command(target, texts)
-    if target.kind == "temporary":
-        lasting = f"pipx install {DEEP_CLI} && pipx inject {DEEP_CLI} {shlex.join(texts)}"
-        permanent = lasting if (target.prefix / PIPX).is_file() else how
-        raise Failure(f"deep runs in a temporary environment, {target.prefix}. Install it permanently: {permanent}")
-    if target.kind == "managed":
-        raise Failure(
-            f"{target.prefix} is the system's Python, managed by its packages (EXTERNALLY-MANAGED, PEP 668). Make your "
-            f"own environment: {how}; or: {_own(texts)}"
-        )
-    if target.problem:
-        raise Failure(
-            f"nothing was changed: {target.problem}. With write access, type: {how}; or make your "
-            f"own environment: {_own(texts)}"
-        )
-    if target.kind == "bare":
-        uv = shlex.join(["uv", "pip", "install", "--python", target.python, *texts])
-        raise Failure(f"{target.prefix} has no pip, and uv is not on the PATH. Type: {how}; or install uv, and: {uv}")
-    tool = "uv" if target.kind == "uv-tool" else "pipx"
-    raise Failure(f"{target.prefix} belongs to {tool}, which is not on the PATH. Add it to the PATH and type: {how}")
-
-
-def _own(texts: Sequence[str]) -> str:
-    """A new environment with the plugins of this one and the wanted ones."""
-    here = {c.record.distribution for c in scan() if c.record.distribution and not c.record.editable}
-    return (
-        f"python3 -m venv ~/deep && ~/deep/bin/python -m pip install {shlex.join([*sorted(here | {DEEP_CLI}), *texts])}"
-    )
-
-
 def _install(target: Target, specs: Sequence[InstallSpec], upgrade: bool) -> Iterator[ResultLine]:
-    before, pinned = distributions(), pins()
-    texts = ", ".join(redact(one.text) for one in specs)
+    before = distributions()
     with _folder() as folder:
         for step in install_steps(target, specs, Path(folder), upgrade=upgrade):
-            code, output = perform(step)
-            if code != 0:
-                were = "was" if len(specs) == 1 else "were"
-                raise Failure(f"{texts} {were} not installed: {_why(target, specs, output, pinned, code)}")
-    changed = {name: version for name, version in pins().items() if pinned.get(name, version) != version}
-    if changed:
-        changes = ", ".join(f"{name} from {pinned[name]} to {version}" for name, version in changed.items())
-        back = install_command(target, [f"{name}=={pinned[name]}" for name in changed])
-        raise Failure(f"installing {texts} changed {changes}, which other plugins depend on. To undo: {back}")
+            if run(step) != 0:
+                raise Failure(_why(target, [redact(one.text) for one in specs]))
     after = distributions()
-    installations = [_Installation(target, one, before, after) for one in specs]
+    new = {name for name, dist in after.items() if before.get(name) != dist}
+    commands = {c.record.name: canonical(c.record.distribution or "") for c in scan(group="deep.commands")}
+    plugins = {canonical(c.record.distribution or "") for c in scan()}
+    entries: list[Entry] = []
+    lines: list[ResultLine] = []
+    looked_at = set(new)
+    for one in specs:
+        installed = names_of(one, after, before)
+        if not installed:
+            raise Failure(f"the installer reported success, but {redact(one.text)} is not in {target}")
+        label = ", ".join(f"{name} {after[name].version}" for name in installed)
+        is_new = not new.isdisjoint(installed)
+        lines.append(ResultLine(f"Installed {label} into {target}." if is_new else f"{label} is already installed."))
+        lines += [ResultLine(f"  command deep {name}") for name, owner in commands.items() if owner in installed]
+        brought = {*installed, *(need for name in installed for need in _bundled(name, after, plugins))}
+        looked_at |= brought
+        if brought.isdisjoint({*plugins, *commands.values()}):
+            out = typed(target, "uninstall", installed[:1])
+            # Extras of a distribution that was there are no misspelled plugin.
+            has_been = not before.keys().isdisjoint(installed)
+            lines.append(ResultLine(f"  It has no plugin: no entry point 'deep'. To uninstall it: {out}", ok=has_been))
+            continue
+        entries += [Entry(str(target.prefix), name, one.text, one.editable, after[name].version) for name in installed]
+        if target.kind == "uv-tool":
+            lines += _keep(target, installed[0], one)
     # Record it before loading: a plugin that hangs while it loads is installed all the same.
-    problems = _record_entries([entry for one in installations for entry in one.entries])
-    for one in installations:
-        yield from one.tell()
-    along = [c for c in scan() if _is_new(canonical(c.record.distribution or ""), before, after)]
-    yield from _statuses([*(c for one in installations for c in one.plugins), *along])
-    yield from problems
+    lines += _record(entries)
+    yield from lines
+    yield from _statuses([c for c in scan() if canonical(c.record.distribution or "") in looked_at])
 
 
-def _is_new(name: str, before: Mapping[str, Dist], after: Mapping[str, Dist]) -> bool:
-    return before.get(name) != after.get(name)
-
-
-class _Installation:
-    """What one argument was installed as.
-
-    Raises:
-        Failure: it is not installed, although the installer reported success.
-    """
-
-    def __init__(
-        self, target: Target, spec: InstallSpec, before: Mapping[str, Dist], after: Mapping[str, Dist]
-    ) -> None:
-        self.names = names_of(spec, after, before)
-        if not self.names:
-            raise Failure(
-                f"the installer reported success, but {redact(spec.text)} is not in {target.site}; look at "
-                "PIP_TARGET, PIP_PREFIX, PIP_USER and pip's configuration"
-            )
-        self._target = target
-        self._new = any(_is_new(name, before, after) for name in self.names)
-        self._label = ", ".join(f"{name} {after[name].version}" for name in self.names)
-        self.plugins = plugins_of(self.names, after)
-        commands = scan(group="deep.commands")
-        self._commands = [c.record.name for c in commands if canonical(c.record.distribution or "") in self.names]
-        self.entries = [
-            Entry(str(target.prefix), name, spec.text, spec.editable, after[name].version)
-            for name in self.names
-            if self.plugins or self._commands
-        ]
-
-    def tell(self) -> Iterator[ResultLine]:
-        what = f"Installed {self._label} into" if self._new else f"{self._label} is already installed in"
-        yield ResultLine(f"{what} {self._target}.")
-        for name in self._commands:
-            yield ResultLine(f"  command deep {name}")
-        if not self.entries:
-            out = uninstall_command(self._target, self.names[0])
-            yield ResultLine(
-                f"  It has no plugin: no entry point in the group 'deep'. To uninstall it: {out}", ok=False
-            )
+def _bundled(name: str, after: Mapping[str, Dist], plugins: set[str]) -> set[str]:
+    """The distributions whose plugins an empty distribution brings."""
+    return set() if name in plugins else plugins.intersection(requirements_of(after[name]))
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
@@ -189,19 +115,32 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
         ) from error
 
 
-def _why(target: Target, specs: Sequence[InstallSpec], output: str, pinned: dict[str, str], code: int) -> str:
-    clash = conflict(output, pinned)
-    if clash:
-        # Offer the newest versions, with the plugin: the user decides, for that may break other plugins.
-        names = [
-            name for name in ("deep-agent-core", "deep-cli", "pydantic-ai-slim") if name in pinned or name == "deep-cli"
-        ]
-        all_of_it = install_command(target, [one.text for one in specs] + names, flags=["--upgrade"])
-        return (
-            f"{clash}. deep plugins install keeps these versions; nothing was changed. Choose another version of "
-            f"it, or upgrade all: {all_of_it}"
+def _why(target: Target, texts: Sequence[str]) -> str:
+    pinned = pins()
+    kept = " and ".join(f"{name} {pinned[name]}" for name in ("deep-agent-core", "pydantic-ai-slim") if name in pinned)
+    newer = typed(target, "install", ["--upgrade", DEEP_CLI, *pinned, *texts])
+    return (
+        f"{', '.join(texts)} {'was' if len(texts) == 1 else 'were'} not installed, for the reason above. {kept} stay, "
+        f"because all plugins need them. If a plugin needs others: {newer}"
+    )
+
+
+def _keep(target: Target, name: str, spec: InstallSpec) -> Iterator[ResultLine]:
+    try:
+        add_to_receipt(target.prefix, name, spec)
+    except (OSError, ValueError) as error:
+        yield ResultLine(
+            f"  uv tool upgrade will remove it, because uv's receipt cannot be changed ({error}). To get it back: "
+            "deep plugins restore"
         )
-    return redact(one_line(error_lines(output), 600)) or f"the installer ended with exit code {code} and no output"
+
+
+def _record(entries: Sequence[Entry]) -> list[ResultLine]:
+    try:
+        record(entries)
+    except Failure as failure:
+        return [ResultLine(f"  Not recorded, so deep plugins restore will not install it: {failure.message}")]
+    return []
 
 
 def _statuses(plugins: Sequence[Candidate]) -> Iterator[ResultLine]:
@@ -238,16 +177,6 @@ def _statuses(plugins: Sequence[Candidate]) -> Iterator[ResultLine]:
             yield ResultLine(f"  plugin {record.label} is active: {', '.join(outcome.data.get('hooks') or ())}")
 
 
-def _record_entries(entries: Sequence[Entry]) -> list[ResultLine]:
-    """Record the installation; return a line if that failed."""
-    try:
-        if entries:
-            record(entries)
-    except Failure as failure:
-        return [ResultLine(f"  Not recorded, so deep plugins restore will not install it: {failure.message}")]
-    return []
-
-
 # -- uninstall ---------------------------------------------------------------------------------------------------------
 
 
@@ -277,27 +206,13 @@ def uninstall(distribution: str) -> Iterator[ResultLine]:
         Failure: `deep` cannot change this environment, the installer failed, or the distribution is still there.
     """
     target, name = detect(), canonical(distribution)
-    there = distributions().get(name)
-    # Look for it where it is: pip also installs into the user's site directory.
-    problem = (write_problem(Path(there.path).parent) if there else "") or target.problem
-    if problem or not target.changeable:
-        raise Failure(f"{distribution} was not uninstalled: {_instead(target, distribution, problem)}")
-    if there is not None and not Path(there.path, "RECORD").is_file():
-        again = shlex.join(["deep", "plugins", "install", distribution])
-        raise Failure(
-            f"{distribution} was not uninstalled: {there.path} has no RECORD of its files. "
-            f"Reinstall it, then uninstall it: rm -r {shlex.quote(there.path)} && {again} && "
-            f"{shlex.join(['deep', 'plugins', 'uninstall', distribution])}"
-        )
+    off = ",".join(filter(None, [os.environ.get("DEEP_PLUGINS_DISABLE"), distribution]))
+    instead = f"To disable it: export DEEP_PLUGINS_DISABLE={shlex.quote(off)}"
+    if target.obstacle:
+        raise Failure(f"{distribution} was not uninstalled: {target.obstacle}. {instead}")
     plugins = sorted({c.record.name for c in scan() if canonical(c.record.distribution or "") == name})
-    with _folder() as folder:
-        for step in uninstall_steps(target, distribution, Path(folder)):
-            code, output = perform(step)
-            if code != 0 or name in distributions():
-                lines = [line for line in output.splitlines() if line.strip()]
-                reason = redact(one_line(lines[-1] if lines else f"exit code {code}", 300))
-                was = redact(shlex.join(step.command))
-                raise Failure(f"{distribution} was not uninstalled: {reason}. The command was: {was}")
+    if run(uninstall_step(target, distribution)) != 0 or name in distributions():
+        raise Failure(f"{distribution} was not uninstalled, for the reason above. {instead}")
     yield ResultLine(f"Uninstalled {distribution}.")
     if others := dependents(name):
         again = shlex.join(["deep", "plugins", "install", distribution])
@@ -305,9 +220,11 @@ def uninstall(distribution: str) -> Iterator[ResultLine]:
     for data in filter(Path.is_dir, map(_data_of, plugins)):
         yield ResultLine(f"  Its data stays in {data}. To delete it: {shlex.join(['rm', '-r', str(data)])}")
     try:
+        if target.kind == "uv-tool":
+            remove_from_receipt(target.prefix, name)
         forget(str(target.prefix), name)
-    except Failure as failure:
-        yield ResultLine(f"  Still recorded, so deep plugins restore would install it again: {failure.message}")
+    except (Failure, OSError, ValueError) as error:
+        yield ResultLine(f"  Still recorded, so an upgrade or deep plugins restore installs it again: {error}")
 
 
 def _data_of(plugin: str) -> Path:
@@ -315,24 +232,6 @@ def _data_of(plugin: str) -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("deep") / "plugins" / plugin
-
-
-def _instead(target: Target, distribution: str, problem: str) -> str:
-    """Explain why `deep` cannot uninstall it here, and what to type."""
-    names = ",".join(filter(None, [os.environ.get("DEEP_PLUGINS_DISABLE"), distribution]))
-    without = f"export DEEP_PLUGINS_DISABLE={shlex.quote(names)}"
-    if target.kind == "temporary":
-        return f"this is {target}. Start it without {distribution}, or disable it: {without}"
-    if target.kind == "managed":
-        return f"this is {target}, managed by its packages (EXTERNALLY-MANAGED, PEP 668). To disable it: {without}"
-    how = uninstall_command(target, distribution)
-    if problem:
-        return f"{problem}. With write access, type: {how}; or disable it: {without}"
-    if target.kind == "bare":
-        uv = uninstall_command(replace(target, kind="uv"), distribution)
-        return f"{target.prefix} has no pip, and uv is not on the PATH. Type: {how}; or install uv, and: {uv}"
-    tool = "uv" if target.kind == "uv-tool" else "pipx"
-    return f"{target.prefix} belongs to {tool}, which is not on the PATH. Add it to the PATH and type: {how}"
 
 
 def forget_missing(name: str) -> bool:
@@ -354,13 +253,13 @@ def restore(source: Path | None) -> Iterator[ResultLine]:
         source: the environment with the record; None means the one of this process.
 
     Raises:
-        Failure: nothing is recorded for it, or `deep` cannot change this environment.
+        Failure: nothing is recorded for it.
     """
-    target = detect()
-    environment = str(target.prefix if source is None else source.resolve())
-    entries = [entry for entry in read() if entry.environment == environment]
+    environment = str(detect().prefix if source is None else source.resolve())
+    recorded = read()
+    entries = [entry for entry in recorded if entry.environment == environment]
     if not entries:
-        others = sorted({entry.environment for entry in read()})
+        others = sorted({entry.environment for entry in recorded})
         typed_from = shlex.join(["deep", "plugins", "restore", "--from", *others[:1]])
         more = f" Recorded for: {', '.join(others)} ({typed_from})" if others else ""
         raise Failure(f"{file()} records nothing for {environment}.{more}")
@@ -368,11 +267,8 @@ def restore(source: Path | None) -> Iterator[ResultLine]:
     for entry in entries:
         if entry not in missing:
             yield ResultLine(f"{entry.name} is installed.")
-    if not missing:
-        return
-    refuse(target, [entry.requirement for entry in missing])
-    for group in [[entry] for entry in missing] if target.kind == "pipx" else [missing]:
-        yield from _again(group)
+    if missing:
+        yield from _again(missing)
 
 
 def _again(entries: Sequence[Entry]) -> Iterator[ResultLine]:

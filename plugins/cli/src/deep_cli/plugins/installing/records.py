@@ -7,20 +7,20 @@ One process at a time replaces it as a whole. Only its user can read it: an addr
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from ...failure import Failure
+from ...private_files import replace
 
 try:
     import fcntl
-except ImportError:  # Windows
+except ImportError:  # Windows: two installations at one moment may lose a record
     fcntl = None
 
 __all__ = ["Entry", "file", "forget", "read", "record"]
@@ -79,8 +79,9 @@ def record(entries: Sequence[Entry]) -> None:
         Failure: the file cannot be read or written.
     """
     new = {(entry.environment, entry.name) for entry in entries}
-    with _exclusive():
-        _write([*(old for old in read() if (old.environment, old.name) not in new), *entries])
+    if new:
+        with _exclusive():
+            _write([*(old for old in read() if (old.environment, old.name) not in new), *entries])
 
 
 def forget(environment: str, name: str) -> bool:
@@ -92,38 +93,24 @@ def forget(environment: str, name: str) -> bool:
     with _exclusive():
         old = read()
         remaining = [entry for entry in old if (entry.environment, entry.name) != (environment, name)]
-        if len(remaining) == len(old):
-            return False
-        _write(remaining)
-        return True
-
-
-@contextlib.contextmanager
-def _exclusive() -> Generator[None]:
-    """Read and write exclusively: two installations may end at the same moment. On Windows there is no lock."""
-    path = file()
-    with contextlib.ExitStack() as lock:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-            lock.callback(os.close, descriptor)
-            if fcntl is not None:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            raise Failure(f"{path} is not writable ({error.strerror})") from error
-        yield
+        if len(remaining) < len(old):
+            _write(remaining)
+        return len(remaining) < len(old)
 
 
 def _write(entries: Sequence[Entry]) -> None:
+    replace(file(), json.dumps({"schema": SCHEMA, "installed": [asdict(entry) for entry in entries]}, indent=2) + "\n")
+
+
+@contextmanager
+def _exclusive() -> Generator[None]:
+    """Read and write exclusively: two installations may end at the same moment."""
     path = file()
-    text = json.dumps({"schema": SCHEMA, "installed": [asdict(entry) for entry in entries]}, indent=2)
-    temporary = ""
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text + "\n")
-        os.replace(temporary, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path.with_suffix(".lock"), "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as lock:
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
     except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         raise Failure(f"{path} is not writable ({error.strerror})") from error

@@ -1,4 +1,4 @@
-"""Parse the arguments of `deep plugins install`: names, paths or addresses, completed before anything runs."""
+"""What `deep plugins install` was told to install. pip and uv say what is wrong with it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from pathlib import Path
 from deep_core.plugin_api import canonical
 
 from ...failure import USAGE, Failure
+from ..search import known_plugins
 
 __all__ = ["InstallSpec", "parse"]
 
 ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2")
-OURS = (
-    "all", "backends", "cli", "core", "demo", "filesystem", "prompted-tools", "sessions", "skills", "subagents",
-    "summarization", "todo", "uploads", "universe", "web-tools",
-)  # fmt: skip
-"""Plugins whose distribution is `deep-<name>`: the bare name on an index belongs to someone else."""
+_PATH = re.compile(r"(.*?)(\[[^\[\]]*\])?", re.S)
+_NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+_ADDRESS = re.compile(r"(?:^|@)\s*((?:[a-z]+\+)?[a-z]+://.*)", re.S)
 
 
 @dataclass(frozen=True)
@@ -28,90 +27,55 @@ class InstallSpec:
 
     Attributes:
         text: for the installer, with an absolute path for a path.
-        name: the distribution's canonical name; "" if only a build shows it.
+        name: the distribution's canonical name; "" if only its installation shows it.
+        address: the URL of a path or an address; "" for a name.
         editable: whether to install it as a link to its folder.
-        address: for a path or an address, the url of its `direct_url.json`; "" for a name.
     """
 
     text: str
     name: str
-    editable: bool = False
     address: str = ""
+    editable: bool = False
 
 
 def parse(names: Sequence[str], editables: Sequence[str] = ()) -> list[InstallSpec]:
-    """Parse the arguments in order; relative paths are below the current folder.
+    """Read the arguments in order. Relative paths are below the current folder, which the installer does not see.
 
     Raises:
-        Failure: an argument is not a requirement, an existing path, or an address.
+        Failure: a path does not exist, or a name is that of a plugin: on an index it belongs to someone else.
     """
     return [*(_parse(text) for text in names), *(_path(text, editable=True) for text in editables)]
 
 
 def _parse(text: str) -> InstallSpec:
-    from packaging.requirements import InvalidRequirement, Requirement
-
     if text.startswith("-"):
         raise Failure(f"{text!r} is not an option; `deep plugins install --help` lists them", USAGE)
-    if _looks_like_path(text):
+    name = canonical(match[1]) if (match := _NAME.match(text)) else ""
+    if address := _ADDRESS.search(text):
+        return InstallSpec(text, name if address.start() else "", address[1])
+    # As in pip, a name is never a folder of that name: the current folder changes nothing.
+    if text.startswith((".", "~")) or os.sep in text or (text.endswith(ARCHIVES) and Path(text).exists()):
         return _path(text)
-    if "://" in text and " @ " not in text:
-        return _address(text)
-    try:
-        requirement = Requirement(text)
-    except InvalidRequirement as error:
-        first = str(error).splitlines()[0]
-        raise Failure(f"{text!r} is not a name, path or address of a distribution: {first}", USAGE) from None
-    name = canonical(requirement.name)
-    if name in OURS:
-        raise Failure(f"the plugin {name} is in the distribution deep-{name}: deep plugins install deep-{name}", USAGE)
-    return InstallSpec(text, name, address=_plain(requirement.url or ""))
-
-
-def _looks_like_path(text: str) -> bool:
-    """As in pip, a name is never a folder of that name: the current folder changes nothing."""
-    if "://" in text:
-        return False
-    return text.startswith((".", "~")) or os.sep in text or (text.endswith(ARCHIVES) and os.path.isfile(text))
+    for plugin in known_plugins():
+        if name == canonical(plugin["name"]) != (theirs := plugin["distribution"]):
+            raise Failure(f"the plugin {name} is in the distribution {theirs}: deep plugins install {theirs}", USAGE)
+    return InstallSpec(text, name)
 
 
 def _path(text: str, *, editable: bool = False) -> InstallSpec:
-    location, extras = re.fullmatch(r"(.*?)(\[[^\[\]]*\])?", text, re.S).groups("")  # type: ignore[union-attr]
-    path = Path(location).expanduser().absolute().resolve()
+    location, extras = _PATH.fullmatch(text).groups("")  # type: ignore[union-attr]
+    path = Path(location).expanduser().resolve()
     if not path.exists():
         raise Failure(f"{location}: no such file or folder", USAGE)
-    if path.is_dir() and not any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
-        raise Failure(f"{location} is not a distribution: it has no pyproject.toml", USAGE)
-    if editable and not path.is_dir():
-        raise Failure(f"-e {location}: only a folder can be installed as a link", USAGE)
-    return InstallSpec(f"{path}{extras}", _name_of(path), editable, path.as_uri())
-
-
-def _address(text: str) -> InstallSpec:
-    egg = re.search(r"#(?:.*&)?egg=([A-Za-z0-9._-]+)", text)
-    last = text.partition("#")[0].rpartition("/")[2]
-    return InstallSpec(text, canonical(egg[1]) if egg else _of_wheel(last), address=_plain(text))
-
-
-def _plain(address: str) -> str:
-    """The address as in `direct_url.json`: without VCS, revision and fragment (PEP 610)."""
-    without = re.sub(r"^[a-z]+\+", "", address.partition("#")[0])
-    scheme, separator, rest = without.partition("://")
-    host, slash, path = rest.partition("/")
-    return scheme + separator + host + slash + (path.partition("@")[0] if without != address else path)
+    return InstallSpec(f"{path}{extras}", _name_of(path), path.as_uri(), editable)
 
 
 def _name_of(path: Path) -> str:
-    if path.is_file():
-        return _of_wheel(path.name)
+    if path.suffix == ".whl":
+        return canonical(path.name.partition("-")[0])
     import tomllib
 
     try:
-        name = tomllib.loads((path / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""  # only the build backend knows; the installer reports errors
-    return canonical(name) if isinstance(name, str) else ""
-
-
-def _of_wheel(file: str) -> str:
-    return canonical(file.partition("-")[0]) if file.endswith(".whl") else ""
+        return canonical(tomllib.loads((path / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""  # only the build backend knows it
