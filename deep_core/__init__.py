@@ -31,7 +31,7 @@ HOMES = {
     "plugins.markers": ["hookimpl", "hookspec"],
     "plugins.options": ["PluginOptions"],
     "plugins.skills": ["SkillLoader", "SkillMeta"],
-    "agent.run.session": ["DeepAgentDeps", "SessionState", "create_default_deps"],
+    "agent.run.session": ["DeepAgentDeps", "SessionState", "SessionStates", "create_default_deps"],
     "parameters": ["AgentParameters", "SubagentParameters"],
     "tracing": ["Trace"],
 }  # fmt: skip

@@ -35,7 +35,7 @@ from .agent.run.events import (
     RunStartEvent,
     ToolEvent,
 )
-from .agent.run.session import DeepAgentDeps, SessionState, create_default_deps
+from .agent.run.session import DeepAgentDeps, SessionState, SessionStates, create_default_deps
 from .agent.sections import PromptSection
 from .errors import ConfigError, MissingExtra, PluginError, PluginWarning
 from .lazy import lazy_exports as lazy_exports
@@ -95,6 +95,7 @@ __all__ = [
     "RunStartEvent",
     "SandboxProtocol",
     "SessionState",
+    "SessionStates",
     "SkillLoader",
     "SkillMeta",
     "StateSlot",

@@ -167,11 +167,9 @@ class SessionState:
         if slot.child == "share" and self.parent is not None:
             return self.parent[slot]
         with self._lock:
-            if slot.name in self._values:
-                return self._values[slot.name]
-            self._slots[slot.name] = slot
-            self._values[slot.name] = value = self._restore(slot)
-            return value
+            if slot.name not in self._values:
+                self._slots[slot.name], self._values[slot.name] = slot, self._restore(slot)
+            return self._values[slot.name]
 
     def _restore(self, slot: StateSlot[Any]) -> Any:
         stored = self._stored.pop(slot.name, None)
@@ -205,16 +203,13 @@ class SessionState:
             out: dict[str, Any] = dict(self._stored)
             for name, value in self._values.items():
                 slot = self._slots[name]
-                if not slot.persist:
-                    continue
-                if name in self.kept and value == slot.default():
+                if slot.persist and name in self.kept and value == slot.default():
                     out[name] = self.kept[name]  # the slot was not set since: a fixed plugin may still read it
-                    continue
-                try:
-                    data = self._dump(slot, value)
-                except Exception as error:
-                    raise ValueError(f"state slot {name!r} cannot be stored: {describe_error(error)}") from error
-                out[name] = {"version": slot.version, "data": data}
+                elif slot.persist:
+                    try:
+                        out[name] = {"version": slot.version, "data": self._dump(slot, value)}
+                    except Exception as error:
+                        raise ValueError(f"state slot {name!r} cannot be stored: {describe_error(error)}") from error
         return dict(sorted(out.items()))
 
     def _dump(self, slot: StateSlot[Any], value: Any) -> Any:
@@ -235,6 +230,23 @@ class SessionState:
         state = SessionState(parent=self)
         state.bound = self.bound
         return state
+
+
+class SessionStates:
+    """The sessions of one toolset in agents of any kind.
+
+    A session in deps has its own state. In an agent with other deps each conversation has one; of these, the 1,000 that
+    were used last are remembered.
+    """
+
+    def __init__(self) -> None:
+        self._of = lru_cache(1_000)(lambda conversation: SessionState())
+
+    def state(self, ctx: RunContext[Any]) -> SessionState:
+        """Return the state of the run's session, which other conversations never see."""
+        own = getattr(ctx.deps, "state", None)
+        # Messages without a conversation have a state for this run only.
+        return own if isinstance(own, SessionState) else self._of(ctx.conversation_id or ctx.run_id)
 
 
 def _are_slots(slots: Any) -> bool:
@@ -306,9 +318,8 @@ class DeepAgentDeps(Generic[App]):
             self.state[name] = value
         else:
             hint = suggest(name, self.state.kernel.slots)
-            raise AttributeError(
-                f"DeepAgentDeps has no field and no state slot {name!r}.{hint} Your own object goes in app="
-            )
+            absent = f"DeepAgentDeps has no field and no state slot {name!r}"
+            raise AttributeError(f"{absent}.{hint} Your own object goes in app=")
 
     def _refuse_state(self, value: object) -> None:
         # Pydantic AI's UI adapters take whatever has a field `state` for theirs and write into it what the browser

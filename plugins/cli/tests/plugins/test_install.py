@@ -246,7 +246,7 @@ def test_a_distribution_of_distributions_brings_their_plugins(shop: Shop) -> Non
     assert "plugin sun 1.0 (acme-sun) is disabled" in out
 
 
-# -- deep-agent-core stays ----------------------------------------------------------------------------------------------
+# -- deep-agent-core stays ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -439,7 +439,7 @@ def pipx(request: pytest.FixtureRequest, tmp_path: Path, shop: Path) -> Place:
 
 
 def test_a_pipx_environment(pipx: Place) -> None:
-    (kernel,) = (pipx.root / "pipx" / "venvs" / "deep-cli").rglob("deep_core-*.dist-info")
+    (kernel,) = (pipx.root / "pipx" / "venvs" / "deep-cli").rglob("deep_agent_core-*.dist-info")
     before = kernel.stat()
     comes_and_goes(pipx, "the pipx environment deep-cli")
     after = kernel.stat()

@@ -17,6 +17,8 @@ from pydantic_ai.workspaces import (
     WorkspaceTimeoutError,
 )
 
+from deep_core import SessionStates
+
 from .access import Place, locate, open_source, range_reader, shown_path
 from .commands import render_output, render_result
 from .dialect import BadPattern, read_pattern
@@ -31,7 +33,6 @@ from .reading import read_page
 from .ripgrep import can_try, search_by_ripgrep
 from .run_later import ask_before_writing
 from .search import FileMatches, Searched, SearchRequest, search_by_walk
-from .sessions import Sessions
 from .slot import FILES
 from .stored import of_other_sessions
 from .walk import Ignoring, TooMany, begin_ignoring, walk
@@ -54,7 +55,7 @@ class Operations:
 
     def __init__(self, options: FilesystemOptions) -> None:
         self.options = options
-        self._sessions = Sessions()
+        self._sessions = SessionStates()
 
     async def ls(self, ctx: RunContext[Any], path: str = ".", offset: int = 0) -> str:
         """List a directory: directories first, then files with their size."""

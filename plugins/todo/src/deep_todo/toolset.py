@@ -9,8 +9,9 @@ from pydantic_ai import FunctionToolset, RunContext, Tool
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_core import SchemaValidator, core_schema
 
+from deep_core import SessionStates
+
 from .options import TodoOptions
-from .sessions import Sessions
 from .slot import STATUSES, TODOS
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def build_toolset(options: TodoOptions, *, id: str = "todo") -> FunctionToolset[
     agent limited to reading (`tool_filter="read"`) may still plan. The tag `plan` selects `write_todos` alone.
     """
 
-    sessions = Sessions()
+    sessions = SessionStates()
 
     async def read_todos(ctx: RunContext[Any], **_: object) -> str:
         todos = sessions.state(ctx)[TODOS]
