@@ -271,7 +271,7 @@ def test_a_plugin_that_needs_another_kernel_is_a_conflict_that_says_which(
     assert "acme-old was not installed, for the reason above. deep-agent-core 0.1.0 and pydantic-ai-slim 2." in done.err
     assert "--upgrade deep-cli deep-agent-core " in done.err
     assert shop.statuses == OURS
-    assert not (shop.deep.environment.site / "deep_core-2.0.dist-info").exists()
+    assert not (shop.deep.environment.site / "deep_agent_core-2.0.dist-info").exists()
 
 
 @pytest.mark.slow
@@ -288,7 +288,7 @@ def test_of_several_the_conflict_names_the_one_that_is_in_the_way(shop: Shop) ->
 def test_a_newer_kernel_that_is_offered_is_not_taken(shop: Shop) -> None:
     shop.offer(plugin("sun", requires=("deep-agent-core",)), Distribution("deep-agent-core", version="0.9"))
     shop("install", "--upgrade", "acme-sun", env=OFF).ok()
-    assert not (shop.deep.environment.site / "deep_core-0.9.dist-info").exists()
+    assert not (shop.deep.environment.site / "deep_agent_core-0.9.dist-info").exists()
 
 
 # -- what is typed -----------------------------------------------------------------------------------------------------

@@ -153,7 +153,9 @@ def comes_and_goes(place: Place, how: str) -> None:
     for name, needs in (("acme-future", "deep-agent-core"), ("acme-past", "deep-agent-core<0.1")):
         clash = place.plugins("install", name)
         assert clash.code == 1
-        assert re.search(f"{name}.* depends? on {needs}", clash.err)  # as pip and uv say it
+        log = re.search(r"Full pip output in file:\s+(\S+)", clash.err)  # pipx, if it uses pip
+        why = Path(log[1]).read_text("utf-8") if log else clash.err
+        assert re.search(f"{name}.* depends? on {needs}", why)  # as pip and uv say it
         assert f"{name} was not installed, for the reason above. deep-agent-core 0.1.0 and " in clash.err
     nothing = place.plugins("install", "acme-nothing")
     assert (nothing.code, "It has no plugin" in nothing.out) == (1, True)
