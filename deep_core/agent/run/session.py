@@ -129,9 +129,9 @@ class SessionState:
 
     def __contains__(self, key: object) -> bool:
         name = key.name if isinstance(key, StateSlot) else key
-        if name in self._values or name in self._stored:
-            return True
-        return self.bound is not None and name in self.bound.slots  # to look makes no kernel; to read a slot does
+        is_used = name in self._values or name in self._stored
+        # To look makes no kernel; to read a slot does.
+        return is_used or (self.bound is not None and name in self.bound.slots)
 
     def get(self, key: StateSlot[T] | str, default: Any = None) -> Any:
         """Return a slot's value, or `default` if no plugin owns a slot of that name."""
@@ -240,13 +240,16 @@ class SessionStates:
     """
 
     def __init__(self) -> None:
-        self._of = lru_cache(1_000)(lambda conversation: SessionState())
+        self._states = lru_cache(1_000)(self._new)
+
+    def _new(self, conversation: str | None) -> SessionState:
+        return SessionState()
 
     def state(self, ctx: RunContext[Any]) -> SessionState:
         """Return the state of the run's session, which other conversations never see."""
         own = getattr(ctx.deps, "state", None)
         # Messages without a conversation have a state for this run only.
-        return own if isinstance(own, SessionState) else self._of(ctx.conversation_id or ctx.run_id)
+        return own if isinstance(own, SessionState) else self._states(ctx.conversation_id or ctx.run_id)
 
 
 def _are_slots(slots: Any) -> bool:
@@ -265,9 +268,7 @@ def _adapter(slot: StateSlot[Any]) -> TypeAdapter[Any]:
 def _holds_frozen(slot: StateSlot[Any]) -> bool:
     """Whether a slot is a `dict` from names to frozen dataclasses: one that is still the same object is unchanged."""
     declared = _declared(slot)
-    if get_origin(declared) is not dict:
-        return False
-    key, value = get_args(declared)
+    key, value = get_args(declared) if get_origin(declared) is dict else (None, None)
     return key is str and is_dataclass(value) and cast("Any", value).__dataclass_params__.frozen
 
 

@@ -15,7 +15,9 @@ STANDS_ON = {
     "chat": {"terminal", "plugins", "run"},
 }
 """Room -> the rooms that it may import, also inside functions and for types."""
-SHARED = {"built_in", "collector", "errors", "failure", "flags", "options", "private_files"}
+SHARED = {
+    "built_in", "collector", "differences", "errors", "failure", "flags", "options", "private_files", "undo", "view",
+}  # fmt: skip
 """Modules outside the rooms that every room may import; `terminal` may not."""
 
 

@@ -11,7 +11,7 @@ import pytest
 from deep_backends import local_backend
 from deep_cli.run.approval import Approver, Question
 from deep_cli.run.rules import Always, Rule, Rules, is_edit, offers
-from deep_cli.run.undo import FileLog
+from deep_cli.undo import FileLog
 from hypothesis import given
 from hypothesis import strategies as st
 

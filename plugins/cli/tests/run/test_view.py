@@ -11,8 +11,8 @@ import pytest
 from deep_cli import TerminalReporter, run_task
 from deep_cli.run.progress import Spent
 from deep_cli.run.report import Step
-from deep_cli.run.view import Marks, View
 from deep_cli.terminal.prose import Prose
+from deep_cli.view import Marks, View
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -70,6 +70,27 @@ def test_an_edit_shows_what_it_changed_and_a_long_one_its_beginning(tmp_path: Pa
     at = next(place for place, line in enumerate(lines) if "write_file new.txt  +40 -0" in line)
     assert lines[at + 2] == "    +0"
     assert lines[at + 13] == "    … 29 more lines: /diff or -v shows all"
+
+
+def test_tabs_are_as_wide_as_in_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("all:\n\tgo build ./...\n")
+    edit = Call("edit_file", {"path": "Makefile", "old_string": "\tgo build", "new_string": "\tgo vet"})
+    read = Call("read_file", {"path": "Makefile"})
+    lines = run(Script(read, edit, Call("execute", {"command": "printf 'a\\tb'"}), "done"), tmp_path)
+    assert "    -       go build ./..." in lines
+    assert "    +       go vet ./..." in lines
+    assert "    │ a       b" in lines
+
+
+def test_calls_that_do_not_start_are_lines_too(tmp_path: Path) -> None:
+    """A tool that is not offered, arguments that are wrong, arguments that are no JSON: the model is asked again."""
+    (tmp_path / "a.txt").write_text("x")
+    wrong = [Call("no_such_tool", {"path": "a.txt"}), Call("read_file", {"paths": "a.txt"})]
+    lines = run(Script(*wrong, Call("read_file", {"path": "a.txt"}), "done"), tmp_path)
+    failed = [line for line in lines if line.startswith("  ✗ ")]
+    assert [line.split()[1:3] for line in failed] == [["no_such_tool", "a.txt"], ["read_file", "paths='a.txt'"]]
+    assert "Unknown tool name" in failed[0]
+    assert sum(line.startswith("  ✓ read_file a.txt") for line in lines) == 1
 
 
 def test_the_plan_is_its_items() -> None:

@@ -33,9 +33,9 @@ from ..run.approval import Answer, ApprovalMode, Approver, Question, questions
 from ..run.names import new_id, project, short_id
 from ..run.plan import CARRY_OUT
 from ..run.progress import CliProgress
-from ..run.undo import FileLog, TakenBack
 from ..terminal.interrupts import ChatLoop, Interrupts, LeftRunning, Stopped
 from ..terminal.screen import one_line
+from ..undo import FileLog, TakenBack
 from .screen import ChatScreen
 from .stored import ChatRuns, StoredChat, answers, find_chat
 

@@ -9,10 +9,10 @@ from ..run.approval import Answer, Question
 from ..run.report import Step
 from ..run.rules import offers
 from ..run.task_screen import WHICH, TerminalReporter, answer_of, body_of, of_child, rule_of
-from ..run.view import diff_line
 from ..terminal.asking import show_choice
 from ..terminal.output import Part, say_text
 from ..terminal.screen import label
+from ..view import diff_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

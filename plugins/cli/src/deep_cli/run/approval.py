@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
+from ..differences import lines_of, unified_diff
 from ..terminal.asking import NO_ANSWER, Choice, Said
-from ..terminal.screen import label
 from .plan import CARRY_OUT, message_after, plan_choice
 from .report import DecidedBy, Decision
 from .rules import Always, Rules, is_edit
@@ -159,14 +157,13 @@ async def picture(args: Mapping[str, Any], backend: WorkspaceBackend | None) -> 
             return nothing
         after = before.replace(old, new)
         used = {"old_string", "new_string", "replace_all"}
-    now, then = _lines(before), _lines(after)
+    now, then = lines_of(before), lines_of(after)
     if _equal_pairs(now, then) > EQUAL_PAIRS:
         return nothing
-    name = label(path)  # a line break in it would make up lines of the diff
-    lines = difflib.unified_diff(now, then, f"{name} (now)", f"{name} (after)")
+    lines = unified_diff(path, before, after, "now", "after")
     # An argument that was normalized is not in the picture as it is: a byte order mark, CRLF, a text for a switch.
     exact = {key for key in used if (isinstance(args.get(key), bool) if key == "replace_all" else _is_exact(args[key]))}
-    diff = "".join(line if line.endswith("\n") else f"{line}\n\\ no newline at the end\n" for line in lines)
+    diff = "".join(f"{line}\n" for line in lines)
     return diff, frozenset({target, *exact}) if diff else frozenset()
 
 
@@ -184,11 +181,6 @@ def _is_exact(value: object) -> bool:
 def _normalize(text: str) -> str:
     """Normalize line endings and byte order mark, as file tools do to compare."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
-
-
-def _lines(text: str) -> list[str]:
-    """Split into lines, keeping their ends. `splitlines` would split at a form feed too."""
-    return re.findall(r".*\n|.+", text)
 
 
 async def _read(path: str, backend: WorkspaceBackend) -> str | None:

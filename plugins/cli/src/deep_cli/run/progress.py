@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from deep_core import AgentContext, DeepAgentDeps, RunEvent
 
-    from .undo import FileLog
+    from ..undo import FileLog
 
 __all__ = ["CliProgress", "Spent"]
 
@@ -59,6 +59,8 @@ class CliProgress:
         self.log: FileLog | None = None
         """Keeps what tools change, to take it back; None for nothing."""
         self.spent = Spent()
+        self.seen: set[str] = set()
+        """The calls that were reported, by id: those of earlier responses may have the same ones."""
         self.steps: list[Step] = []
         self.denied: list[ApprovalEvent] = []
         """The calls that policy or the user denied."""
@@ -114,6 +116,7 @@ class CliProgress:
 
     def started(self, step: Step) -> None:
         """Report that a call starts."""
+        self.seen.add(step.call_id)
         self._reporter.started(step)
 
     def waits(self, step: Step) -> None:
@@ -124,6 +127,11 @@ class CliProgress:
         """Keep a call that ran, and report it."""
         if step.outcome != "interrupted":
             self.steps.append(step)
+        self._reporter.ended(step)
+
+    def refused(self, step: Step) -> None:
+        """Report a call that did not start: no such tool is offered, or its arguments are wrong."""
+        self.seen.add(step.call_id)
         self._reporter.ended(step)
 
     async def stream(self, ctx: RunContext[Any], events: AsyncIterable[object]) -> None:

@@ -21,12 +21,12 @@ from ..terminal.output import Foot, Lines, Part, say_text
 from ..terminal.prose import Prose
 from ..terminal.screen import label, middle, one_line
 from ..terminal.waiting import interruptible
+from ..view import DIFF_STYLES, Marks, View, exit_code, plural, target
 from .approval import Answer, Ask, Question, Refusal
 from .names import short_id
 from .report import Decision, RunReport, Step
 from .reporter import Reporter
 from .rules import Always, Rule, Rules, offers
-from .view import DIFF_STYLES, Marks, View, exit_code, plural, target
 
 if TYPE_CHECKING:
     from .changes import FileChange

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
-from pydantic_ai.messages import ToolReturn, ToolReturnPart
+from pydantic_ai.messages import ModelResponse, ToolReturn, ToolReturnPart
 
 from deep_core import tool_facts
 from deep_core.plugin_api import error_message
 
+from ..undo import changed_path
 from .approval import picture
 from .report import Step
-from .undo import changed_path
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext, ToolDefinition
-    from pydantic_ai.messages import ModelResponse, ToolCallPart
+    from pydantic_ai.messages import ToolCallPart
     from pydantic_ai.models import ModelRequestContext
 
     from .progress import CliProgress
@@ -48,6 +48,20 @@ class WatchCapability(AbstractCapability[Any]):
         """Return None: it belongs to one command."""
         return None
 
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Tell of the calls that Pydantic AI answered itself, with a word on what was wrong."""
+        messages = request_context.messages
+        asked = messages[-2] if len(messages) > 1 else None
+        calls = {call.tool_call_id: call for call in asked.tool_calls} if isinstance(asked, ModelResponse) else {}
+        for part in messages[-1].parts if calls else ():
+            call, words = calls.get(getattr(part, "tool_call_id", "")), _retry_words(part)
+            if call is not None and words is not None and call.tool_call_id not in self._progress.seen:
+                step = Step(call.tool_name, "", call.args_as_dict(), "failed", 0.0, error=words, depth=ctx.deps.depth)
+                self._progress.refused(replace(step, call_id=call.tool_call_id, task=TASK.get()))
+        return request_context
+
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
@@ -57,6 +71,7 @@ class WatchCapability(AbstractCapability[Any]):
         except (LookupError, ValueError, AssertionError):  # no price is known for this model
             price = None
         used = response.usage.input_tokens + response.usage.output_tokens
+        self._progress.seen.difference_update(call.tool_call_id for call in response.tool_calls)
         self._progress.responded(price, used if ctx.deps.depth == 0 else None, ctx.model.context_window)
         return response
 
@@ -113,6 +128,18 @@ class WatchCapability(AbstractCapability[Any]):
     def _end(self, step: Step, began: float, outcome: Any, **more: Any) -> None:
         milliseconds = (time.perf_counter() - began) * 1000
         self._progress.ended(replace(step, outcome=outcome, milliseconds=milliseconds, **more))
+
+
+def _retry_words(part: Any) -> str | None:
+    """Return what the model reads where it must make a call again; None for any other part of a request.
+
+    Pydantic AI before 2.66 has a part of its own for that, which is deprecated now.
+    """
+    if part.part_kind == "tool-return" and part.outcome == "retried":
+        return part.content if isinstance(part.content, str) else part.model_response_str()
+    if part.part_kind == "retry-prompt" and part.tool_name is not None:
+        return part.content if isinstance(part.content, str) else part.model_response()
+    return None
 
 
 def _text(tool: str, result: object) -> str:

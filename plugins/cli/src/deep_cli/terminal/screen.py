@@ -16,6 +16,7 @@ from deep_core.plugin_api import visible
 
 __all__ = [
     "MASK",
+    "content_line",
     "is_text",
     "label",
     "looks_secret",
@@ -40,6 +41,8 @@ _TELLTALE = (
 _USERINFO = r"://[^/\s\"'<>]+@"
 # Not `KEY=…`, which our own advice says to type.
 _ASSIGNMENT = r"(?<![\w.-])([A-Za-z_-][\w.-]*+)=(?!…(?!\w))(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'&;]+)"
+TAB = 8
+"""Columns from one stop of a tab to the next."""
 SHORTEST = 6
 """Minimum characters: shorter values of secret variables are not masked, or every `x` would be."""
 
@@ -52,6 +55,11 @@ def is_text(text: str) -> bool:
 def label(text: str) -> str:
     """Make a name visible, line breaks and tabs too, so that it stays on its line."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def content_line(text: str) -> str:
+    """Make a line of a file or an output visible; its tabs reach as far as in a terminal."""
+    return visible(text).replace("\n", "\\n").expandtabs(TAB)
 
 
 def middle(text: str, width: int, hint: str = "") -> str:

@@ -13,12 +13,12 @@ from deep_sessions import split_exit_code
 
 from deep_core.plugin_api import visible
 
-from ..terminal.screen import label, middle, one_line, redact
+from .terminal.screen import content_line, label, middle, one_line, redact
 
 if TYPE_CHECKING:
-    from ..terminal.output import Part
-    from .progress import Spent
-    from .report import Step
+    from .run.progress import Spent
+    from .run.report import Step
+    from .terminal.output import Part
 
 __all__ = ["DIFF_STYLES", "Line", "Marks", "View", "diff_line", "exit_code", "plural", "target"]
 
@@ -165,7 +165,9 @@ class View:
     def _output(self, result: str) -> list[Line]:
         """Return the last lines of a command's output."""
         lines = redact(split_exit_code(result)[1]).rstrip("\n").split("\n")
-        shown: list[Line] = [((f"{self.marks.bar} {middle(label(line), WIDTH)}", "dim"),) for line in lines if line]
+        shown: list[Line] = [
+            ((f"{self.marks.bar} {middle(content_line(line), WIDTH)}", "dim"),) for line in lines if line
+        ]
         most = OUTPUT * (MORE if self.verbose else 1)
         hidden = len(shown) - most
         if hidden > 0:
@@ -235,7 +237,7 @@ def target(args: Mapping[str, Any]) -> str:
 
 def diff_line(line: str) -> Line:
     """Return a line of a diff in its color."""
-    return ((label(line), DIFF_STYLES.get(line[:1], "dim")),)
+    return ((content_line(line), DIFF_STYLES.get(line[:1], "dim")),)
 
 
 def plural(word: str, count: int) -> str:

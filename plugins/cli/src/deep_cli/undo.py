@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..terminal.screen import label
+from .differences import unified_diff
 
 if TYPE_CHECKING:
     from pydantic_ai.workspaces import Workspace, WorkspaceBackend
@@ -129,9 +128,8 @@ class FileLog:
             now = await _read(path, backend)
             if isinstance(now, _Unreadable) or now == before:
                 continue
-            old, new = ((data or b"").decode("utf-8", "backslashreplace").split("\n") for data in (before, now))
-            name = label(path)
-            lines += difflib.unified_diff(old, new, f"{name} (before)", f"{name} (now)", lineterm="")
+            old, new = ((data or b"").decode("utf-8", "backslashreplace") for data in (before, now))
+            lines += unified_diff(path, old, new, "before", "now")
         return lines
 
 
