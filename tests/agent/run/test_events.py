@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic_ai import Agent, DeferredToolResults, ToolDenied
 from pydantic_ai.capabilities import AbstractCapability
 
+import deep_core
 from deep_core import (
     ApprovalEvent,
     Deny,
@@ -249,3 +251,10 @@ def test_a_request_of_several_attempts_is_reported_once(hosted: bool) -> None:
     result = run(agent_of(ear.plugin, plugin("picky", capabilities=[Rejects()]), model=model))
     assert (result.output, Rejects.attempts) == ("second", 2)
     assert ear.told == ["RunStartEvent", "RequestEvent", "RunEndEvent"]
+
+
+def test_every_event_is_public_and_on_the_page_of_events() -> None:
+    events = {kind.__name__ for kind in deep_core.RunEvent.__subclasses__() if kind.__module__.startswith("deep_core.")}
+    page = Path(deep_core.__file__).parents[1].joinpath("docs", "reference", "events.md").read_text("utf-8")
+    assert len(events) > 5
+    assert {name for name in events if name not in deep_core.__all__ or f"::: deep_core.{name}\n" not in page} == set()
