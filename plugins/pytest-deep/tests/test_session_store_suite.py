@@ -54,6 +54,12 @@ class Waits(MemoryStore):
         await asyncio.sleep(0)
         return lease
 
+class DecidesTwice(MemoryStore):
+    async def decide(self, session_id, seq, decisions):
+        for data in decisions.values():
+            await self.post(session_id, "decision", data)
+        return True
+
 class AllEntries(MemoryStore):
     async def load(self, session_id):
         return replace(await super().load(session_id), entries=await self.entries(session_id))
@@ -66,6 +72,7 @@ CAUGHT = {
     "Twice": "test_commits_with_and_without_waiting_are_one_journal",
     "Folded": "test_an_id_may_be_any_text",
     "Waits": "test_a_cancelled_acquisition_holds_nothing",
+    "DecidesTwice": "test_of_tasks_that_decide_at_once_one_succeeds",
     "AllEntries": "test_loading_begins_at_the_last_base",
 }
 SUBCLASS = """

@@ -12,16 +12,33 @@ from deep_sessions.stores.postgresql import PostgresqlStore
 from deep_sessions.stores.sqlite import SqliteStore
 from pytest_deep import SessionStoreConformance
 
+from tests.drawn import many
 from tests.postgresql import Cluster
 
 
+class OfAnotherAuthor(MemoryStore):
+    """Has only what a store must have: `decide` is that of `SessionStore`."""
+
+    decide = SessionStore.decide
+
+
 class TestMemory(SessionStoreConformance):
+    decision_rounds = many(5, 1_000)
+
     @pytest.fixture
     def store(self) -> SessionStore:
         return MemoryStore()
 
 
+class TestWithoutDecide(SessionStoreConformance):
+    @pytest.fixture
+    def store(self) -> SessionStore:
+        return OfAnotherAuthor()
+
+
 class TestSqlite(SessionStoreConformance):
+    decision_rounds = many(5, 1_000)
+
     @pytest.fixture
     def store(self, tmp_path: Path) -> SessionStore:
         return SqliteStore(tmp_path / "sessions.db")
@@ -33,6 +50,8 @@ class TestSqlite(SessionStoreConformance):
 
 @pytest.mark.needs("PostgreSQL")
 class TestPostgresql(SessionStoreConformance):
+    decision_rounds = many(5, 1_000)
+
     @pytest.fixture
     def url(self, postgresql: Cluster) -> str:
         return postgresql.create_database()

@@ -29,6 +29,7 @@ from deep_sessions import (
 )
 
 from .conversations_suite import ConversationsConformance
+from .decisions_suite import DecisionsConformance
 
 __all__ = ["SessionStoreConformance"]
 
@@ -63,7 +64,7 @@ STEPS = (*range(6), *range(10, 200, 10))
 """After how many turns of the event loop a task is cancelled."""
 
 
-class SessionStoreConformance(ConversationsConformance):
+class SessionStoreConformance(ConversationsConformance, DecisionsConformance):
     """Subclass it in a test module and define the fixture `store`, with an empty store:
 
         class TestMyStore(SessionStoreConformance):
@@ -72,7 +73,8 @@ class SessionStoreConformance(ConversationsConformance):
                 return MyStore(tmp_path / "sessions")
 
     A store that keeps sessions longer than the process defines the fixture `open_again` too: a function that opens
-    another instance with the same sessions. The suite closes what it opens, and `store`.
+    another instance with the same sessions. The suite closes what it opens, and `store`. `decision_rounds` says how
+    often 2 to 8 tasks, threads and processes decide one call at the same time.
     """
 
     @pytest.fixture
