@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +19,7 @@ import httpx
 import pytest
 
 from tests.another_process import start
+from tests.drawn import many
 from tests.environments import REPOSITORY
 from tests.postgresql import cluster
 from tests.stubs import Call, OpenAIStub, Script
@@ -160,3 +162,35 @@ def test_the_service_keeps_tenants_apart_survives_a_kill_and_publishes_once(stor
             assert HTTP.get(f"{own}/approvals", headers=ACME).status_code == 404
     assert publisher.keys[0] == publisher.keys[1]
     assert [*publisher.pages.values()] == ["news"]
+
+
+@pytest.mark.slow
+def test_of_several_answers_at_once_one_is_accepted_and_the_others_get_409(store: str, tmp_path: Path) -> None:
+    """Whether the page is published agrees with the answer that got 202."""
+    rounds = many(3, 100)
+    script = Script(*(step for _ in range(rounds) for step in (Call("publish", {"page": "news"}), "Done.")))
+    with Publisher() as publisher, OpenAIStub(script) as stub:
+        publisher.keys.append("")  # it answers from the first request on
+        with service(store, publisher, stub, tmp_path) as (address, _):
+            for number in range(rounds):
+                own = f"{address}/sessions/s{number}"
+                HTTP.post(f"{own}/messages", headers=ACME, json={"text": "Publish the news."})
+                watch(address, f"s{number}", "approvals_asked")
+                [asked] = HTTP.get(f"{own}/approvals", headers=ACME).json()
+                url, published = f"{own}/approvals/{asked['id']}", len(publisher.keys)
+
+                def answer(n: int, url: str = url) -> httpx.Response:
+                    return HTTP.post(url, headers=ACME, json={"approve": bool(n % 2)})
+
+                count = 2 + number % 7
+                with ThreadPoolExecutor(count) as pool:
+                    told = [*pool.map(answer, range(count))]
+                accepted = [n for n, response in enumerate(told) if response.status_code == 202]
+                assert len(accepted) == 1, [response.status_code for response in told]
+                for n, response in enumerate(told):
+                    if n not in accepted:
+                        assert response.status_code == 409
+                        assert response.json()["code"] == "not_pending"
+                        assert "does not wait" in response.text or "was decided already" in response.text
+                watch(address, f"s{number}", "run_ended")
+                assert len(publisher.keys) - published == accepted[0] % 2

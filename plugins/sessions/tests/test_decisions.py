@@ -87,10 +87,11 @@ class Desk:
         agents: list[DeepAgent] = []
         opened: list[Sessions] = []
         for _ in range(count):
-            kernel = Kernel(plugins=plugins, read_config=False) if plugins else Kernel(read_config=False)
-            deps = AgentDeps(model=scripted(*calls), session_store=store, runtime="memory", kernel=kernel)
-            config = {"interrupt_on": {"publish": True}}
-            agents.append(await DeepAgent.create(config=config, deps=deps, tools=[self.publish]))
+            deps = AgentDeps(
+                model=scripted(*calls), session_store=store, runtime="memory", kernel=Kernel(read_config=False)
+            )
+            config, tools = {"interrupt_on": {"publish": True}}, [self.publish]
+            agents.append(await DeepAgent.create(config=config, deps=deps, tools=tools, plugins=plugins))
             opened.append(Sessions(agents[-1]))
         try:
             yield opened

@@ -34,6 +34,7 @@ __all__ = ["run_command"]
     help="Format of stdout. Default: text.",
 )
 @click.option("--session", metavar="NAME", help="Store the conversation under this name, and continue it.")
+@click.option("--retry", is_flag=True, help="Try the last run of --session again, from its last step.")
 @click.option("--queue", is_flag=True, help="Leave TASK to a worker (deep worker), and print the session's name.")
 @plan_option
 @store_option
@@ -52,6 +53,7 @@ def run_command(
     plugin_files: tuple[Path, ...],
     output: str,
     session: str | None,
+    retry: bool,
     queue: bool,
     plan: bool,
     store: str | None,
@@ -61,7 +63,7 @@ def run_command(
     """Let the agent do TASK on the current folder.
 
     What is piped to stdin goes with the task, as data; without TASK it is the task. With --session and neither,
-    continue a run that was interrupted, or whose calls wait for approval.
+    continue the last run: one that was interrupted, that failed or was stopped, or whose calls wait for approval.
 
     Progress goes to stderr, the answer to stdout. The conversation is stored: `deep chat --resume ID` continues it.
     Exit code: 0 done, 1 failed, 2 usage or configuration, 3 an approval was denied or unanswered.
@@ -72,6 +74,8 @@ def run_command(
         raise click.UsageError("--store needs --session NAME, or --queue.")
     if task is not None and not task.strip():
         raise click.UsageError("TASK is empty: say what to do.")
+    if retry and (session is None or task is not None or queue):
+        raise click.UsageError("--retry tries the last run again: give it --session NAME, and no TASK or --queue.")
     from .piped import piped
 
     # `deep run --session NAME` in a script continues the session: its stdin is the script's own.
