@@ -11,9 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic_ai.exceptions import ModelRetry, ToolFailed
-from pydantic_ai.messages import TextContent
-
 from .client import Client, is_alive_after
 from .listing import ListedPrompt, ListedTool, Listing, RawPrompt, make_listing
 from .sanitize import clean_text
@@ -256,6 +253,8 @@ class Connection:
             await self._list(client)
 
     async def _request(self, client: Client, send: Callable[[], Awaitable[T]]) -> T:
+        from pydantic_ai.exceptions import ToolFailed  # `deep mcp list` calls no tool
+
         try:
             async with asyncio.timeout(self.limits.call):
                 result = await send()
@@ -326,6 +325,8 @@ class Connection:
     def _explain(self, error: BaseException) -> str:
         if self._login is not None and self._login.needs_login:
             return f"it asks for a login: deep mcp login {self.config.name}"
+        from pydantic_ai.exceptions import ModelRetry
+
         while isinstance(error, BaseExceptionGroup):
             error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
         if isinstance(error, ModelRetry):
@@ -343,6 +344,8 @@ class Connection:
 
 
 def _text(content: Any) -> str:
+    from pydantic_ai.messages import TextContent
+
     if isinstance(content, TextContent):
         return content.content
     return content if isinstance(content, str) else f"[left out: {type(content).__name__}]"

@@ -15,14 +15,14 @@ from deep_cli import Failure, agent_options, one_line, run_command, say, say_jso
 
 from deep_core import ConfigError, Kernel, MissingExtra
 
-from .decisions import pending_calls
 from .errors import AgentError, SessionNotFound
-from .fold import Fold, Run, fold
 from .store import SessionInfo, SessionStore
 from .stores.open import default_store, open_store
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
+
+    from .fold import Fold
 
 __all__ = ["sessions"]
 
@@ -86,6 +86,8 @@ def list_sessions(status: Any, limit: int, owner: str | None, store: str | None,
 @json_option
 def show(session_id: str, owner: str | None, store: str | None, as_json: bool) -> None:
     """Show the conversation of a session, and the calls that wait."""
+    from .decisions import pending_calls
+    from .fold import fold
 
     async def look(opened: SessionStore) -> Fold:
         return fold(await opened.load(session_id))
@@ -188,6 +190,7 @@ def import_chats(dry_run: bool) -> None:
     from deep_cli import read_old_chats
 
     from . import manage
+    from .fold import Run
     from .journal import slots_of, usage_fields
 
     async def work(opened: SessionStore) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from deep_cli import config_option, one_line, say, say_json
 
-from deep_core import Kernel, agent_context
+from deep_core import Kernel, SkillLoader
 
 from .by_hand import check_skills
 from .directories import DirectoryLoader
@@ -58,6 +58,21 @@ def _facts(problem: Problem) -> dict[str, object]:
 def _scan_all(config: Path | None, *, strict: bool) -> list[Scan]:
     """Search with every plugin's loaders of directories. Those of other kinds need a session."""
     with Kernel(config=config) as kernel:
-        context = agent_context(kernel.create_agent("test"), PLUGIN)
-        loaders = [contribution.value for contribution in context.collect("deep_skill_loaders")]
-        return [loader.check(strict=strict) for loader in loaders if isinstance(loader, DirectoryLoader)]
+        found = [loader for loader in _loaders(kernel) if isinstance(loader, DirectoryLoader)]
+        return [loader.check(strict=strict) for loader in found]
+
+
+def _loaders(kernel: Kernel) -> list[SkillLoader]:
+    """Ask without an agent, which takes most of a second; with one if a plugin's loaders need it."""
+    failed: list[str] = []
+    found = kernel.caller.collect(
+        "deep_skill_loaders",
+        lambda plugin: {"context": kernel.context(plugin)},
+        among=kernel.active,
+        drop=lambda plugin, where, error: failed.append(plugin),
+    )
+    if failed:
+        from deep_core import agent_context
+
+        found = agent_context(kernel.create_agent("test"), PLUGIN).collect("deep_skill_loaders")
+    return [contribution.value for contribution in found]

@@ -2,12 +2,10 @@
 
 # No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
-from pydantic import Field, InstanceOf, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_ai import Tool
-from pydantic_ai.models import Model
 
 from deep_core import PluginOptions, ToolExpression
 from deep_core.plugin_api import as_expression
@@ -16,6 +14,19 @@ __all__ = ["GENERAL_PURPOSE", "SubAgentConfig", "SubagentsOptions"]
 
 GENERAL_PURPOSE = "general-purpose"
 """The default type of `task`."""
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+else:  # commands that run no agent read options too, and Pydantic AI is most of their time
+
+    def _is_model(value):
+        from pydantic_ai.models import Model
+
+        if not isinstance(value, Model):
+            raise ValueError("it is an id, or in code a Pydantic AI model")
+        return value
+
+    Model = Annotated[Any, AfterValidator(_is_model)]
 
 
 class SubAgentConfig(PluginOptions):
@@ -32,7 +43,7 @@ class SubAgentConfig(PluginOptions):
     """The subagent's instructions besides its task."""
     tools: ToolExpression | str | Sequence[str] | None = None
     """Which of the caller's tools it has: a tool expression, or a list of names. None means all. It can only narrow."""
-    model: str | SkipJsonSchema[InstanceOf[Model]] | None = None
+    model: str | SkipJsonSchema[Model] | None = None
     """Its model: an id, or in code a Pydantic AI model. None means the caller's."""
 
     functions: SkipJsonSchema[tuple[Any, ...]] = Field(default=(), exclude=True)
@@ -48,7 +59,7 @@ class SubAgentConfig(PluginOptions):
         if not isinstance(tools, list | tuple):
             return data
         items = cast("Sequence[object]", tools)
-        functions: list[object] = [item for item in items if callable(item) or isinstance(item, Tool)]
+        functions: list[object] = [item for item in items if _is_function(item)]
         names = [item for item in items if item not in functions]
         # An empty list is no tool; a list of functions alone leaves the caller's tools as they are.
         kept = names or (None if functions else [])
@@ -66,7 +77,7 @@ class SubAgentConfig(PluginOptions):
     @classmethod
     def _are_functions(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
         for item in given:
-            if not callable(item) and not isinstance(item, Tool):
+            if not _is_function(item):
                 raise ValueError(f"{item!r:.80} is not a function; names of tools go into `tools`")
         return given
 
@@ -74,6 +85,14 @@ class SubAgentConfig(PluginOptions):
     @classmethod
     def _one_line(cls, text: str) -> str:
         return " ".join(text.split())
+
+
+def _is_function(item: object) -> bool:
+    if isinstance(item, str) or callable(item):
+        return not isinstance(item, str)
+    from pydantic_ai import Tool
+
+    return isinstance(item, Tool)
 
 
 class SubagentsOptions(PluginOptions):
