@@ -725,7 +725,7 @@ async def test_J16_what_fails_a_run_has_a_code(answers: Any, how: Any, code: str
 
 
 def test_J16_every_error_is_documented_with_its_code() -> None:
-    page = (REPOSITORY / "docs/sessions.md").read_text("utf-8").split("\n## Errors\n")[1].split("\n## ")[0]
+    page = (REPOSITORY / "docs/sessions-resume.md").read_text("utf-8").split("\n## Errors\n")[1].split("\n## ")[0]
     told = set(re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page, re.M))
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, AgentError)]
     assert told == {(kind.code, kind.__name__) for kind in kinds}

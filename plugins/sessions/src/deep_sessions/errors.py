@@ -1,4 +1,4 @@
-"""The errors of sessions. Each has a code that is documented in `docs/sessions.md`."""
+"""The errors of sessions. Each has a code that is documented in `docs/sessions-resume.md`."""
 
 from __future__ import annotations
 
