@@ -109,7 +109,7 @@ async def enqueue(
     if root not in _queues:
         database = _open_store(root)
         _queues[root] = Queue(database)
-        finalize(root, database.close)
+        finalize(root, database.close).atexit = False  # the process ends: the connection ends with it
     await _enqueue(store, _queues[root], session_id, message)
 
 
