@@ -224,3 +224,42 @@ def test_no_other_command_and_no_pipe_loads_the_line_editor(deep: Any) -> None:
             assert "pydantic_ai" in found
             assert "prompt_toolkit" not in found
             assert ("deep_cli.chat.conversation" in found) is (arguments[0] == "chat")
+
+
+DOWN = Failure(status=400, message="the provider is down")
+
+
+@pytest.mark.slow
+def test_retry_tries_a_failed_turn_again_without_saying_it_twice(deep: Any) -> None:
+    with OpenAIStub(Script("one", DOWN, "two")) as stub:
+        done = piped(deep, "first\nsecond\n/retry\n", *MODEL, env=stub.env)
+    assert done.out == "one\ntwo\n"
+    assert "/retry tries again" in done.err
+    assert [m["content"] for m in stub.requests[-1]["messages"] if m["role"] == "user"] == ["first", "second"]
+
+
+@pytest.mark.slow
+def test_a_first_message_that_failed_is_kept_and_retry_answers_it_later(deep: Any) -> None:
+    with OpenAIStub(Script(DOWN, "here")) as stub:
+        failed = piped(deep, "hello\n", *MODEL, env=stub.env)
+        assert (failed.code, "Continue with: deep chat --resume" in failed.err) == (1, True)
+        again = piped(deep, "/retry\n", "--resume", env=stub.env)
+    assert (again.code, again.out) == (0, "here\n")
+    assert "the last turn failed: /retry tries it again" in again.err
+    assert [m["content"] for m in stub.requests[-1]["messages"] if m["role"] == "user"] == ["hello"]
+
+
+@pytest.mark.slow
+def test_a_message_after_a_failed_one_is_read_with_it(deep: Any) -> None:
+    with OpenAIStub(Script(DOWN, "both")) as stub:
+        assert piped(deep, "first\nsecond\n", *MODEL, env=stub.env).out == "both\n"
+    said = [m["content"] for m in stub.requests[-1]["messages"] if m["role"] == "user"]
+    assert all(word in str(said) for word in ("first", "second"))
+
+
+@pytest.mark.slow
+def test_retry_after_an_answer_says_that_there_is_nothing_to_try(deep: Any) -> None:
+    with OpenAIStub(Script("one")) as stub:
+        done = piped(deep, "first\n/retry\n", *MODEL, env=stub.env)
+    assert "there is nothing to try again: the last message has its answer" in done.err
+    assert len(stub.requests) == 1

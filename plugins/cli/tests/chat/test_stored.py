@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_cli.chat.stored import ChatRuns, StoredChat, answers, chats_folder, find_chat, new_id, project, short_id
+from deep_cli.chat.stored import ChatRuns, StoredChat, chats_folder, find_chat, new_id, project, short_id
 from deep_cli.failure import Failure
 from deep_cli.run.agent import make_agent
 from deep_sessions import Commit, Lease, MemoryStore, NewEntry, Run, SessionStore, StoreError, create
@@ -53,7 +53,7 @@ def test_a_chat_is_found_by_its_digits_by_its_whole_id_and_as_the_newest_of_its_
     for resume in (short_id(session), session, "newest"):
         found = find(store, resume)
         assert (found.id, found.model, found.backend, found.unfinished) == (session, "openai:x", "local", "")
-        assert answers(found.messages) == 1
+        assert sum(isinstance(message, ModelResponse) for message in found.messages) == 1
 
 
 def test_the_newest_is_the_one_used_last_and_no_session_that_deep_run_named() -> None:

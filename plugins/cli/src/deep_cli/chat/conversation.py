@@ -16,6 +16,7 @@ from deep_sessions import (
     AgentError,
     ChatCommand,
     DecisionsPending,
+    NothingToResume,
     SessionBusy,
     SessionNotFound,
     SessionStore,
@@ -37,7 +38,7 @@ from ..terminal.interrupts import ChatLoop, Interrupts, LeftRunning, Stopped
 from ..terminal.screen import one_line
 from ..undo import FileLog, TakenBack
 from .screen import ChatScreen
-from .stored import ChatRuns, StoredChat, answers, find_chat
+from .stored import ChatRuns, StoredChat, find_chat
 
 if TYPE_CHECKING:
     from deep_sessions import Outcome
@@ -51,9 +52,9 @@ __all__ = ["Chat", "Left"]
 
 T = TypeVar("T")
 End = Literal["done", "stopped", "failed", "lost"]
-"""How a turn ended. `lost`: no answer came, so the conversation is unchanged."""
-GO_ON = "Everything so far is kept: say what to do next."
-SEND_AGAIN = "Nothing is lost: send it again (arrow up), or name another model with /model provider:name."
+"""How a turn ended. `lost`: the message did not get into the conversation."""
+GO_ON = "Everything so far is kept: /retry tries again, or say what to do next."
+SEND_AGAIN = "Nothing is lost: send it again (arrow up)."
 BUSY = "Another deep chat is at work in this chat. Nothing is lost: send it again (arrow up) when it has answered."
 
 
@@ -136,11 +137,12 @@ class Chat:
 
     # -- one turn ------------------------------------------------------------------------------------------------------
 
-    async def turn(self, prompt: str | None) -> End:
+    async def turn(self, prompt: str | None, *, again: bool = False) -> End:
         """Run until the model has answered, asking about calls that need approval. The store has every step.
 
         Args:
             prompt: the message; None continues what is unfinished.
+            again: try the last turn again, from its last step, also if it failed or was stopped.
 
         Raises:
             Left: the input ended at a question, which is stored with the conversation; or a second Ctrl-C came
@@ -148,7 +150,7 @@ class Chat:
         """
         self._interrupts = Interrupts()
         with self._hearing(self._interrupts):
-            return await self._turn(prompt)
+            return await self._turn(prompt, again=again)
 
     @contextmanager
     def _hearing(self, interrupts: Interrupts) -> Generator[None]:
@@ -169,16 +171,17 @@ class Chat:
             loop.remove_signal_handler(signal.SIGINT)
             signal.signal(signal.SIGINT, usual)
 
-    async def _turn(self, prompt: str | None) -> End:
+    async def _turn(self, prompt: str | None, *, again: bool) -> End:
         # What was unfinished belongs to this turn.
-        before = answers(self.stored.messages) if prompt is not None else 0
+        before = len(self.stored.messages) if prompt is not None else 0
         self._was_run, outcome = True, None
         self._screen.waiting()
         if prompt is not None:
             self.log.begin(await self._runs.entry(self.stored))
         try:
             runs, chat = self._runs, self.stored
-            step = partial(runs.resume, chat) if prompt is None else partial(runs.send, chat, prompt)
+            unfinished = partial(runs.retry if again else runs.resume, chat)
+            step = unfinished if prompt is None else partial(runs.send, chat, prompt)
             while True:
                 outcome = await self._run(step)
                 while outcome.status == "awaiting" and outcome.requests is not None:
@@ -287,22 +290,25 @@ class Chat:
         self.stopped = True
         self._interrupts.over()
         hint = "A tool does not stop, and may still do its work. " if self._loop.thread_at_work() else ""
-        self._screen.problem("stopped", hint + (GO_ON if answers(self.stored.messages) != before else SEND_AGAIN))
+        self._screen.problem("stopped", hint + (GO_ON if len(self.stored.messages) > before else SEND_AGAIN))
         return "stopped"
 
     def _end_failed(self, error: BaseException, before: int) -> End:
         self._interrupts.over()
         self.failed = True
-        has_answer = answers(self.stored.messages) != before
+        is_kept = len(self.stored.messages) > before
         if self._trace:
             show_traceback(error)
-        hint = GO_ON if has_answer else SEND_AGAIN
+        hint = GO_ON if is_kept else SEND_AGAIN
         if isinstance(error, SessionBusy):
             hint = BUSY
+        elif isinstance(error, NothingToResume):
+            self._screen.problem("there is nothing to try again: the last message has its answer", "Say what to do.")
+            return "failed"
         elif isinstance(error, DecisionsPending):
             hint = f"Answer there, or leave and ask again here: deep chat --resume {self.id}"
         self._screen.problem(self._explain(error), hint)
-        return "failed" if has_answer else "lost"
+        return "failed" if is_kept else "lost"
 
     def _explain(self, error: BaseException) -> str:
         if isinstance(error, AgentError):
@@ -328,8 +334,8 @@ class Chat:
 
     @property
     def is_resumable(self) -> bool:
-        """Whether it is stored with an answer, so that it can be resumed."""
-        return self._runs.is_stored and answers(self.stored.messages) > 0
+        """Whether it is stored with a message, so that it can be resumed."""
+        return self._runs.is_stored and len(self.stored.messages) > 0
 
     @property
     def has_denials(self) -> bool:
@@ -344,6 +350,8 @@ class Chat:
         """Ask again about calls that wait, and continue a turn that was interrupted. Raises Left as `turn` does."""
         if self.stored.unfinished == "stopped":
             await self._attempt(self._runs.cancel(self.stored))
+        elif self.stored.unfinished == "failed":
+            self._screen.note("the last turn failed: /retry tries it again")
         elif self.stored.unfinished:
             if self.stored.unfinished == "interrupted":
                 self._screen.note(f"the last turn was interrupted, and continues: {one_line(self.stored.prompt, 60)}")
@@ -494,10 +502,10 @@ class Chat:
         self.log.clear()
 
     async def leave(self) -> None:
-        """Leave this conversation: it is deleted if it began here and nothing was answered."""
+        """Leave this conversation: it is deleted if it began here and nothing was said."""
         chat = self.stored
-        if chat.is_new and self._was_run and self._runs.is_stored and not answers(chat.messages):
-            await self._attempt(self._runs.drop_unanswered(chat))
+        if chat.is_new and self._was_run and self._runs.is_stored and not chat.messages:
+            await self._attempt(self._runs.drop_empty(chat))
         self._was_run = False
 
     async def close(self) -> None:

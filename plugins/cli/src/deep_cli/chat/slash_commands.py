@@ -242,6 +242,11 @@ async def _mode(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     return True
 
 
+async def _retry(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+    await chat.turn(None, again=True)
+    return True
+
+
 async def _new(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     if chat.is_resumable:
         screen.note(chat.how_to_go_on().replace("Continue with", "This one is kept"))
@@ -262,6 +267,7 @@ MODES = {
 COMMANDS: Mapping[str, ChatCommand] = {
     "/help": ChatCommand(_help, "", "this list"),
     "/undo": ChatCommand(_undo, "", "take back the last turn: the conversation, and what tools changed in files"),
+    "/retry": ChatCommand(_retry, "", "try the last turn again, from where it failed or was stopped"),
     "/rewind": ChatCommand(_undo, "TURNS", "take back several turns"),
     "/diff": ChatCommand(_diff, "", "what tools changed in files in this chat"),
     "/fork": ChatCommand(_fork, "", "continue in a copy of this chat"),

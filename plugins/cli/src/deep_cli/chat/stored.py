@@ -23,7 +23,7 @@ from deep_sessions import (
     create,
     load_session,
 )
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelMessage
 from pydantic_ai.usage import RunUsage
 
 from deep_core import Kernel
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import DeferredToolResults
     from pydantic_ai.workspaces import WorkspaceBackend
 
-__all__ = ["NEWEST", "ChatRuns", "StoredChat", "answers", "find_chat"]
+__all__ = ["NEWEST", "ChatRuns", "StoredChat", "find_chat"]
 
 NEWEST = "newest"
 """`--resume` without an id."""
@@ -63,8 +63,8 @@ class StoredChat:
         model: the model's id; None if the store does not know it.
         backend: the backend's name; None likewise.
         messages: the history.
-        unfinished: what is left of its last turn: calls that wait for the user, a run that was interrupted, or one
-            that the user stopped and that did not end.
+        unfinished: what is left of its last turn: calls that wait for the user, a run that was interrupted, one that
+            the user stopped and that did not end, or one that failed.
         prompt: the message of a turn that was interrupted.
         plan: whether its runs are in plan mode.
         is_new: whether this program began it; it may be one of an editor or a page.
@@ -76,7 +76,7 @@ class StoredChat:
     model: str | None = None
     backend: str | None = None
     messages: Sequence[ModelMessage] = field(default_factory=list[ModelMessage])
-    unfinished: Literal["", "waiting", "interrupted", "stopped"] = ""
+    unfinished: Literal["", "waiting", "interrupted", "stopped", "failed"] = ""
     prompt: str = ""
     plan: bool = False
     is_new: bool = False
@@ -88,11 +88,6 @@ class StoredChat:
         labels = {"model": self.model or "", "backend": self.backend or "", "folder": visible(self.folder)}
         labels |= files_as_label(self.plugin_files)
         return {**labels, MODE: PLAN} if self.plan else labels
-
-
-def answers(messages: Sequence[ModelMessage]) -> int:
-    """Return how many answers of the model there are."""
-    return sum(isinstance(message, ModelResponse) for message in messages)
 
 
 async def find_chat(store: SessionStore, resume: str, folder: str) -> StoredChat:
@@ -124,6 +119,8 @@ def _stored_chat(state: Fold, folder: str) -> StoredChat:
         elif run.status == "running":
             found.unfinished = "stopped" if any(mail.kind == "cancel" for mail in state.mail) else "interrupted"
             found.prompt = run.prompt if isinstance(run.prompt, str) else ""
+        elif run.status == "failed":
+            found.unfinished = "failed"
     return found
 
 
@@ -300,6 +297,14 @@ class ChatRuns:
             await self._leave_store(chat, error)
         return await self._runner.resume(chat.id, **how)
 
+    async def retry(self, chat: StoredChat, **how: Any) -> Outcome:
+        """Try the last run again, from its last step. Arguments and errors as for `Runner.retry`."""
+        try:
+            return await self._runner.retry(chat.id, **how)
+        except StoreError as error:
+            await self._leave_store(chat, error)
+        return await self._runner.retry(chat.id, **how)
+
     async def answer(self, chat: StoredChat, results: DeferredToolResults, **how: Any) -> Outcome:
         """Decide the calls that wait, and continue. Errors as for `Runner.decide` and `Runner.resume`."""
         try:
@@ -334,10 +339,10 @@ class ChatRuns:
         except SessionNotFound:
             return RunUsage()
 
-    async def drop_unanswered(self, chat: StoredChat) -> None:
-        """Delete a chat if nothing was answered in it, here or elsewhere."""
+    async def drop_empty(self, chat: StoredChat) -> None:
+        """Delete a chat if nothing was said in it, here or elsewhere."""
         with suppress(SessionNotFound):
-            if not answers((await load_session(self._runner.store, chat.id)).messages()):
+            if not (await load_session(self._runner.store, chat.id)).messages():
                 await self.drop(chat)
 
     async def drop(self, chat: StoredChat) -> None:
