@@ -230,6 +230,8 @@ def _look(chat: Terminal) -> None:
     chat.say(f"/model {MODEL}")
     chat.say("/tools filesystem")
     chat.expect("read_file")
+    chat.say("/retry")
+    chat.expect("there is nothing to try again")
     chat.say("/mcp")
     chat.expect("no MCP server's tool is offered")
     chat.say("/help")
