@@ -167,7 +167,7 @@ def test_the_service_keeps_tenants_apart_survives_a_kill_and_publishes_once(stor
 @pytest.mark.slow
 def test_of_several_answers_at_once_one_is_accepted_and_the_others_get_409(store: str, tmp_path: Path) -> None:
     """Whether the page is published agrees with the answer that got 202."""
-    rounds = many(3, 100)
+    rounds = many(3, 1_000)
     script = Script(*(step for _ in range(rounds) for step in (Call("publish", {"page": "news"}), "Done.")))
     with Publisher() as publisher, OpenAIStub(script) as stub:
         publisher.keys.append("")  # it answers from the first request on
