@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from acp.exceptions import RequestError
-from acp.helpers import update_available_commands, update_current_mode
+from acp.helpers import update_agent_message_text, update_available_commands, update_current_mode
 from acp.schema import (
     AvailableCommand,
     AvailableCommandInput,
@@ -27,6 +27,7 @@ from deep_sessions import (
     AgentChoice,
     AgentError,
     Event,
+    NotPending,
     Question,
     SessionNotFound,
     Sessions,
@@ -343,7 +344,10 @@ class EditorSession:
                 await self._stop(turn)
                 return
             answers[question.path] = answer
-        await runs.decide(self.id, answer_questions(requests, answers))
+        try:
+            await runs.decide(self.id, answer_questions(requests, answers))
+        except NotPending as error:  # another interface was faster: its answer is what happens
+            await self._tell(update_agent_message_text(f"{error.message}\n"))
         if turn.canceled.is_set():
             await self._stop(turn)
 

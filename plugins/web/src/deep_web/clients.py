@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from deep_sessions import Question, answer_questions, questions_of
+from deep_sessions import NotPending, Question, answer_questions, questions_of
 from pydantic_ai import AgentRunResult, AgentRunResultEvent, DeferredToolRequests
 from pydantic_ai.exceptions import RunCancelled
 from pydantic_ai.messages import (
@@ -129,7 +129,10 @@ class Turn:
                 results = answer_questions(requests, answers)
             except ValueError as error:
                 raise Refused(str(error)) from error
-            await runs.decide(self._id, results)
+            try:
+                await runs.decide(self._id, results)
+            except NotPending as error:  # another interface was faster
+                raise Refused(error.message) from error
             self._answered = asked
             return [*begun][-1], last
         if self._sent.message is not None and not (self._sent.message and self._sent.message_id):
