@@ -659,4 +659,5 @@ def _result(session_id: str, outcome: Outcome) -> RunResult:
         usage=outcome.usage,
         output=output,
         requests=outcome.requests,
+        finish_reason=outcome.finish_reason,
     )

@@ -14,8 +14,9 @@ from pydantic_ai.exceptions import RunCancelled, RunTimedOut
 from pydantic_ai.messages import ModelRequest, ModelResponse, repair_messages
 
 from .edits import Edits, Live
+from .endings import ended
 from .entries import encode
-from .errors import as_agent_error
+from .errors import AgentError, as_agent_error
 from .fold import Run
 from .handing_back import refusal_to_hand_back
 from .journal import Journal, usage_of
@@ -70,10 +71,10 @@ class Attempt:
         Raises:
             AgentError: the lease was lost, or the store failed: the session stays resumable.
         """
-        if (ended := self.plan.ended) is not None:
+        if (status := self.plan.ended) is not None:
             journal = await self._start()
-            await self._end(journal, ended, "idle" if ended == "completed" else "aborted")
-            return outcome_of(self.live, ended, None)
+            await self._end(journal, status, "idle" if status == "completed" else "aborted")
+            return outcome_of(self.live, status, None)
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self.edits.workspace(self._session_id, self.live))
@@ -177,7 +178,7 @@ class Attempt:
 
     async def _failed(self, journal: Journal, error: BaseException) -> Outcome:
         known = as_agent_error(error)
-        await self._end(journal, "failed", "failed", {"code": known.code, "message": known.message})
+        await self._end(journal, "failed", "failed", known)
         # What no model can be sent is in it as an object, and stored as text.
         self.edits.unload_unedited(self._session_id)
         return outcome_of(self.live, "failed", None, error)
@@ -187,13 +188,14 @@ class Attempt:
         journal: Journal,
         status: Literal["completed", "failed", "aborted"],
         shown: SessionStatus,
-        error: dict[str, str] | None = None,
+        error: AgentError | None = None,
     ) -> None:
-        data: dict[str, Any] = {"status": status, **({"error": error} if error else {})}
+        data = ended(status, self.live.state.messages() if status == "completed" else (), error)
         await journal.write(encode("run_ended", data, journal.run_id), read=journal.stops, status=shown)
         state = self.live.state
         if state.run is not None:
-            state.run.status, state.run.error, state.run.requests, state.run.decisions = status, error, None, {}
+            state.run.status, state.run.error = status, data.get("error")
+            state.run.requests, state.run.decisions = None, {}
         state.keep_prompt()
 
 

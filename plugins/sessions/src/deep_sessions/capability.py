@@ -25,6 +25,7 @@ from pydantic_graph import End
 from deep_core import DeepAgentDeps, tool_facts
 from deep_core.plugin_api import describe_error
 
+from .endings import ended
 from .entries import as_text, dump_plain, encode
 from .journal import Journal
 from .ledger_rows import UNKNOWN, EffectRow
@@ -86,8 +87,8 @@ class JournalCapability(AbstractCapability[Any]):
             waits = isinstance(output, DeferredToolRequests)
             # A subagent that waits is stored with its caller, which waits too.
             if not path:
-                kind, data = ("paused", {"requests": output}) if waits else ("run_ended", {"status": "completed"})
-                end = [encode(kind, data, journal.run_id)]
+                data: dict[str, Any] = {"requests": output} if waits else ended("completed", ctx.messages)
+                end = [encode("paused" if waits else "run_ended", data, journal.run_id)]
                 status = "awaiting" if waits else "idle"
                 await journal.settle("", ctx.messages, state, ctx.usage, entries=end, status=status)
         elif isinstance(node, ModelRequestNode):

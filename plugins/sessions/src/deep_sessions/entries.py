@@ -151,11 +151,13 @@ class RunEndedData(TypedDict, total=False):
 
     Attributes:
         status: how.
-        error: `{"code", "message"}` of a failed run.
+        error: `{"code", "message", "retryable", "retry_after"}` of a failed run.
+        finish_reason: how its last request ended.
     """
 
     status: RunStatus
-    error: dict[str, str]
+    error: dict[str, Any]
+    finish_reason: str
 
 
 class ConfigChangedData(TypedDict):

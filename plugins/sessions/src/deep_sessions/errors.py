@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from .requests.ends import End
 
 __all__ = [
     "AgentClosed",
@@ -36,12 +39,14 @@ class AgentError(Exception):
     Attributes:
         code: a stable name of the error, such as `session_busy`.
         retryable: whether the same call can succeed later.
+        retry_after: seconds until it can, where a provider says so; else None.
         category: who is concerned: the caller (`usage`), the session, the store, the model, a tool, or a limit.
         message: what is wrong, where, and what to do.
     """
 
     code: ClassVar[str] = "agent_error"
     retryable: ClassVar[bool] = False
+    retry_after: float | None = None
     category: ClassVar[Category] = "usage"
 
     def __init__(self, message: str) -> None:
@@ -152,14 +157,22 @@ class UsageError(AgentError):
 
 
 class ModelError(AgentError):
-    """The model's provider refused or failed, or the model's answer cannot be used."""
+    """The model's provider refused or failed, or the model's answer cannot be used.
+
+    Attributes:
+        end: how the request ended, which says `code`, `retryable` and `retry_after`; None if no request failed.
+    """
 
     code = "model_error"
     category = "model"
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
+    def __init__(self, message: str, *, end: End | None = None) -> None:
         super().__init__(message)
-        self.retryable = retryable  # type: ignore[misc]
+        self.end = end
+        if end is not None:
+            self.code = end.code  # type: ignore[misc]
+            self.retryable = end.retryable  # type: ignore[misc]
+            self.retry_after = end.retry_after
 
 
 class LimitExceeded(AgentError):
@@ -190,16 +203,14 @@ class InternalError(AgentError):
     category = "tool"
 
 
-RETRYABLE = (408, 409, 425, 429, 500, 502, 503, 504, 529)
-"""HTTP statuses of a provider after which the same request can succeed."""
-
-
 def as_agent_error(error: BaseException) -> AgentError:
     """Return what ended a run as an error with a code; the exception is its cause."""
     from pydantic_ai import exceptions
 
     from deep_core import PluginError
     from deep_core.plugin_api import describe_error
+
+    from .requests.ends import end_of_error
 
     if isinstance(error, AgentError):
         return error
@@ -211,10 +222,8 @@ def as_agent_error(error: BaseException) -> AgentError:
         found = RunAborted("the run was aborted")
     elif isinstance(error, exceptions.UsageLimitExceeded):
         found = LimitExceeded(text)
-    elif isinstance(error, exceptions.ModelHTTPError):
-        found = ModelError(text, retryable=error.status_code in RETRYABLE)
-    elif isinstance(error, exceptions.ModelAPIError):
-        found = ModelError(text, retryable=True)
+    elif (end := end_of_error(error)) is not None:
+        found = ModelError(text, end=end)
     elif isinstance(error, exceptions.UnexpectedModelBehavior):
         found = ModelError(text)
     elif isinstance(error, exceptions.UserError | PluginError):

@@ -200,12 +200,19 @@ class HistoryReplaced(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnded(Event):
-    """The run ended: `completed`, `failed` or `aborted`. `code` and `message` say why it failed."""
+    """The run ended: `completed`, `failed` or `aborted`. `code` and `message` say why it failed.
+
+    `finish_reason` is how its last request ended: an answer with `length` or `filtered` is not whole. `retryable` says
+    whether the run can succeed if it is tried again, `retry_after` after how many seconds, where a provider says so.
+    """
 
     kind = "run_ended"
     status: str = "completed"
     code: str = ""
     message: str = ""
+    finish_reason: str = ""
+    retryable: bool | None = None
+    retry_after: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,8 +378,15 @@ def _decided(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
 
 
 def _run_ended(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
-    error: Mapping[str, str] = data.get("error") or {}
-    yield RunEnded(status=data["status"], code=error.get("code", ""), message=error.get("message", ""))
+    error: Mapping[str, Any] = data.get("error") or {}
+    yield RunEnded(
+        status=data["status"],
+        code=error.get("code", ""),
+        message=error.get("message", ""),
+        finish_reason=data.get("finish_reason", ""),
+        retryable=error.get("retryable"),
+        retry_after=error.get("retry_after"),
+    )
 
 
 _EVENTS: Mapping[str, Any] = {

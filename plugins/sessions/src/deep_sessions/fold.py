@@ -64,7 +64,7 @@ class Run:
         status: `running` also means that its process died.
         requests: the calls that wait; None if none do.
         decisions: what was decided about them.
-        error: `{"code", "message"}` of a failed run.
+        error: `{"code", "message", "retryable", "retry_after"}` of a failed run.
         allowed_tools: names; None for no restriction.
         system_prompt: the base text that replaced the configuration's.
         usage: of all attempts, subagents included: the fields of `RunUsage` that are not 0.
@@ -83,7 +83,7 @@ class Run:
     status: Literal["running", "paused", "completed", "failed", "aborted"] = "running"
     requests: DeferredToolRequests | None = None
     decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
-    error: dict[str, str] | None = None
+    error: dict[str, Any] | None = None
     allowed_tools: list[str] | None = None
     system_prompt: str | None = None
     usage: dict[str, Any] = field(default_factory=dict[str, Any])

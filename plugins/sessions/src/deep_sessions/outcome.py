@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
+from .endings import finish_reason
+from .errors import as_agent_error
+from .requests.ends import EndKind
+
 if TYPE_CHECKING:
     from pydantic_ai import AgentRunResult, DeferredToolRequests
     from pydantic_ai.usage import RunUsage
@@ -42,3 +46,10 @@ class Outcome:
         """The final text of a run that completed; None without one."""
         last = self.messages[-1] if self.status == "completed" and self.messages else None
         return last.text if isinstance(last, ModelResponse) else None
+
+    @property
+    def finish_reason(self) -> EndKind | None:
+        """How its last request ended, as `RunResult.finish_reason` says."""
+        if self.status not in ("completed", "failed"):
+            return None
+        return finish_reason(self.messages, None if self.error is None else as_agent_error(self.error))

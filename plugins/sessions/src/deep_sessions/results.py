@@ -9,6 +9,7 @@ from pydantic_ai import DeferredToolRequests
 from pydantic_ai.usage import RunUsage
 
 from .errors import AgentError
+from .requests.ends import EndKind
 
 __all__ = ["AgentState", "Delta", "Message", "RunResult", "RunStatus", "Status", "ToolSummary"]
 
@@ -31,6 +32,9 @@ class RunResult:
         usage: of all attempts of the run, subagents included.
         output: what the agent returns: text, or the output type's value. None unless this call completed the run.
         requests: the calls that wait.
+        finish_reason: how its last request ended: `stop`; `length` or `filtered` of an answer that is not whole; for
+            a run that failed at its model `transient`, `incomplete`, `overflow` or `permanent`. None if it did not
+            end with a request.
     """
 
     session_id: str
@@ -41,6 +45,22 @@ class RunResult:
     usage: RunUsage = field(default_factory=RunUsage)
     output: Any = None
     requests: DeferredToolRequests | None = None
+    finish_reason: EndKind | None = None
+
+    @property
+    def code(self) -> str:
+        """The stable name of the error; "" without one."""
+        return "" if self.error is None else self.error.code
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the run can succeed if it is tried again."""
+        return self.error is not None and self.error.retryable
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which the provider asks to try again; None if it does not say."""
+        return None if self.error is None else self.error.retry_after
 
 
 @dataclass(frozen=True)

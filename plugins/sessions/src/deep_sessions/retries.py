@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
+from pydantic_ai.exceptions import ModelAPIError
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
@@ -18,7 +18,7 @@ from pydantic_ai.tools import RunContext
 
 from deep_core import ConfigError
 
-from .errors import RETRYABLE
+from .requests.ends import end_of_error
 
 if TYPE_CHECKING:
     T = TypeVar("T")
@@ -97,7 +97,8 @@ class RetryingModel(WrapperModel):
             try:
                 return await send()
             except ModelAPIError as error:
-                if isinstance(error, ModelHTTPError) and error.status_code not in RETRYABLE:
+                end = end_of_error(error)
+                if end is None or not end.retryable:
                     raise
                 wait = self._backoff * 2 ** (attempt - 1) * random.uniform(0.5, 1)  # noqa: S311 - jitter
                 await asyncio.sleep(max(wait, _asked(error)))
