@@ -103,15 +103,19 @@ async def test_model_retry_sends_a_request_again(statuses: tuple[int, ...], stre
 
 
 @pytest.mark.parametrize(
-    ("statuses", "retry", "calls"),
-    [((429,), {"max_attempts": 1}, 1), ((429,), {"max_attempts": 2}, 2), ((400,), {}, 1)],
+    ("statuses", "retry", "calls", "code"),
+    [
+        ((429,), {"max_attempts": 1}, 1, "rate_limited"),
+        ((429,), {"max_attempts": 2}, 2, "rate_limited"),
+        ((400,), {}, 1, "rejected"),
+    ],
 )
 async def test_model_retry_ends_after_its_attempts_and_at_other_errors(
-    statuses: tuple[int, ...], retry: dict[str, Any], calls: int
+    statuses: tuple[int, ...], retry: dict[str, Any], calls: int, code: str
 ) -> None:
     async with provider(*statuses) as (url, seen):
         result = await (await agent(url, **retry)).run("go")
-        assert (result.error and result.error.code) == "model_error"
+        assert (result.code, result.retryable) == (code, code == "rate_limited")
         assert len(seen) == calls
 
 

@@ -98,8 +98,12 @@ def test_the_json_report_is_the_whole_of_stdout(deep: Any) -> None:
         "schema": 1,
         "status": "refused",
         "exit_code": 3,
+        "finish_reason": "stop",
         "output": "All **done**.",
         "error": None,
+        "code": None,
+        "retryable": False,
+        "retry_after": None,
         "model": "openai-chat:stub",
         "backend": "local",
         "requests": 3,
@@ -478,3 +482,22 @@ def test_a_wrong_configuration_is_one_line_with_its_place(deep: Any) -> None:
     assert "config.toml: agent.modle" in done.err
     assert "Did you mean 'model'?" in done.err
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "says"),
+    [("length", "truncated", "cut at the limit of tokens"), ("content_filter", "filtered", "content filter")],
+)
+def test_an_answer_that_is_not_whole_is_not_done(deep: Any, reason: str, status: str, says: str) -> None:
+    with OpenAIStub(Script(Turn(text="Half of an answ", finish=reason), "er.")) as stub:
+        done = deep("run", "Explain", *MODEL, "--session", "s", "--output", "json", env=stub.env)
+        report = json.loads(done.out)
+        assert (done.code, report["status"]) == (1, status)
+        assert report["output"] == "Half of an answ"
+        assert says in done.err
+        assert "Done" not in done.err
+
+        command = done.err.split("go on with: deep ")[1].split()
+        more = deep(*command, *MODEL, env=stub.env)
+        assert (more.code, more.out) == (0, "er.\n")
+        assert "Half of an answ" in str(stub.requests[-1]["messages"])

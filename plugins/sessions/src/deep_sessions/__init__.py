@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .conversations import folder_key, is_conversation, new_conversation_id
     from .deps import AgentDeps, NoopObserver, Observer
     from .digest import config_digest
+    from .endings import finish_reason
     from .entries import write_prompt
     from .errors import (
         AgentClosed,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         StoreError,
         ToolNotFound,
         UsageError,
+        as_agent_error,
     )
     from .events import Event, event_from_json
     from .exit_codes import exit_code, split_exit_code
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from .planning import CARRY_OUT, MODE, PLAN, is_planned, planner_parameters
     from .questions import Question, answer_questions, questions_of
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
+    from .requests.ends import End, end_of_error, end_of_response
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
     from .run_request import RunRequest
     from .runner import Runner
@@ -83,6 +86,7 @@ __all__ = [
     "DecisionsPending",
     "DeepAgent",
     "Delta",
+    "End",
     "Entry",
     "Event",
     "FileHistory",
@@ -132,15 +136,19 @@ __all__ = [
     "ToolSummary",
     "UsageError",
     "answer_questions",
+    "as_agent_error",
     "chat_commands",
     "config_digest",
     "create",
     "default_store",
     "delete",
     "effect_key",
+    "end_of_error",
+    "end_of_response",
     "event_from_json",
     "exit_code",
     "export",
+    "finish_reason",
     "folder_key",
     "fork",
     "hand_back",
@@ -174,6 +182,7 @@ __getattr__, __dir__ = lazy_exports(
         "conversations": ["folder_key", "is_conversation", "new_conversation_id"],
         "deps": ["AgentDeps", "NoopObserver", "Observer"],
         "digest": ["config_digest"],
+        "endings": ["finish_reason"],
         "entries": ["write_prompt"],
         "errors": [
             "AgentClosed",
@@ -195,6 +204,7 @@ __getattr__, __dir__ = lazy_exports(
             "StoreError",
             "ToolNotFound",
             "UsageError",
+            "as_agent_error",
         ],
         "events": ["Event", "event_from_json"],
         "exit_codes": ["exit_code", "split_exit_code"],
@@ -207,6 +217,7 @@ __getattr__, __dir__ = lazy_exports(
         "planning": ["CARRY_OUT", "MODE", "PLAN", "is_planned", "planner_parameters"],
         "questions": ["Question", "answer_questions", "questions_of"],
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
+        "requests.ends": ["End", "end_of_error", "end_of_response"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
         "manage": ["create", "delete", "export", "fork", "load_session", "rename", "retain", "rewind", "title_of"],
         "outcome": ["Outcome"],

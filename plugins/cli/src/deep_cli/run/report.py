@@ -12,9 +12,9 @@ from .changes import FileChange
 
 __all__ = ["DecidedBy", "Decision", "Denial", "PromptCost", "Report", "RunReport", "Status", "Step"]
 
-Status = Literal["done", "failed", "refused"]
+Status = Literal["done", "truncated", "filtered", "failed", "refused"]
 DecidedBy = Literal["you", "always", "mode", "allow", "deny", "unanswered"]
-EXIT_CODES: Mapping[Status, int] = {"done": 0, "failed": 1, "refused": 3}
+EXIT_CODES: Mapping[Status, int] = {"done": 0, "truncated": 1, "filtered": 1, "failed": 1, "refused": 3}
 """The exit codes of `deep run` and `deep call`."""
 
 
@@ -154,10 +154,10 @@ class RunReport(Report):
     """The result of one task.
 
     Attributes:
-        status: `done`; `failed` (the run ended with an error); `refused` (it ended, and an approval was denied or
-            unanswered).
+        status: `done`; `truncated` or `filtered` (the last answer is not whole); `failed` (the run ended with an
+            error); `refused` (it ended, and an approval was denied or unanswered).
         output: the model's last answer, "" if the run failed.
-        error: one line with the problem and what to type, None unless the run failed.
+        error: one line with the problem and what to type, None for `done` and `refused`.
         exception: the exception behind `error`.
         model: the model's id.
         backend: the backend's name, or the type of a given instance.
@@ -172,6 +172,10 @@ class RunReport(Report):
         prompt: the cost of prompt and tools in every request; None if the run failed.
         session: the stored session; None without one.
         denials: the calls that did not run, in order.
+        finish_reason: how the last request ended, as `RunResult.finish_reason` says; None without one.
+        retryable: whether a run that failed can succeed if it is tried again.
+        retry_after: seconds after which the provider asks to try again; None if it does not say.
+        code: the stable name of the error; "" without one.
     """
 
     output: str
@@ -186,6 +190,10 @@ class RunReport(Report):
     prompt: PromptCost | None
     session: str | None = None
     denials: tuple[Denial, ...] = ()
+    finish_reason: str | None = None
+    code: str = ""
+    retryable: bool = False
+    retry_after: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `deep run --output json` (documented in the README of deep-cli)."""
@@ -193,8 +201,12 @@ class RunReport(Report):
             "schema": 1,
             "status": self.status,
             "exit_code": self.exit_code,
+            "finish_reason": self.finish_reason,
             "output": self.output,
             "error": self.error,
+            "code": self.code or None,
+            "retryable": self.retryable,
+            "retry_after": self.retry_after,
             "model": self.model,
             "backend": self.backend,
             "requests": self.requests,

@@ -16,7 +16,7 @@ from deep_core.plugin_api import visible
 from ..errors import explain_error
 from ..options import cli_options
 from ..plugins.files import files_as_label, files_of
-from ..terminal.screen import one_line
+from ..terminal.screen import label, one_line
 from ..terminal.waiting import waking
 from .agent import AgentSetup, make_agent
 from .approval import ApprovalMode, Approver, Ask, questions
@@ -25,7 +25,7 @@ from .changes import FileChange, Snapshot, compare, snapshot
 from .names import new_id
 from .plan import CARRY_OUT, is_planned
 from .progress import CliProgress
-from .report import DecidedBy, Denial, PromptCost, RunReport
+from .report import DecidedBy, Denial, PromptCost, RunReport, Status
 from .reporter import Reporter
 from .rules import Rules
 from .stored import StoredSession
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
     from deep_core import DeepAgentDeps
 
 __all__ = ["converse", "run_task"]
+
+NOT_WHOLE: Mapping[str, tuple[Status, str]] = {
+    "length": ("truncated", "the answer is not whole: it was cut at the limit of tokens (agent.model.max_tokens)"),
+    "filtered": ("filtered", "the answer is not whole: the provider's content filter ended it"),
+}
+"""How a last answer that is not whole is reported, by how its request ended."""
 
 
 def run_task(
@@ -145,6 +151,7 @@ class _Job:
         self.agent = setup.agent
         self.modes = setup.modes
         self.plan: bool = plan
+        self.finish_reason: str | None = None
         self.labels: Mapping[str, str] = {}
         """Kept with the run, besides model, backend and folder."""
         self.progress = progress
@@ -154,6 +161,7 @@ class _Job:
         self.backend = setup.backend
 
     def run(self, prompt: str | None, max_requests: int) -> RunReport:
+        from deep_sessions import as_agent_error, finish_reason
         from pydantic_ai.usage import UsageLimits
 
         from deep_core import create_default_deps
@@ -173,7 +181,7 @@ class _Job:
                 elif prompt is not None:
                     output = self._run_here(loop, prompt, deps, limits)
             except Exception as error:  # noqa: BLE001 - the report holds the error that ended the run
-                failure = error
+                failure, self.finish_reason = error, finish_reason((), as_agent_error(error))
             except KeyboardInterrupt:
                 self.reporter.interrupted(self._files(folder, before, root)[0], self.session)
                 raise
@@ -181,11 +189,21 @@ class _Job:
                 root = loop.run(_working_dir(deps.backend))
         files, files_by = self._files(folder, before, root)
         refused = any(not decision.approved for decision in self.approver.decisions)
+        not_whole = NOT_WHOLE.get(self.finish_reason or "") if failure is None else None
+        status: Status = "failed" if failure is not None else "refused" if refused else "done"
+        error = None if failure is None else explain_error(failure, self.model).message
+        if not_whole is not None:
+            status, error = not_whole[0], f"{not_whole[1]}{way_on(self.session)}"
+        known = None if failure is None else as_agent_error(failure)
         return RunReport(
-            status="failed" if failure is not None else "refused" if refused else "done",
+            status=status,
             output=output,
-            error=None if failure is None else explain_error(failure, self.model).message,
+            error=error,
             exception=failure,
+            finish_reason=self.finish_reason,
+            code="" if known is None else known.code,
+            retryable=known is not None and known.retryable,
+            retry_after=None if known is None else known.retry_after,
             model=self.model,
             backend=self.backend,
             requests=self.progress.spent.requests,
@@ -230,6 +248,8 @@ class _Job:
         return StoredSession(self.session, store, self.kernel, self.agent, loop, self.approver, how, labels, self.modes)
 
     def _run_here(self, loop: asyncio.Runner, prompt: str, deps: DeepAgentDeps[Any], limits: UsageLimits) -> str:
+        from deep_sessions import end_of_response
+
         how: dict[str, Any] = {"stream": self.progress.stream if self.reporter.streams else None}
         while self.plan:
             result = converse(loop, self.modes.planner, prompt, deps, self.approver, limits, **how)
@@ -238,7 +258,9 @@ class _Job:
             if message is None:
                 return output
             prompt, self.plan = message, message != CARRY_OUT
-        return str(converse(loop, self.agent, prompt, deps, self.approver, limits, **how).output)
+        result = converse(loop, self.agent, prompt, deps, self.approver, limits, **how)
+        self.finish_reason = end_of_response(result.response).kind
+        return str(result.output)
 
     def _run_stored(
         self, stored: StoredSession, loop: asyncio.Runner, prompt: str | None, deps: DeepAgentDeps[Any]
@@ -254,6 +276,7 @@ class _Job:
                 stored.plan = prompt != CARRY_OUT
             return stored.converse(prompt)
         finally:
+            self.finish_reason = stored.finish_reason
             deps.backend = stored.backend
             loop.run(stored.close())
 
@@ -280,6 +303,11 @@ class _Job:
         except Exception as error:  # noqa: BLE001 - the task is done, only its measurement failed
             self.reporter.note(f"the prompt could not be measured: {explain_error(error, self.model).message}")
             return None
+
+
+def way_on(session: str | None) -> str:
+    """Return the command that goes on from an answer that is not whole; "" without a stored session."""
+    return f"; go on with: deep run --session {label(session)} continue" if session else ""
 
 
 def converse(

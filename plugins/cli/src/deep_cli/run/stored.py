@@ -60,6 +60,8 @@ class StoredSession:
         self.plan = False
         """Whether new runs are in plan mode."""
         self._store = store
+        self.finish_reason: str | None = None
+        """How the last request ended."""
 
     def converse(self, prompt: str | None) -> str:
         """Run the agent, again with the answers while calls wait for them; return its final text.
@@ -124,6 +126,7 @@ class StoredSession:
             answers = self._approver.decide(outcome.requests, waiting)
             self._loop.run(self._runner.decide(self.name, answers))
             outcome = self._loop.run(self._runner.resume(self.name, **self._how))
+        self.finish_reason = outcome.finish_reason
         if outcome.error is not None:
             raise outcome.error
         return outcome.text or ""

@@ -196,6 +196,8 @@ class TerminalReporter(Reporter):
             return
         words = {
             "done": ("Done", "bold green"),
+            "truncated": ("Cut off", "bold yellow"),
+            "filtered": ("Filtered", "bold yellow"),
             "failed": ("Failed", "bold red"),
             "refused": ("Ended, with an approval denied,", "bold yellow"),
         }
