@@ -22,7 +22,8 @@ HOMES = {
     ],
     "errors": ["ConfigError", "MissingExtra", "PluginError", "PluginWarning"],
     "agent.run.events": [
-        "ApprovalEvent", "CompactionEvent", "RequestEvent", "RunEndEvent", "RunEvent", "RunStartEvent", "ToolEvent",
+        "ApprovalEvent", "CompactionEvent", "RequestEvent", "RetryEvent", "RunEndEvent", "RunEvent",
+        "RunStartEvent", "ToolEvent",
     ],
     "agent.sections": ["PromptSection"],
     "agent.explain": ["Explanation", "explain"],

@@ -38,11 +38,18 @@ class Narrows:
 
 HONORED_BY = {
     **dict.fromkeys(["loop", "session", "observability", "limits"], "sessions"),
-    **dict.fromkeys(["context", "models.summary"], "summarization"),
+    **dict.fromkeys(["context", "models.summary", "model.context_window"], "summarization"),
     "models.subagent": "subagents",
     **dict.fromkeys(["prompt.append_time_hint", "prompt.append_runtime_hint", "prompt.allow_override"], "sessions"),
     **dict.fromkeys(
-        ["model.fallback", "model.retry", "tools_policy.max_parallel", "tools_policy.max_calls_per_run"], "sessions"
+        [
+            "model.fallback",
+            "model.retry",
+            "model.stall_ms",
+            "tools_policy.max_parallel",
+            "tools_policy.max_calls_per_run",
+        ],
+        "sessions",
     ),
     **dict.fromkeys(["runtime_policy.sandbox_mode", "runtime_policy.working_directory"], "backends"),
 }
@@ -92,10 +99,13 @@ class Prompt(Documented):
 class Retry(Documented):
     """Repeated model requests after errors that pass."""
 
-    max_attempts: int = Field(default=3, ge=1, le=10)
-    """How often a request is sent at most; 1 means no retry."""
+    max_attempts: int | None = Field(default=None, ge=1, le=10)
+    """How often a request is sent at most; 1 means no retry. None: as often as `max_wait_ms` allows while the provider
+    refuses, and 3 times if it takes the request on and the answer is cut, late or unreadable."""
     backoff_ms: int = Field(default=500, ge=0, le=60_000)
     """Milliseconds before the first retry. Each further wait is twice as long, with jitter."""
+    max_wait_ms: int = Field(default=120_000, ge=0, le=86_400_000)
+    """How long a request waits in all, in milliseconds. If the provider asks to wait longer, the run ends at once."""
 
 
 class ModelSection(Documented):
@@ -110,7 +120,12 @@ class ModelSection(Documented):
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     """Most tokens of one answer."""
     timeout_ms: int | None = Field(default=None, ge=1, le=3_600_000)
-    """How long one request may take, in milliseconds."""
+    """How long one request may take, in milliseconds, whatever trickles in."""
+    stall_ms: int = Field(default=120_000, ge=100, le=3_600_000)
+    """How long a streamed answer may be silent, in milliseconds; five times as long before its first word and while the
+    model only thinks. What is no content, such as a comment that keeps the connection alive, is silence."""
+    context_window: int | None = Field(default=None, ge=1024, le=100_000_000)
+    """The window of the model, in tokens. None: what the server, the provider's list or an overflow says."""
     tool_choice: str | None = None
     """`auto`, `none`, `required`, or a tool's name. The last two hold for the first request of a run."""
     thinking: Literal["low", "medium", "high"] | None = None

@@ -16,6 +16,7 @@ from ..plugins.contributions import Contribution
 
 if TYPE_CHECKING:
     from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.tools import RunContext
 
     from ..parameters import SubagentParameters
     from ..plugins.config import Config
@@ -125,6 +126,16 @@ class AgentContext(PluginContext):
         Call it in a contribution hook, such as `deep_capabilities`: later it has no effect.
         """
         self._making.rest(self.plugin, hooks)
+
+    async def emit(self, event: str, ctx: RunContext[Any], **about: Any) -> None:
+        """Send an event of a run to the plugins that listen.
+
+        Args:
+            event: the name of its class, such as `RetryEvent`.
+            ctx: the run.
+            about: its fields.
+        """
+        await self._assembly.emit(event, ctx, **about)
 
     def vet(self, capability: AbstractCapability[Any]) -> None:
         """Check a capability of this plugin as the kernel will. Raises PluginError: the kernel would refuse it."""

@@ -83,3 +83,19 @@ class CompactionEvent(RunEvent):
     messages_before: int
     messages_after: int
     error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryEvent(RunEvent):
+    """A request failed and is sent again: to `model` after `seconds`, or if they are 0 to the next model.
+
+    `reason` is for people, `code` for programs. `replaces`: text of the failed answer was shown, and the next answer
+    replaces it.
+    """
+
+    model: str
+    reason: str
+    code: str
+    seconds: float
+    attempt: int
+    replaces: bool = False

@@ -263,9 +263,9 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     return hints(context.config)
 
 
-@hookimpl
+@hookimpl(before=["prompted_tools"])  # what wraps a model stands inside of what sends its requests again
 def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
-    """Add what honors the keys of `[agent]` that are set, and nothing for the others."""
+    """Add the request layer, and what honors the keys of `[agent]` that are set."""
     from .honoring import capabilities
 
     return capabilities(context)

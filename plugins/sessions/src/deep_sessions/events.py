@@ -31,6 +31,7 @@ __all__ = [
     "FilesChanged",
     "HistoryReplaced",
     "MessageAdded",
+    "RequestRetried",
     "RunEnded",
     "RunInterrupted",
     "RunStarted",
@@ -130,6 +131,23 @@ class UsageAdded(Event):
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestRetried(Event):
+    """A request failed and is sent again: to `model` after `seconds`, or if they are 0 to the next model.
+
+    `reason` is for people, `code` for programs. `replaces`: pieces of the failed answer were shown. What follows
+    replaces them.
+    """
+
+    kind = "request_retried"
+    model: str = ""
+    reason: str = ""
+    code: str = ""
+    seconds: float = 0.0
+    attempt: int = 0
+    replaces: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,6 +253,7 @@ _CLASSES: Mapping[str, type[Event]] = {
         ThinkingAdded,
         MessageAdded,
         UsageAdded,
+        RequestRetried,
         ToolStarted,
         ToolEnded,
         FilesChanged,

@@ -13,9 +13,11 @@ __all__ = ["capabilities"]
 
 
 def capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
-    """Return a capability for each key that is set. What is hosted comes first, and costs least."""
+    """Return the request layer, and a capability for each key that is set. Hosted ones come first: they cost least."""
     config = context.config
-    found: list[AbstractCapability[Any]] = []
+    from .requests.capability import Requests
+
+    found: list[AbstractCapability[Any]] = [Requests(context)]
     loop = config.loop.model_fields_set
     if loop or config.tools_policy.max_calls_per_run is not None:
         from .loop_limits import loop_limits
@@ -29,15 +31,6 @@ def capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
         from .budgets import Budgets
 
         found.append(Budgets(config))
-    # What follows is not hosted.
-    if config.model.fallback:
-        from .fallback import Fallback
-
-        found.append(Fallback(config.model.fallback, context))
-    if "retry" in config.model.model_fields_set:
-        from .retries import RetryRequests
-
-        found.append(RetryRequests(config.model.retry.max_attempts, config.model.retry.backoff_ms / 1000))
     if config.observability.enable_trace or config.observability.enable_metrics:
         from .instrumentation import instrumentation
 

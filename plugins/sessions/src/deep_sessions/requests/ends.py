@@ -33,6 +33,14 @@ _FINISHED: Mapping[str, EndKind] = {
 }
 
 
+_RAW: Mapping[str, EndKind] = {
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
+    "model_context_window_exceeded": "length",
+    **dict.fromkeys(("content_filter", "safety", "refusal", "sensitive", "error_content_filter"), "filtered"),
+}
+"""Reasons that compatible servers send and Pydantic AI does not know."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class End:
     """How a request ended.
@@ -92,7 +100,8 @@ def end_of_response(response: ModelResponse) -> End:
     """
     if response.state == "incomplete" and response.finish_reason is None:
         return End(kind="incomplete", code="cut", words=INCOMPLETE)
-    kind = _FINISHED.get(response.finish_reason or "")
+    raw = str((response.provider_details or {}).get("finish_reason") or "").lower()
+    kind = _FINISHED.get(response.finish_reason or "") or _RAW.get(raw)
     if kind == "length":
         return End(kind="length", code="length", words=CUT)
     if kind == "filtered":
@@ -203,6 +212,8 @@ def _of_api_error(error: Any) -> End:
         return _unreachable(error)
     if isinstance(error, exceptions.ModelServerError) or _says_busy(said):
         return _end(STATUSES[529 if _says_busy(said) else 500], None, error.retry_after)
+    if re.search(r"ended without a `?finish_reason", said):
+        return End(kind="incomplete", code="cut", words=INCOMPLETE)
     if re.search(r"decode|expected a json response|empty response|no choices", said, re.I):
         return garbled(" ".join(str(error).split())[:SHOWN])
     return _end(STATUSES[500], None, error.retry_after)

@@ -1,0 +1,137 @@
+"""The capability that puts the request layer around the model of each request."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.tools import RunContext
+
+from deep_core import ConfigError, DeepAgentDeps
+
+from ..slot import CALL, JOURNAL
+from .model import INSIDE, GuardedModel
+from .patience import Patience
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
+
+    from deep_core import AgentContext
+
+    from .ends import End
+    from .sending import Wait
+
+__all__ = ["Requests"]
+
+_RUN: ContextVar[RunContext[Any] | None] = ContextVar("deep_sessions_run", default=None)
+"""The run whose request is prepared in this task."""
+
+
+class Requests(AbstractCapability[Any]):
+    """Sends each request until it is answered, in the time and the window that it has.
+
+    Args:
+        context: of the agent.
+    """
+
+    id = "deep.sessions.requests"
+    shares_context = True
+    """It emits no events of Pydantic AI, so it needs no context of its own (decision 0010)."""
+
+    def __init__(self, context: AgentContext) -> None:
+        self._context = context
+        self.patience = Patience.of(context.config)
+        self._ids = context.config.model.fallback
+        self._models: list[Model[Any]] = []
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """Return None: it belongs to its agent."""
+        return None
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Note the run."""
+        _RUN.set(ctx)
+        return request_context
+
+    def get_wrapper_model(self, model: Model[Any]) -> Model[Any]:
+        """Guard the model of a request."""
+        ctx = _RUN.get()
+        return GuardedModel(model, self, ctx, alone=ctx is not None and _has_next(ctx.model, model))
+
+    # -- what guarded models ask ---------------------------------------------------------------------------------------
+
+    @property
+    def has_others(self) -> bool:
+        """Whether `model.fallback` names models."""
+        return bool(self._ids)
+
+    def others(self, ctx: RunContext[Any] | None) -> list[Model[Any]]:
+        """Return the models of `model.fallback`, as the capabilities of the run wrap them.
+
+        Raises:
+            ConfigError: before the first request: an id is unknown, or its package or key is missing.
+        """
+        if not self._models:
+            try:
+                self._models = [self._context.resolve_model(model_id) for model_id in self._ids]
+            except (UserError, ImportError) as error:
+                raise ConfigError(f"agent.model.fallback: {error}") from error
+        root = None if ctx is None else ctx.root_capability
+        if root is None:
+            return [*self._models]
+        token = INSIDE.set(True)
+        try:
+            return [root.get_wrapper_model(model) or model for model in self._models]
+        finally:
+            INSIDE.reset(token)
+
+    async def report(self, ctx: RunContext[Any] | None, wait: Wait) -> None:
+        """Tell those who listen to the run, and those who watch the session."""
+        end = wait.end
+        log = self._context.logger.warning if not wait.seconds else self._context.logger.info
+        log("%s: %s; %s", wait.model, end.words, f"again in {wait.seconds:.1f} s" if wait.seconds else "the next model")
+        if ctx is None:
+            return
+        about: dict[str, Any] = {
+            "model": wait.model,
+            "reason": end.words,
+            "code": end.code,
+            "seconds": round(wait.seconds, 1),
+            "attempt": wait.attempt,
+            "replaces": wait.replaces,
+        }
+        await self._context.emit("RetryEvent", ctx, **about)
+        deps: object = ctx.deps
+        journal = deps.state[JOURNAL] if isinstance(deps, DeepAgentDeps) else None
+        if journal is not None:
+            agent = (ctx.agent.name or "") if CALL.get() and ctx.agent is not None else ""
+            journal.tell("request_retried", path=CALL.get(), agent=agent, run_id=journal.run_id, **about)
+
+    async def shorter(
+        self,
+        ctx: RunContext[Any] | None,
+        model: Model[Any],
+        messages: list[ModelMessage],
+        parameters: ModelRequestParameters,
+        end: End,
+    ) -> list[ModelMessage] | None:
+        """Return messages that fit into the window; None if there are none."""
+        return None
+
+
+def _has_next(asked: object, model: Model[Any]) -> bool:
+    """Whether a model is one of several of a `FallbackModel`, and not the last: the next is asked, not this again."""
+    if not isinstance(asked, FallbackModel):
+        return False
+    while isinstance(model, WrapperModel) and model not in asked.models:
+        model = model.wrapped
+    return any(model is candidate for candidate in asked.models[:-1])
