@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from deep_core import ConfigError, PluginError
@@ -14,6 +15,7 @@ from .failure import FAILED, USAGE
 from .terminal.screen import one_line, redact
 
 if TYPE_CHECKING:
+    from deep_sessions import End
     from pydantic_ai.exceptions import ModelAPIError
 
 __all__ = ["KEYS", "ErrorLine", "explain_error", "key_variable", "no_model"]
@@ -34,6 +36,9 @@ KEYS = {
 EXAMPLE = "openai:gpt-5.2"
 WIDTH = 400
 """Maximum characters shown of a foreign message; `--verbose` shows all."""
+
+DAY = 86_400
+"""Seconds."""
 
 _VARIABLE = re.compile(r"Set the `([A-Z0-9_]+)`")
 _GROUP = re.compile(r"pydantic-ai-slim\[([a-z0-9_,-]+)\]")
@@ -153,10 +158,12 @@ def _user_error(error: Exception, model: str) -> ErrorLine:
 
 
 def _provider_error(error: ModelAPIError, model: str) -> ErrorLine:
+    from deep_sessions import end_of_error
     from pydantic_ai import exceptions
 
     status: int | None = getattr(error, "status_code", None)
     cause = _provider_message(error)
+    end = end_of_error(error)
     code = f" (HTTP {status})" if status else ""
     variable = key_variable(model) or "the provider's key"
     way: str
@@ -164,20 +171,36 @@ def _provider_error(error: ModelAPIError, model: str) -> ErrorLine:
         way = f"the key was refused{code}: check {variable}"
     elif isinstance(error, exceptions.ModelNotFoundError) or status == 404:
         way = f"no such model or address{code}: check --model and the provider's base URL"
-    elif isinstance(error, exceptions.ModelContextWindowExceededError):
-        way = f"the conversation no longer fits the model's window{code}: use a larger model, or a smaller task"
+    elif end is not None and end.kind == "overflow":
+        way = _too_large(error, code)
     elif isinstance(error, exceptions.ModelQuotaExceededError):
         way = f"the account's quota is used up{code}: check the provider's billing page"
     elif isinstance(error, exceptions.ModelRateLimitError) or status == 429:
-        way = f"too many requests{code}: wait, then run it again"
+        way = f"too many requests{code}: {_when(end)}"
+    elif end is not None and end.status is None and end.code in ("timed_out", "stalled", "cut", "garbled"):
+        way, cause = f"{end.words}: run it again, or use another --model", ""
     elif isinstance(error, exceptions.ModelConnectionError):
         way = f"the provider cannot be reached: check the network{_base_url(model)}"
         cause = _cause(error)
     elif status is not None and status >= 500:
-        way = f"the provider failed{code}: run it again later, or use another --model"
+        way = f"the provider failed{code}: {_when(end)}, or use another --model"
     else:
         way = f"the provider refused the request{code}; --verbose shows all of it"
     return ErrorLine(f"{model or error.model_name}: {way}" + (f" [{cause}]" if cause else ""))
+
+
+def _too_large(error: ModelAPIError, code: str) -> str:
+    notes = "; ".join(getattr(error, "__notes__", []))
+    return notes or f"the conversation no longer fits the model's window{code}: use a larger model, or a smaller task"
+
+
+def _when(end: End | None) -> str:
+    """Return when to try again, as far as the provider says it."""
+    seconds = None if end is None else end.retry_after
+    if not seconds:
+        return "wait, then run it again"
+    at = datetime.now().astimezone() + timedelta(seconds=seconds)
+    return f"run it again after {at:%H:%M:%S}" if seconds < DAY else f"run it again after {at:%Y-%m-%d %H:%M}"
 
 
 def _base_url(model: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias
 
-from deep_core import ApprovalEvent, CompactionEvent, RequestEvent, RunEvent
+from deep_core import ApprovalEvent, CompactionEvent, RequestEvent, RetryEvent, RunEvent
 from deep_core.plugin_api import visible
 
 from ..failure import INTERRUPTED, Failure
@@ -117,6 +117,13 @@ class TerminalReporter(Reporter):
                 "denied by policy",
                 (f"  {one_line(event.reason, 200)} [{label(event.plugin)}]", "dim"),
             )
+        elif isinstance(event, RetryEvent):
+            if event.replaces:
+                self._end_prose()
+                self._has_text = False
+            # Also with `quiet`: a person waits for it.
+            self._line((f"{pad}{self._marks.send} {retry_words(event)}", "yellow"))
+            self._wait("waiting for the provider")
         elif isinstance(event, CompactionEvent) and not self.view.quiet:
             self._line(
                 f"{pad}{self._marks.cut} ",
@@ -369,6 +376,14 @@ def interruption(files: Sequence[FileChange], session: str | None) -> str:
     changed = f"these files stay as they are now: {', '.join(names)}" if names else "no file was changed"
     way = f"; continue with: {continue_with(session)}" if session else "; the conversation is not stored"
     return f"interrupted; {changed}{way}"
+
+
+def retry_words(event: RetryEvent) -> str:
+    """Return what a wait is for, and what ends it."""
+    begins = "; the answer begins again" if event.replaces else ""
+    if not event.seconds:
+        return f"{event.model}: {event.reason}; the next model is asked{begins}"
+    return f"{event.reason}; again in {event.seconds:.0f} s{begins}; Ctrl-C stops"
 
 
 def continue_with(session: str) -> str:

@@ -144,7 +144,8 @@ class GuardedModel(WrapperModel):
 
     def settings_for(self, model: Model[Any], given: ModelSettings | None) -> ModelSettings | None:
         """Return the settings without the retries of the provider's own client: nobody sees their waits."""
-        if "max_retries" in getattr(model, "unsupported_settings", ()) or "max_retries" in (given or {}):
+        has_client = model.base_url is not None and "max_retries" not in getattr(model, "unsupported_settings", ())
+        if not has_client or "max_retries" in (given or {}):
             return given
         return cast("ModelSettings", {**(given or {}), "max_retries": 0})
 
