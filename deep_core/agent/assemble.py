@@ -74,7 +74,7 @@ def _plan(collection: Collection, parent: Policy | None) -> Plan:
     """Collect everything, then plan: nothing of a plugin that fails late gets into the agent."""
     found = collection.contributed()
     check_honored(found.config, found.plugins)
-    observers = Observers(found.caller, found.contexts, found.listeners)
+    collection.observers = observers = Observers(found.caller, found.contexts, found.listeners)
     catalog = Catalog(collection.rules)
     policy = Policy(collection.rules, catalog, _check_call(found), observers, parent)
     tools = ToolAssembly(found, policy)

@@ -21,6 +21,7 @@ from .context import AgentContext
 from .plan import Contributed
 from .policy.rules import Rules
 from .policy.vetting import vet
+from .run.observers import Observers
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -54,6 +55,7 @@ class Collection:
         rules: what the policy will say of tools.
         contexts: what each plugin's hooks receive; `app` for the application.
         workspaces: the backends, once they are known.
+        observers: the plugins that listen to runs, once they are known.
         make_subagent: makes a subagent, once the agent is made.
     """
 
@@ -79,6 +81,7 @@ class Collection:
         self._collected: dict[str, list[Contribution[Any]]] = {}
         self._resting: set[tuple[str, str]] = set()
         self.workspaces: Workspaces | None = None
+        self.observers = Observers()
         self.make_subagent: Callable[[Model | str | None, Mapping[str, Any]], Agent[Any, Any]] | None = None
 
     @property

@@ -16,13 +16,14 @@ from ..plugins.contributions import Contribution
 
 if TYPE_CHECKING:
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.tools import RunContext
 
     from ..parameters import SubagentParameters
     from ..plugins.config import Config
     from ..plugins.kernel import PluginKernel
     from ..plugins.options import PluginOptions
     from .config import AgentConfig
+    from .run.events import RunEvent
+    from .run.observers import Observers
     from .run.session import DeepAgentDeps, Deps
 
 BackendFactory: TypeAlias = "Callable[[BackendContext], WorkspaceBackend]"
@@ -61,6 +62,11 @@ class Making(Protocol):
     @property
     def asks(self) -> bool:
         """Whether calls can wait for approval."""
+        ...
+
+    @property
+    def observers(self) -> Observers:
+        """The plugins that listen to its runs."""
         ...
 
     def contributions(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
@@ -127,15 +133,9 @@ class AgentContext(PluginContext):
         """
         self._making.rest(self.plugin, hooks)
 
-    async def emit(self, event: str, ctx: RunContext[Any], **about: Any) -> None:
-        """Send an event of a run to the plugins that listen.
-
-        Args:
-            event: the name of its class, such as `RetryEvent`.
-            ctx: the run.
-            about: its fields.
-        """
-        await self._assembly.emit(event, ctx, **about)
+    async def send(self, event: RunEvent) -> None:
+        """Send an event of a run to the plugins that listen. At run time only."""
+        await self._making.observers.send(event)
 
     def vet(self, capability: AbstractCapability[Any]) -> None:
         """Check a capability of this plugin as the kernel will. Raises PluginError: the kernel would refuse it."""

@@ -38,6 +38,7 @@ from ..run.session import Deps, SessionState, session
 from ..tools.toolsets import ToolRules
 from .approvals import args_as_json, close_open_calls, digest_args, note_decisions, remember_question
 from .budget import release_request, reserve_request
+from .cut_calls import refuse_cut
 from .decisions import NO_CALL_WAITS, RUN, Policy, RunCalls, calls_of, decided
 
 if TYPE_CHECKING:
@@ -216,11 +217,17 @@ class PolicyCapability(HostingCapability, PendingMessageDrainCapability):
         args: str | Args,
         handler: Callable[[str | Args], Awaitable[Args]],
     ) -> Args:
-        """Note what a named approver wrote, before any other hook can change it; truncate errors."""
+        """Note what a named approver wrote, before any other hook can change it; refuse a call that was cut.
+
+        Raises:
+            ModelRetry: the answer was cut inside of this call.
+            ValidationError: the arguments are wrong; long ones are truncated.
+        """
         calls = calls_of(ctx)
         if ctx.tool_call_approved and (asked := calls.handed.pop(call.tool_call_id, None)) is not None:
             given = args_as_json(call.args)
             calls.answers[call.tool_call_id] = None if given == asked else given
+        refuse_cut(ctx, call)
         try:
             return await handler(args)
         except ValidationError as error:

@@ -12,7 +12,7 @@ from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.tools import RunContext
 
-from deep_core import ConfigError, DeepAgentDeps
+from deep_core import ConfigError, DeepAgentDeps, RetryEvent
 
 from ..slot import CALL, JOURNAL
 from .model import INSIDE, GuardedModel
@@ -109,9 +109,12 @@ class Requests(AbstractCapability[Any]):
             "attempt": wait.attempt,
             "replaces": wait.replaces,
         }
-        await self._context.emit("RetryEvent", ctx, **about)
         deps: object = ctx.deps
-        journal = deps.state[JOURNAL] if isinstance(deps, DeepAgentDeps) else None
+        if not isinstance(deps, DeepAgentDeps):
+            return
+        run: dict[str, Any] = {"run_id": ctx.run_id or "", "session_id": deps.session_id, "depth": deps.depth}
+        await self._context.send(RetryEvent(**run, **about))
+        journal = deps.state[JOURNAL]
         if journal is not None:
             agent = (ctx.agent.name or "") if CALL.get() and ctx.agent is not None else ""
             journal.tell("request_retried", path=CALL.get(), agent=agent, run_id=journal.run_id, **about)
