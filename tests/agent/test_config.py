@@ -32,7 +32,11 @@ def test_a_key_that_only_a_plugin_honors_needs_the_plugin(key: str) -> None:
         "session": {"auto_create": False},
         "observability": {"enable_trace": True},
         "limits": {"day": {"usd": 3.5}},
-        "model": {"retry": {"max_attempts": 2}} if field == "retry" else {field: ["test"]},
+        "model": {
+            "retry": {"retry": {"max_attempts": 2}},
+            "stall_ms": {"stall_ms": 5_000},
+            "context_window": {"context_window": 8_192},
+        }.get(field, {field: ["test"]}),
         "models": {field: "test"},
         "prompt": {field: field != "allow_override"},
         "tools_policy": {field: 3},
@@ -237,6 +241,7 @@ EFFECTS = {
         "runtime_policy_working_directory_is_where_the_workspace_works": ["runtime_policy.working_directory"],
     },
     "plugins/summarization/tests/test_limiting.py": {
+        "model_context_window_is_what_compaction_begins_below": ["model.context_window"],
         "context_max_history_messages_bounds_a_request_and_not_the_store": ["context.max_history_messages"],
         "context_enable_compaction_off_makes_a_long_history_an_error": ["context.enable_compaction"],
         "context_enable_compaction_on_summarizes_at_max_input_tokens": ["context.max_input_tokens"],
@@ -252,7 +257,8 @@ EFFECTS = {
     },
     f"{SESSIONS}/test_retries.py": {
         "model_retry_ends_after_its_attempts_and_at_other_errors": ["model.retry.max_attempts"],
-        "model_retry_waits": ["model.retry.backoff_ms"],
+        "model_stall_ms_ends_a_stream_that_says_nothing": ["model.stall_ms"],
+        "model_retry_max_wait_ms_and_backoff_ms_bound_the_waits": ["model.retry.max_wait_ms", "model.retry.backoff_ms"],
     },
     "tests/test_models.py": {
         "thinking_is_pydantic_ais_setting": ["model.thinking"],

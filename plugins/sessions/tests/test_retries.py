@@ -50,7 +50,8 @@ def body(stream: bool) -> bytes:
 
 @asynccontextmanager
 async def provider(*statuses: int, headers: str = "") -> AsyncGenerator[tuple[str, list[int]]]:
-    """A server that answers with these statuses, the last one again and again; 0 closes the connection."""
+    """A server that answers with these statuses, the last one again and again; 0 closes the connection,
+    -1 streams a word, then only comments."""
     seen: list[int] = []
 
     async def serve(stream: anyio.abc.SocketStream) -> None:
@@ -66,6 +67,13 @@ async def provider(*statuses: int, headers: str = "") -> AsyncGenerator[tuple[st
             seen.append(status)
             if not status:
                 return
+            if status < 0:
+                head = "HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+                first = {**CHUNK, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "One"}}]}
+                await stream.send(f"{head}data: {json.dumps(first)}\n\n".encode())
+                while True:
+                    await anyio.sleep(0.02)
+                    await stream.send(b": ping\n\n")
             streams = json.loads(rest).get("stream", False)
             data = body(streams) if status == 200 else b"{}"
             kind = "text/event-stream" if streams and status == 200 else "application/json"
@@ -116,3 +124,20 @@ async def test_model_retry_ends_after_its_attempts_and_at_other_errors(
         result = await (await agent(url, **retry)).run("go")
         assert (result.code, result.retryable) == (code, code == "rate_limited")
         assert len(seen) == calls
+
+
+async def test_model_retry_max_wait_ms_and_backoff_ms_bound_the_waits() -> None:
+    async with provider(503, 503, 503, 200) as (url, seen):
+        result = await (await agent(url, max_wait_ms=0)).run("go")
+        assert (result.status, result.code, len(seen)) == ("failed", "unavailable", 1)
+        result = await (await agent(url, backoff_ms=60_000, max_wait_ms=20_000)).run("go")
+        assert (result.status, len(seen)) == ("failed", 2)  # the next try would be later than it may wait
+
+
+async def test_model_stall_ms_ends_a_stream_that_says_nothing() -> None:
+    async with provider(-1) as (url, _):
+        model = OpenAIChatModel("m", provider=OpenAIProvider(base_url=url, api_key="none"))
+        config = {"model": {"stall_ms": 100, "retry": {"backoff_ms": 1, "max_attempts": 1}}}
+        made = await DeepAgent.create(config=config, deps=AgentDeps(model=model, kernel=kernel()))
+        result: Any = [item async for item in made.run_stream("go")][-1]
+    assert (result.status, result.code, result.finish_reason) == ("failed", "stalled", "transient")

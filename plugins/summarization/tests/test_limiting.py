@@ -45,7 +45,7 @@ async def test_context_max_history_messages_bounds_a_request_and_not_the_store()
     for _ in range(6):
         assert (await agent.run("go", session_id="s")).status == "completed"
     sent = [len(messages) for messages, _ in said.requests]
-    assert max(sent) <= 5
+    assert max(sent) <= 4
     assert sent[0] == 1
     assert all(isinstance(messages[0], ModelRequest) for messages, _ in said.requests)
     assert len(fold(await store.load("s")).messages()) == 12
@@ -66,7 +66,7 @@ def test_newest_keeps_a_system_prompt_and_moves_in_steps() -> None:
     for n in range(1, 40):
         messages += [ModelResponse([TextPart(str(n))]), ModelRequest.user_text_prompt(str(n))]
         shown = newest(messages, 16)
-        assert len(shown) <= 17
+        assert len(shown) <= 16
         assert any(isinstance(part, SystemPromptPart) for part in shown[0].parts)
         starts.append(shown[1])
     assert len({id(start) for start in starts}) < 22
@@ -102,6 +102,16 @@ async def test_context_enable_compaction_off_makes_a_long_history_an_error() -> 
 async def test_context_enable_compaction_on_summarizes_at_max_input_tokens() -> None:
     said = Scripted("A summary of what was said.")
     agent, store = await create(said, max_input_tokens=1024)
+    for _ in range(6):
+        assert (await agent.run("go " * 300, session_id="s")).status == "completed"
+    assert any(entry.kind == "base" for entry in await store.entries("s"))
+
+
+async def test_model_context_window_is_what_compaction_begins_below() -> None:
+    said, store = Scripted("A summary of what was said."), MemoryStore()
+    kernel = Kernel(plugins=[deep_sessions, deep_summarization], discover=False)
+    deps = AgentDeps(model=said.model, kernel=kernel, session_store=store)
+    agent = await DeepAgent.create(config={"model": {"context_window": 1024}}, deps=deps, tools=[put])
     for _ in range(6):
         assert (await agent.run("go " * 300, session_id="s")).status == "completed"
     assert any(entry.kind == "base" for entry in await store.entries("s"))

@@ -440,7 +440,7 @@ def test_a_model_without_a_key_or_a_provider_is_a_usage_error(deep: Any, model: 
         (401, "check OPENAI_API_KEY"),
         (404, "check --model"),
         (429, "wait, then run it"),
-        (500, "run it again later"),
+        (500, "wait, then run it again, or use another --model"),
     ],
 )
 def test_a_providers_error_is_one_line_with_what_to_do(deep: Any, status: int, said: str) -> None:

@@ -108,6 +108,8 @@ def deep_history_processors(context: AgentContext) -> list[Processor]:
     options, limits = context.options(SummarizationOptions), context.config.context
     if "max_input_tokens" in limits.model_fields_set and options.max_input_tokens is None:
         options = options.model_copy(update={"max_input_tokens": limits.max_input_tokens})
+    if (window := context.config.model.context_window) is not None and options.max_input_tokens is None:
+        options = options.model_copy(update={"max_input_tokens": window})
     if (model := context.config.models.summary) is not None and options.model is None:
         options = options.model_copy(update={"model": model})
     found: list[Processor] = []

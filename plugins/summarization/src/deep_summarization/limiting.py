@@ -63,7 +63,7 @@ class Limits:
 
 
 def newest(messages: list[ModelMessage], most: int) -> list[ModelMessage]:
-    """Return at most so many of the last messages, more only where a call would lose its result.
+    """Return at most so many messages, the last ones, and more only where a call would lose its result.
 
     A system prompt of the first message stays, and so does the last prompt, if the first of the last messages is an
     answer: providers expect a conversation to begin with a request.
@@ -71,13 +71,21 @@ def newest(messages: list[ModelMessage], most: int) -> list[ModelMessage]:
     if len(messages) <= most:
         return messages
     step = max(1, most // STEPS)
+    head, at = _split(messages, most, step)
+    if head and most > 1:
+        head, at = _split(messages, most - 1, step)  # it is a message too
+    return messages if at == 0 else [*([ModelRequest(head)] if head else []), *messages[at:]]
+
+
+def _split(messages: list[ModelMessage], most: int, step: int) -> tuple[list[ModelRequestPart], int]:
+    """Return what stays of the messages that are left out, and where the last messages begin."""
     wanted = -(-(len(messages) - most) // step) * step
     cuts = safe_cuts(messages)
     at = next((cut for cut in cuts if cut >= wanted), cuts[-1] if cuts else 0)
     if at == 0:
-        return messages
+        return [], 0
     head: list[ModelRequestPart] = [part for part in messages[0].parts if isinstance(part, SystemPromptPart)]
     if isinstance(messages[at], ModelResponse):
         prompts = ([part for part in m.parts if isinstance(part, UserPromptPart)] for m in reversed(messages[:at]))
         head += next(filter(None, prompts), ())
-    return [*([ModelRequest(head)] if head else []), *messages[at:]]
+    return head, at

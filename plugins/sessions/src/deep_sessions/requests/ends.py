@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai import exceptions
@@ -53,6 +53,7 @@ class End:
         words: the cause, for people.
         status: the HTTP status; None without one.
         retry_after: seconds that the provider asks to wait; None if it does not say.
+        final: whether the provider asks not to send it again.
         refused: whether the provider did not begin, and says so about itself: it is down, or allows no more now.
         window: the window of the model in tokens, where an overflow says it.
         tokens: the size of the request, where an overflow says it.
@@ -63,6 +64,7 @@ class End:
     words: str = ""
     status: int | None = None
     retry_after: float | None = None
+    final: bool = False
     refused: bool = False
     window: int | None = None
     tokens: int | None = None
@@ -171,8 +173,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _of_status(error: Any) -> End:
     said, retry_after = _said(error), error.retry_after
+    headers: dict[str, str] = error.headers or {}
     if retry_after is None:
-        headers: dict[str, str] = error.headers or {}
         retry_after = _seconds(headers.get("retry-after"))
     status: int = error.status_code
     if (full := _overflow(error, said)) is not None:
@@ -186,7 +188,7 @@ def _of_status(error: Any) -> End:
     known = STATUSES.get(status) or STATUSES[500 if status >= 500 else 400]
     if status >= 500 and _says_busy(said):
         known = STATUSES[529]
-    return _end(known, status, retry_after)
+    return replace(_end(known, status, retry_after), final=headers.get("x-should-retry", "").lower() == "false")
 
 
 def _of_api_error(error: Any) -> End:
