@@ -106,10 +106,10 @@ def deep_history_processors(context: AgentContext) -> list[Processor]:
     from .reducing import limiter, reducer
 
     options, limits = context.options(SummarizationOptions), context.config.context
-    if "max_input_tokens" in limits.model_fields_set and options.max_input_tokens is None:
-        options = options.model_copy(update={"max_input_tokens": limits.max_input_tokens})
-    if (window := context.config.model.context_window) is not None and options.max_input_tokens is None:
-        options = options.model_copy(update={"max_input_tokens": window})
+    if options.max_input_tokens is None:
+        most = limits.max_input_tokens if "max_input_tokens" in limits.model_fields_set else None
+        sizes = [size for size in (context.config.model.context_window, most) if size is not None]
+        options = options.model_copy(update={"max_input_tokens": min(sizes, default=None)})
     if (model := context.config.models.summary) is not None and options.model is None:
         options = options.model_copy(update={"model": model})
     found: list[Processor] = []
