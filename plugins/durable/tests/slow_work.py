@@ -60,7 +60,14 @@ async def leave() -> None:
     sys.exit(3)
 
 
-for poison in (kill, kill_group, exit_at_once, abort, hang, leave):
+async def wait() -> str:
+    append("waits", "wait")
+    while not (FOLDER / "gate").exists():
+        await asyncio.sleep(0.05)
+    return "done"
+
+
+for poison in (wait, kill, kill_group, exit_at_once, abort, hang, leave):
     tools.add_function(poison, takes_ctx=False, metadata={"tags": ["write"], "on_unknown": "retry"})
 
 

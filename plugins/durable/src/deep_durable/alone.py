@@ -1,7 +1,7 @@
 """Suspects alone: processes that a worker starts for sessions whose worker died, one session at a time in each.
 
 The worker sees how such a process ends. So a session that kills is found out, and a worker that is killed from outside
-is no evidence against any session: its processes end with it.
+is no evidence against any session: its processes end after their session, and no one counts their deaths.
 """
 
 from __future__ import annotations

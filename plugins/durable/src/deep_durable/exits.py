@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import faulthandler
 import os
 import sys
 import threading
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["HUNG", "PluginExited", "end_with_guard", "ends_when_hung", "without_exits"]
+__all__ = ["HUNG", "PluginExited", "ends_when_hung", "when_guard_dies", "without_exits"]
 
 HUNG = 75
 """The exit code of a process whose event loop hung."""
@@ -98,12 +99,14 @@ def ends_when_hung(loop: asyncio.AbstractEventLoop, seconds: float) -> Generator
         ended.set()
 
 
-def end_with_guard() -> None:
-    """End this process as soon as the one that started it, and holds its standard input, has died."""
+def when_guard_dies(loop: asyncio.AbstractEventLoop, then: Callable[[], object]) -> None:
+    """Call something in the event loop as soon as the process that started this one, and holds its stdin, has died."""
 
     def wait() -> None:
-        while os.read(0, 1):
-            pass
-        os._exit(1)
+        with contextlib.suppress(OSError):
+            while os.read(0, 1):
+                pass
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(then)
 
     threading.Thread(target=wait, name="deep-guard", daemon=True).start()

@@ -27,7 +27,7 @@ from deep_core.plugin_api import describe_error
 
 from .alone import LOOK, Guard, guard_of_this_process
 from .errors import QueueError
-from .exits import end_with_guard, ends_when_hung, without_exits
+from .exits import ends_when_hung, when_guard_dies, without_exits
 from .jobs import Again, Done, Failed, Patience, Steps, Verdict, Waits
 from .queue import Queue
 
@@ -151,6 +151,8 @@ class Worker:
         self._alone_until: float | None = None
         """While a suspect runs here without company: when others may join it."""
         self._had_suspect = False
+        self._orphaned = asyncio.Event()
+        """Set in a process for suspects whose guard has died: it ends after its session."""
         self._is_cancelling = False
 
     async def run(self) -> None:
@@ -161,7 +163,7 @@ class Worker:
         """
         loop = asyncio.get_running_loop()
         if self._guarded_by is not None:
-            end_with_guard()
+            when_guard_dies(loop, self._orphaned.set)
         self._number = await self._queue.register(self.name, guard=self._guarded_by)
         patience = asyncio.ensure_future(self._cancel_late_ones())
         with without_exits(loop), ends_when_hung(loop, self._lease):
@@ -205,7 +207,7 @@ class Worker:
         try:
             while not self._stop.is_set():
                 claimed = await self._patiently(self._claim)
-                if self._guarded_by is not None and not claimed and not self._tasks:
+                if self._guarded_by is not None and not self._tasks and (self._orphaned.is_set() or not claimed):
                     break  # no suspect waits any more
                 await asyncio.wait([stopped, *self._tasks.values()], timeout=POLL, return_when=asyncio.FIRST_COMPLETED)
             if self._tasks:
@@ -263,6 +265,8 @@ class Worker:
         free = self._concurrency - len(self._tasks)
         if not free or self._alone_until is not None or self._stop.is_set():
             return 0
+        if self._orphaned.is_set() and self._had_suspect:
+            return 0
         async with self._claiming:
             found: Mapping[str, bool] = {}
             is_alone = self._guarded_by is not None
@@ -276,7 +280,7 @@ class Worker:
                     self._alone_until = asyncio.get_running_loop().time() + self._lease
             if not found and not is_alone:
                 found = await self._queue.claim(self._number, free, provider=self._provider)
-            self._had_suspect = self._alone_until is not None
+            self._had_suspect = bool(found) if is_alone else self._alone_until is not None
             for session_id, is_probe in found.items():
                 task = asyncio.ensure_future(self._attempt(session_id, is_probe=is_probe))
                 self._tasks[session_id] = task
