@@ -212,7 +212,7 @@ LATER = ("decisions/", "reference/", "architecture/", "how-plugins-work/", "plug
 """Pages that explain why or list everything: guides come before them."""
 QUESTIONS = {
     "always approve a command": "terminal/",
-    "resume a session": "terminal/ sessions/",
+    "resume a session": "terminal/ sessions-resume/",
     "add an MCP server": "mcp/",
     "use ollama": "models/",
     "write a plugin": "first-plugin/",
