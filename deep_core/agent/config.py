@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeGuard, cast
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationError, model_validator
+from tool_expressions import checked_expression
 
 from ..errors import ConfigError, suggest
 from ..plugins.config import Config, model_parts, put_at, table_at
@@ -55,6 +56,7 @@ HONORED_BY = {
 }
 """Keys that a plugin honors, and its name. Without that plugin, setting one is an error."""
 
+Expression = Annotated[str, AfterValidator(checked_expression)]
 _VARIABLE = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 
 
@@ -204,7 +206,7 @@ class ToolsPolicy(Documented):
 
     enabled: Annotated[bool, Narrows(never=True)] = True
     """False: no tool reaches the model."""
-    allow_list: Annotated[list[str] | str | None, Narrows()] = None
+    allow_list: Annotated[Expression | list[str] | None, Narrows()] = None
     """Tool names, or one tool expression. None means all, an empty list none."""
     require_approval_by_default: Annotated[bool, Narrows(never=False)] = False
     """True: every tool asks, except those that `interrupt_on` sets to false."""
@@ -324,9 +326,9 @@ class AgentConfig(Documented):
     """What a run reports."""
     limits: Limits = Limits()
     """Budgets, subagents included."""
-    tool_filter: Annotated[str | None, Narrows()] = None
+    tool_filter: Annotated[Expression | None, Narrows()] = None
     """A tool expression: the model sees only the tools that it matches, and only these run."""
-    interrupt_on: Annotated[dict[str, bool] | str | bool, Narrows(never=False)] = Field(default_factory=dict[str, bool])
+    interrupt_on: Annotated[Expression | dict[str, bool] | bool, Narrows(never=False)] = Field(default_factory=dict)
     """Tools that ask: name = true or false, or one tool expression. false: no call waits for approval."""
     approvers: list[str] = Field(default_factory=list[str])
     """Plugins whose capabilities may answer approval requests."""

@@ -156,9 +156,7 @@ class SessionState:
         return default_kernel()
 
     def _known(self, name: str) -> StateSlot[Any]:
-        if name in self._slots:
-            return self._slots[name]
-        registry = self.kernel.slots
+        registry = self._slots if name in self._slots else self.kernel.slots
         if name not in registry:
             raise KeyError(f"no plugin owns a state slot {name!r}.{suggest(name, registry)}")
         return registry[name]

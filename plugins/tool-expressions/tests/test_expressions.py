@@ -35,6 +35,7 @@ from tool_expressions import (
     ToolFacts,
     ToolName,
     as_expression,
+    checked_expression,
     tool_facts,
 )
 
@@ -553,3 +554,9 @@ def test_importing_expressions_loads_neither_pydantic_nor_pydantic_ai():
         "print([m for m in ('pydantic', 'pydantic_core', 'pydantic_ai') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_text_is_checked_and_stays_as_it_was_written() -> None:
+    assert checked_expression(" read  & ~network ") == " read  & ~network "
+    with pytest.raises(ExpressionParseError, match="line 1, column 2"):
+        checked_expression("(")

@@ -3,10 +3,10 @@
 # No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 from typing import TYPE_CHECKING
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from deep_core import PluginOptions
-from deep_core.plugin_api import validate_options
+from deep_core.plugin_api import as_expression, validate_options
 
 if TYPE_CHECKING:
     from deep_core.plugin_api import Config
@@ -22,6 +22,12 @@ class AcpOptions(PluginOptions):
 
     plan_tools: str = "read"
     """The tools of plan mode: a tool expression. It narrows every other filter."""
+
+    @field_validator("plan_tools")
+    @classmethod
+    def _is_expression(cls, text: str) -> str:
+        as_expression(text)
+        return text
 
 
 def acp_options(config: "Config") -> AcpOptions:

@@ -50,6 +50,23 @@ def test_every_value_has_its_source(make_deep: Any) -> None:
     assert found["plugins"]["vault"]["options"]["unit"] == {"value": "rankine", "source": "environment"}
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[agent]\ntool_filter = "name:a,name:b"\n', "agent.tool_filter"),
+        ('[agent]\ninterrupt_on = "read &"\n', "agent.interrupt_on"),
+        ('[agent.tools_policy]\nallow_list = "(("\n', "agent.tools_policy.allow_list"),
+        ('[plugins.cli.options]\nplan_tools = "read write"\n', "plugins.cli.options.plan_tools"),
+    ],
+)
+def test_a_tool_expression_that_does_not_parse_names_its_file_and_key(deep: Any, text: str, key: str) -> None:
+    deep.config(text)
+    for command in (("config", "show"), ("run", "hi", "--model", "test")):
+        done = deep(*command)
+        assert (done.code, done.out) == (2, "")
+        assert re.match(rf"deep: \S+\.toml: {re.escape(key)}\b.*line 1, column ", done.err), done.err
+
+
 def test_the_text_form_names_values_and_sources(make_deep: Any) -> None:
     deep = make_deep(others=(VAULT,))
     out = deep("config", "show", env={"DEEP_MODEL": "openai:x", "DEEP_PLUGINS_DISABLE": "vault"}).ok().out

@@ -16,6 +16,7 @@ from .expressions import (
     ToolExpression,
     ToolName,
     as_expression,
+    checked_expression,
 )
 from .facts import (
     DEFAULT_TAG,
@@ -64,6 +65,7 @@ __all__ = [
     "attributed_facts",
     "check_atoms",
     "check_matches",
+    "checked_expression",
     "find_slips",
     "tags_of",
     "tool_facts",

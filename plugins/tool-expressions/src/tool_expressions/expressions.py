@@ -383,6 +383,12 @@ class _Parser:
         raise ExpressionParseError(message, self.text.count("\n", 0, at) + 1, at - begin + 1, line)
 
 
+def checked_expression(text: str) -> str:
+    """Return a text that is a tool expression, for a field of a configuration. Raises `ExpressionParseError`."""
+    ToolExpression.parse(text)
+    return text
+
+
 def as_expression(value: ToolExpression | str | Sequence[str] | AbstractSet[str]) -> ToolExpression:
     """Convert a user's choice of tools to an expression.
 

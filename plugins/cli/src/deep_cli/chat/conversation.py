@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import signal
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -151,6 +151,16 @@ class Chat:
         self._interrupts = Interrupts()
         with self._hearing(self._interrupts):
             return await self._turn(prompt, again=again)
+
+    async def stoppable(self, work: Awaitable[T], cancel: Callable[[], None]) -> T:
+        """Wait for something that is no turn, and that Esc and Ctrl-C cancel. Messages wait meanwhile.
+
+        Raises:
+            LeftRunning: a second Ctrl-C came, and it has not ended.
+        """
+        interrupts = Interrupts()
+        with self._hearing(interrupts):
+            return await interrupts.run(work, cancel)
 
     @contextmanager
     def _hearing(self, interrupts: Interrupts) -> Generator[None]:

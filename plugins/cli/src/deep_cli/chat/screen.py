@@ -58,6 +58,11 @@ class ChatScreen(TerminalReporter):
         self.view.restart()
         self._wait("waiting for the model")
 
+    def running(self, command: str) -> None:
+        """The user's own command runs."""
+        self.view.restart()
+        self._wait(f"$ {command}")
+
     def text(self, piece: str) -> None:
         """A piece of the answer: rendered on a terminal, else as it is."""
         if self.streams:

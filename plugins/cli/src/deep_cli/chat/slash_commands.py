@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from deep_core.plugin_api import suggest
 from ..errors import explain_error
 from ..failure import Failure
 from ..terminal.screen import label, one_line
+from .own_command import OUTPUT, run_own
 
 if TYPE_CHECKING:
     from .conversation import Chat
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "all_commands", "is_command", "obey"]
 
 _COMMAND = re.compile(r"/[a-z0-9][a-z0-9_.:-]*(?:\s|$)|!")
-OUTPUT = 40
-"""Lines shown of the user's own command, and of a list."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ async def obey(text: str, chat: Chat, screen: ChatScreen) -> bool | str:
         Whether the chat continues; or the message to send.
     """
     if text.startswith("!"):
-        await _run_own(text[1:].strip(), screen)
+        await run_own(text[1:].strip(), chat, screen)
         return True
     name, _, rest = text.strip().partition(" ")
     command = COMMANDS.get(name)
@@ -81,30 +79,13 @@ def all_commands(chat: Chat) -> list[tuple[str, str]]:
     return [*own, *((f"/{name}", command.about) for name, command in chat.plugin_commands().items())]
 
 
-async def _run_own(command: str, screen: ChatScreen) -> None:
-    """Run the user's own command in the folder, and show its output. The model does not see it."""
-    from asyncio.subprocess import DEVNULL, PIPE, STDOUT
-
-    process = await asyncio.create_subprocess_shell(command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
-    output, _ = await process.communicate()
-    screen.show_lines(_end_of(output.decode("utf-8", "backslashreplace")))
-    if process.returncode:
-        screen.problem(f"exit code {process.returncode}")
-
-
-def _end_of(text: str) -> str:
-    lines = text.rstrip("\n").split("\n")
-    hidden = len(lines) - OUTPUT
-    return "\n".join([f"… {hidden} lines before", *lines[-OUTPUT:]] if hidden > 0 else lines)
-
-
 async def _help(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     lines = [(f"{name} {command.usage}".strip(), command.about) for name, command in COMMANDS.items()]
     lines += [
         ("Enter", "send; while the agent works: queue the message"),
         ("Alt-Enter", "begin another line, as \\ at a line's end; while the agent works: steer it"),
         ("arrow up", "earlier messages"),
-        ("Esc", "stop the turn"),
+        ("Esc", "stop the turn, or your own command"),
         ("Ctrl-C", "stop the turn; clear the line; at an empty prompt: leave"),
         ("Ctrl-D", "leave"),
         ("Shift-Tab", "the next mode: ask, accept-edits, plan"),

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -71,7 +71,7 @@ class Interrupts:
         elif self._leave is not None and not self._leave.done():
             self._leave.set_result(None)
 
-    async def run(self, work: Coroutine[Any, Any, T], cancel: Callable[[], None]) -> T:
+    async def run(self, work: Awaitable[T], cancel: Callable[[], None]) -> T:
         """Run something that Ctrl-C cancels.
 
         Raises:
