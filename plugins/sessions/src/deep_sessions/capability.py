@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -33,6 +35,10 @@ from .slot import ASIDE, CALL, JOURNAL, RESPONSE_KEY
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
+
+logger = logging.getLogger("deep.sessions")
+LATE = 0.5
+"""Seconds after its timeout in which a call may still end: a busy machine is late too."""
 
 __all__ = ["JournalCapability", "key_of", "session_capabilities"]
 
@@ -143,6 +149,8 @@ class JournalCapability(AbstractCapability[Any]):
                     raise ApprovalRequired(metadata={"reason": UNKNOWN})
                 if what == "fail":
                     raise ToolFailed(UNKNOWN)
+            if tool_def.timeout is not None:
+                handler = _watched(tool_def, handler)
             if "read" in tool_facts(tool_def).tags:
                 return sendable(tool_def.name, await handler(args))
             await journal.put(key, EffectRow(tool_def.name))
@@ -206,6 +214,28 @@ def failure_of(error: BaseException) -> tuple[Literal["retry", "failed"], str]:
     if isinstance(error, ModelRetry):
         return "retry", error.message
     return "failed", error.message if isinstance(error, ToolFailed) else describe_error(error)
+
+
+def _watched(
+    tool_def: ToolDefinition, handler: Callable[[dict[str, Any]], Awaitable[Any]]
+) -> Callable[[dict[str, Any]], Awaitable[Any]]:
+    """Say it if a call took longer than its timeout: nothing can end a coroutine that never awaits."""
+
+    async def watched(args: dict[str, Any]) -> Any:
+        began = time.monotonic()
+        result = await handler(args)  # a timeout that ended the call has raised
+        took, limit = time.monotonic() - began, tool_def.timeout or 0.0
+        if took > limit + LATE:
+            logger.warning(
+                "the tool %s has a timeout of %g s and took %.1f s: it blocked the event loop, and everything else in "
+                "this process waited. Await in it, or make it a plain function, which runs in a thread",
+                tool_def.name,
+                limit,
+                took,
+            )
+        return result
+
+    return watched
 
 
 def sendable(tool: str, result: Any) -> Any:
