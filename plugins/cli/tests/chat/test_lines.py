@@ -10,7 +10,7 @@ from deep_cli import Refusal
 from deep_cli.run.task_screen import answer_of
 
 from tests.environments import Finished
-from tests.stubs import Call, Failure, OpenAIStub, Script
+from tests.stubs import Call, Failure, OpenAIStub, Script, Turn
 
 MODEL = ("--model", "openai-chat:stub")
 EXECUTE = Call("execute", {"command": "printf made > b.txt"})
@@ -263,3 +263,13 @@ def test_retry_after_an_answer_says_that_there_is_nothing_to_try(deep: Any) -> N
         done = piped(deep, "first\n/retry\n", *MODEL, env=stub.env)
     assert "there is nothing to try again: the last message has its answer" in done.err
     assert len(stub.requests) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("finish", "words"), [("length", "cut at the limit"), ("content_filter", "content filter")])
+def test_an_answer_that_is_not_whole_is_shown_and_said_and_the_chat_goes_on(deep: Any, finish: Any, words: str) -> None:
+    with OpenAIStub(Script(Turn(text="Half of", finish=finish), "it.")) as stub:
+        done = piped(deep, "tell\ncontinue\n", *MODEL, env=stub.env)
+    assert (done.code, done.out) == (1, "Half of\nit.\n")
+    assert words in done.err
+    assert "To go on from there, send: continue" in done.err

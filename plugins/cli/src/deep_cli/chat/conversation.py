@@ -34,6 +34,7 @@ from ..run.approval import Answer, ApprovalMode, Approver, Question, questions
 from ..run.names import new_id, project, short_id
 from ..run.plan import CARRY_OUT
 from ..run.progress import CliProgress
+from ..run.report import NOT_WHOLE
 from ..terminal.interrupts import ChatLoop, Interrupts, LeftRunning, Stopped
 from ..terminal.screen import one_line
 from ..undo import FileLog, TakenBack
@@ -55,6 +56,7 @@ End = Literal["done", "stopped", "failed", "lost"]
 """How a turn ended. `lost`: the message did not get into the conversation."""
 GO_ON = "Everything so far is kept: /retry tries again, or say what to do next."
 SEND_AGAIN = "Nothing is lost: send it again (arrow up)."
+CONTINUE = "To go on from there, send: continue"
 BUSY = "Another deep chat is at work in this chat. Nothing is lost: send it again (arrow up) when it has answered."
 
 
@@ -225,7 +227,13 @@ class Chat:
             self._screen.turn_over()
         if outcome.status == "aborted":
             return self._end_stopped(before)
-        return "done" if outcome.error is None else self._end_failed(outcome.error, before)
+        if outcome.error is not None:
+            return self._end_failed(outcome.error, before)
+        if (cut := NOT_WHOLE.get(outcome.finish_reason or "")) is not None:
+            self.failed = True
+            self._screen.problem(cut[1], CONTINUE)
+            return "failed"
+        return "done"
 
     async def _run(self, step: Callable[..., Coroutine[Any, Any, Outcome]]) -> Outcome:
         token = CancellationToken()

@@ -15,6 +15,11 @@ __all__ = ["DecidedBy", "Decision", "Denial", "PromptCost", "Report", "RunReport
 Status = Literal["done", "truncated", "filtered", "failed", "refused"]
 DecidedBy = Literal["you", "always", "mode", "allow", "deny", "unanswered"]
 EXIT_CODES: Mapping[Status, int] = {"done": 0, "truncated": 1, "filtered": 1, "failed": 1, "refused": 3}
+NOT_WHOLE: Mapping[str, tuple[Status, str]] = {
+    "length": ("truncated", "the answer is not whole: it was cut at the limit of tokens (agent.model.max_tokens)"),
+    "filtered": ("filtered", "the answer is not whole: the provider's content filter ended it"),
+}
+"""How a last answer that is not whole is reported, by how its request ended."""
 """The exit codes of `deep run` and `deep call`."""
 
 

@@ -25,7 +25,7 @@ from .changes import FileChange, Snapshot, compare, snapshot
 from .names import new_id
 from .plan import CARRY_OUT, is_planned
 from .progress import CliProgress
-from .report import DecidedBy, Denial, PromptCost, RunReport, Status
+from .report import NOT_WHOLE, DecidedBy, Denial, PromptCost, RunReport, Status
 from .reporter import Reporter
 from .rules import Rules
 from .stored import StoredSession
@@ -41,12 +41,6 @@ if TYPE_CHECKING:
     from deep_core import DeepAgentDeps
 
 __all__ = ["converse", "run_task"]
-
-NOT_WHOLE: Mapping[str, tuple[Status, str]] = {
-    "length": ("truncated", "the answer is not whole: it was cut at the limit of tokens (agent.model.max_tokens)"),
-    "filtered": ("filtered", "the answer is not whole: the provider's content filter ended it"),
-}
-"""How a last answer that is not whole is reported, by how its request ended."""
 
 
 def run_task(
