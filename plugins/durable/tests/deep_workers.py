@@ -123,7 +123,7 @@ class Provider:
         thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         thread.start()
         config = folder / "provider.toml"
-        model = f'provider = "openai-chat"\nmodel = "m"\nbase_url = "{self.url}"\nretry.max_attempts = 1\n'
+        model = f'provider = "openai-chat"\nmodel = "m"\nbase_url = "{self.url}"\n'
         config.write_text(f"[agent.model]\n{model}")
         try:
             yield config

@@ -14,6 +14,7 @@ from deep_durable import Again, Done, Failed, Job, Queue, Waits, Worker, finish
 from deep_durable.jobs import Verdict
 from deep_durable.sqlite import SqliteDatabase
 from deep_sessions import (
+    End,
     LeaseLost,
     ModelError,
     NothingToResume,
@@ -23,6 +24,8 @@ from deep_sessions import (
     SessionStatus,
     StoreError,
 )
+
+BUSY = End(kind="transient", code="overloaded", retry_after=7.0)
 
 
 class Kept(Queue):
@@ -64,7 +67,7 @@ async def attempt(path: Path, handler: Callable[[str], Awaitable[object]]) -> tu
         (SessionBusy("busy"), Again(5.0)),
         (LeaseLost("taken"), Again(5.0)),
         (StoreError("full"), Again(5.0)),
-        (ModelError("overloaded", retryable=True), Waits("the provider of the model", "overloaded")),
+        (ModelError("overloaded", end=BUSY), Waits("the provider of the model", "overloaded", 7.0)),
         (ModelError("no such model"), Failed("ModelError: no such model")),
         (ValueError("no such file"), Failed("ValueError: no such file")),
         (SystemExit(3), Failed("PluginExited: SystemExit: 3")),

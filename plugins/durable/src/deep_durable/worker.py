@@ -351,8 +351,7 @@ class Worker:
             case LeaseLost() | StoreError():
                 return Again(PAUSE)
             case ModelError() if error.retryable:
-                provider = getattr(error, "provider", "") or self._provider or "the provider of the model"
-                return Waits(provider, error.message, getattr(error, "retry_after", None) or 0.0)
+                return Waits(self._provider or "the provider of the model", error.message, error.retry_after or 0.0)
             case Exception():
                 logger.warning("session %s failed", session_id, exc_info=error)
                 return Failed(describe_error(error))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from .errors import ModelError, as_agent_error
+from .requests.patience import patience
 
 __all__ = ["hand_back", "refusal_to_hand_back"]
 
@@ -17,11 +18,12 @@ _HANDS_BACK: ContextVar[bool] = ContextVar("deep_sessions_hands_back", default=F
 def hand_back() -> Generator[None]:
     """Leave runs of this block unfinished if their provider refuses for a reason that passes.
 
-    Such a run raises a `ModelError` that is `retryable`. A later `resume` makes a new attempt of it.
+    Such a run raises a `ModelError` that is `retryable`, at once. A later `resume` makes a new attempt of it.
     """
     token = _HANDS_BACK.set(True)
     try:
-        yield
+        with patience(0):
+            yield
     finally:
         _HANDS_BACK.reset(token)
 
